@@ -302,7 +302,7 @@ def main(argv: list[str] | None = None) -> int:
 
     from kernels.measure.measure import draw_tensors, make_call
 
-    problem = AttentionProblem.from_dict(request["problem"])
+    problem = AttentionProblem(**request["problem"])
     tensors = draw_tensors(problem, "cuda")
     prepared: list[Call] = []
     for peer, direction in request["calls"]:

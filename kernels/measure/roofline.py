@@ -12,10 +12,7 @@ from kernels.measure.ceilings import COPY, PRODUCT, Ceiling
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import Measurement
 from kernels.problem import AttentionProblem
-from kernels.traffic.modelled import (
-    attention_flops,
-    compulsory_bytes,
-)
+from kernels.traffic.modelled import attention_flops, compulsory_bytes
 
 MATERIALISING = ("naive", "sdpa_math")
 """Peers that write S and P to memory."""
@@ -59,9 +56,7 @@ def datasheet_roof(gpu: Gpu) -> Roof:
     return Roof(f"datasheet of the {gpu.name}", gpu.hbm_bandwidth, gpu.fp16_flops, "datasheet")
 
 
-def roofs(
-    ceilings: Iterable[Ceiling], device: DeviceInfo | None, dtype: str, found: str = "measured"
-) -> list[Roof]:
+def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo, dtype: str, found: str = "measured") -> list[Roof]:
     """The roofs of a device that are known: the measured one and that of its datasheet.
 
     The measured roof is for `dtype`, or for another type if no product of `dtype` was measured. The
@@ -69,15 +64,14 @@ def roofs(
     "recorded".
     """
     known = []
-    own = [ceiling for ceiling in ceilings if device is None or ceiling.device.name == device.name]
+    own = [ceiling for ceiling in ceilings if ceiling.device.name == device.name]
     copies = [ceiling for ceiling in own if ceiling.kind == COPY]
     products = [ceiling for ceiling in own if ceiling.kind == PRODUCT]
-    product = next((ceiling for ceiling in products if ceiling.dtype == dtype), next(iter(products), None))
-    if copies and product:
+    if copies and products:
+        product = min(products, key=lambda ceiling: ceiling.dtype != dtype)  # the first one if none is of it
         label = f"{found}, {product.dtype} product"
         known.append(Roof(label, copies[-1].per_second, product.per_second, "measured"))
-    gpu = gpu_named(device.name) if device else None
-    if gpu is not None and dtype != "float32":
+    if (gpu := gpu_named(device.name)) and dtype != "float32":
         known.append(datasheet_roof(gpu))
     return known
 
@@ -115,6 +109,5 @@ def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[Ro
 
 def modelled_bytes(problem: AttentionProblem, peer: str, direction: str) -> int:
     """Bytes of a call by formula: compulsory bytes; for peers of MATERIALISING those of S and P too."""
-    if peer not in MATERIALISING:
-        return compulsory_bytes(problem, direction)
-    return standard_bytes(problem, direction)
+    formula = standard_bytes if peer in MATERIALISING else compulsory_bytes
+    return formula(problem, direction)

@@ -44,15 +44,14 @@ NOTES = {
     "over a quarter of the median.",
     "speedup": "–: naive attention has no time there.",
     "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
-    "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free. Call "
-    "times are taken on a GPU: on a CPU the time chart shows whole calls.",
+    "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free.",
 }
 """What stands below the table of a metric."""
 EMPTY = {
-    "call": "There is no call time here. It is measured on a GPU, with Measure here or "
-    "`python -m kernels.measure`. On a CPU the time chart shows whole calls: choose “time” above.",
-    "speedup": "There is no speed-up to show: no peer was timed beside naive attention of the same source. "
-    "Choose naive (torch) among the peers.",
+    "call": "There is no call time here. It is taken on a GPU, with Measure here or "
+    "`python -m kernels.measure`. On a CPU the chart “time” shows whole calls.",
+    "speedup": "No peer was timed beside naive attention of the same source. Choose naive (torch) among the "
+    "peers.",
 }
 """What a chart says that has no value to draw."""
 

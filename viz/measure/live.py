@@ -37,10 +37,11 @@ class LiveSweep:
     """A sweep of this session: the points still to measure, the one that runs, and what failed."""
 
     client: WorkerClient
-    waiting: list[MeasureRequest]
+    requests: tuple[MeasureRequest, ...]
     command: str
     """The shell command that repeats the sweep."""
-    total: int
+    ended: int = 0
+    """How many points have ended."""
     running: Job[Measurement] | None = None
     failures: list[str] = field(default_factory=list)
     cancelled: bool = False
@@ -48,32 +49,30 @@ class LiveSweep:
     @property
     def active(self) -> bool:
         """Whether a point runs or waits."""
-        return self.running is not None or bool(self.waiting)
+        return not self.cancelled and self.ended < len(self.requests)
 
     def advance(self) -> Measurement | None:
         """Queue the next point, or return the result of the one that has ended."""
-        if self.running is None and self.waiting:
-            self.running = self.client.submit(self.waiting.pop(0))
-        job = self.running
-        if job is None or not job.done:
+        if not self.active:
             return None
-        self.running = None
+        request = self.requests[self.ended]
+        job = self.running = self.running or self.client.submit(request)
+        if not job.done:
+            return None
+        self.running, self.ended = None, self.ended + 1
         try:
             return job.result()
         except FAILURES as error:
-            assert isinstance(job.request, MeasureRequest)
-            problem = job.request.problem
+            problem = request.problem
             shape = f"length {problem.q_len}, head_dim {problem.head_dim}, batch {problem.batch}"
             self.failures.append(f"{shape}: {error}")
         return None
 
     def cancel(self) -> None:
         """Keep what has been measured and stop the rest."""
-        self.waiting.clear()
         self.cancelled = True
         if self.running is not None:
             self.running.cancel()
-            self.running = None
 
 
 def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:
@@ -102,11 +101,10 @@ def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> N
 def _start(store: runs.RunStore, choice: Choice, peers: tuple[str, ...], backend: str) -> None:
     """Begin a sweep over the chosen points; `sweep_progress` carries it on."""
     dtype, budget_s = dtype_here(backend, choice), BUDGET_S[backend]
-    requests = [
-        MeasureRequest(problem, choice.directions, peers, budget_s) for problem in choice.problems(dtype)
-    ]
+    problems = choice.problems(dtype)
+    requests = tuple(MeasureRequest(each, choice.directions, peers, budget_s) for each in problems)
     command = command_for(choice, dtype, peers, budget_s)
-    st.session_state["sweep"] = LiveSweep(store.client, requests, command, len(requests))
+    st.session_state["sweep"] = LiveSweep(store.client, requests, command)
 
 
 def dtype_here(backend: str, choice: Choice) -> str:
@@ -174,8 +172,8 @@ def sweep_progress(sweep: LiveSweep) -> None:
     if measurement is not None or not sweep.active:
         st.rerun()
     now = f": {job_words(sweep.running)}" if sweep.running else ""
-    ended = sweep.total - len(sweep.waiting) - (sweep.running is not None)
+    ended, total = sweep.ended, len(sweep.requests)
     bar, button = st.columns([5, 1], vertical_alignment="center")
-    bar.progress(ended / sweep.total, text=f"point {ended + 1} of {sweep.total}{now}")
+    bar.progress(ended / total, text=f"point {ended + 1} of {total}{now}")
     icon = ":material/stop:"
     button.button("Cancel", icon=icon, key="cancel-sweep", width="stretch", on_click=sweep.cancel)

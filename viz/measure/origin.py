@@ -16,9 +16,9 @@ from viz.shared.formats import plain
 
 LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (
-    "**recorded**: measured on the GPU and at the date named, and shipped with the app. **measured**: on "
-    "this machine, in this session. **file**: recorded in a file of yours, on the device and at the date "
-    "that it names. Choose several to compare them in one chart."
+    "**recorded**: on the GPU and at the date named, shipped with the app. **measured**: on this machine, in"
+    " this session. **file**: recorded in a file of yours, on the device and at the date that it names. "
+    "Several are compared in one chart."
 )
 NO_SWEEP = {
     RECORDED: "This copy has no recorded sweep. On a GPU machine `python -m kernels.record` makes one.",
@@ -27,11 +27,10 @@ NO_SWEEP = {
 METHOD_WORDS = (
     "Each number is the median of samples after warm-up, with the 10th and 90th percentile. Peers take "
     "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, "
-    "with the L2 cache flushed before it; on a CPU it is the processor time of one thread in the fastest of "
-    "up to 30 calls. Peak memory is what torch "
-    "allocates during a call beyond the inputs; results count. TFLOP/s count 4 N² d per head, half of that "
-    "if causal, and 2.5 times that backward. A window counts 4 d per visible pair of a query and a key, and "
-    "so does a causal mask of unequal lengths. Triton's interpreter is never timed."
+    "with the L2 flushed before it; on a CPU it is the processor time of one thread in the fastest of up to "
+    "30 calls. Peak memory is what torch allocates during a call beyond the inputs; results count. TFLOP/s "
+    "count 4 N² d per head, half of that if causal, 2.5 times that backward, and 4 d per visible pair under "
+    "a window or a causal mask of unequal lengths. Triton's interpreter is never timed."
 )
 
 

@@ -23,12 +23,12 @@ CEILINGS_S = 10.0
 """About what the ceilings of a device take."""
 EXPLAINED = (
     "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
-    "at its FLOP per byte: a filled circle uses **requested** bytes (counted), a diamond **DRAM** bytes "
-    "(recorded by hardware counters), a ring **modelled** bytes (those of the torch operations or of S and P "
-    "for naive attention, compulsory bytes for fused ones). A line joins circle or ring and diamond of one "
-    "call: if the diamond lies further right, caches served the difference. A measured roof is what one copy "
-    "and one matrix product of torch reached, on random numbers. It is not a limit of the device, so a mark "
-    "may lie above it; a circle may also because caches served its bytes."
+    "at its FLOP per byte: a filled circle by **requested** bytes (counted), a diamond by **DRAM** bytes "
+    "(recorded by hardware counters), a ring by **modelled** bytes (with S and P for naive attention, "
+    "compulsory bytes for fused ones). A line joins the marks of one call: if the diamond lies further "
+    "right, caches served the difference. A measured roof is what one copy and one product of torch reached "
+    "on random numbers. It is not a limit: a mark may lie above it, a circle also because caches served its "
+    "bytes."
 )
 
 
@@ -45,7 +45,8 @@ def roofline_panel(
         name = segments("Device", tuple(sources), "roof", label_visibility="collapsed")
     source = sources.get(name) or next(iter(sources.values()))
     found = "measured" if source.name == HERE else "recorded"
-    lines = roofs(source.document.ceilings, source.device, source.dtype or choice.view.dtype, found)
+    document, dtype = source.document, source.dtype or choice.view.dtype
+    lines = roofs(document.ceilings, document.devices[0], dtype, found)
     points = source_points(source, curves, choice)
     st.caption(f"**{source.name}**: {source.words}. {EXPLAINED}")
     if source.name == HERE:
@@ -62,16 +63,14 @@ def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> li
     Calls with hardware counters come first. Each other peer has its timed call at the same length, or at the
     largest x.
     """
-    if source.device is None:
-        return []
-    device = source.device.name  # versions may differ between the parts of a recording
+    device = source.document.devices[0].name  # versions may differ between the parts of a recording
+    wanted = (device, choice.view.head_dim, choice.view.mask)
     counted = [
         run
         for run in source.document.counters
-        if run.device.name == device
+        if (run.device.name, run.problem.head_dim, run.problem.mask) == wanted
         and run.direction in choice.directions
         and run.peer in choice.peers
-        and (run.problem.head_dim, run.problem.mask) == (choice.view.head_dim, choice.view.mask)
     ]
     points = counter_points(counted)
     drawn = {(point.peer, point.direction) for point in points}

@@ -22,21 +22,19 @@ from viz.shared.waiting import asked_job, result_of
 
 SIDEBAR_SHAPE = "chosen at the side"
 EXPLAINED = (
-    "**Modelled**: a formula. **Requested**: what loads and stores ask for; caches serve most of it. Our "
-    "kernels counted it; that of standard attention is modelled from the sizes of the tensors that its torch "
-    "operations read and write. **Compulsory**: each input read once, each result written once "
-    "(modelled). **DRAM**: what the L2 could not serve, so what HBM moved, recorded by the GPU's hardware "
-    "counters, which call it so. Each of the two charts has its own scale."
+    "**Modelled**: a formula. **Requested**: what loads and stores ask for, most of it served by caches; "
+    "counted by our kernels, modelled from the tensors of each torch operation for standard attention. "
+    "**Compulsory**: each input read once, each result written once (modelled). **DRAM**: what the L2 could "
+    "not serve, recorded by the GPU's hardware counters. Each of the two charts has its own scale."
 )
 NO_COUNTERS = (
     "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
     "`python -m kernels.record --parts counters` reads them."
 )
 ABOUT_COUNTERS = (
-    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The "
-    "GPU's clocks were not fixed. DRAM can move less than the compulsory bytes: what was written last was "
-    "still in the L2 when the counting ended. It can move more than was requested: a torch operation may run "
-    "several kernels, with tensors between them."
+    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The"
+    " GPU's clocks were not fixed. DRAM can move less than the compulsory bytes: the last writes were still "
+    "in the L2. It can move more than was requested: a torch operation may run several kernels."
 )
 
 
@@ -71,12 +69,14 @@ def _four_numbers(
     counters: CounterRun | None,
 ) -> None:
     """The chart of "naive" or "ours" with its shares."""
+    operations: tuple[Operation, ...] = ()
     if counters:
         operations = counters.counted
-    elif peer == "naive":
-        operations = _count_naive(store, problem, direction)
-    else:
-        operations = _count_ours(store, backend, problem, direction)
+    elif store and peer == "naive":  # by the sizes of its tensors, within milliseconds
+        counting = store.job(OperationsRequest(problem, direction))
+        operations = result_of(store, counting, "count-naive") or ()
+    elif store and direction == "forward":
+        operations = _count_ours(store, backend, problem)
     totals = four_totals(peer, problem, direction, operations, counters)
     title, color = {"naive": ("standard attention", "standard"), "ours": ("our kernels", "flash")}[peer]
     figure = four_numbers_figure(title, totals, getattr(colors(), color), colors())
@@ -105,24 +105,11 @@ def _shape_words(problem: AttentionProblem) -> str:
     return f"{lengths}, {format_count(heads, 'head')} of {problem.head_dim}, {problem.mask}, {problem.dtype}"
 
 
-def _count_naive(
-    store: runs.RunStore | None, problem: AttentionProblem, direction: str
-) -> tuple[Operation, ...]:
-    """Requested bytes of naive attention by the sizes of its tensors, from the worker within milliseconds."""
-    if store is None:
-        return ()
-    return result_of(store, store.job(OperationsRequest(problem, direction)), "count-naive") or ()
-
-
-def _count_ours(
-    store: runs.RunStore | None, backend: str, problem: AttentionProblem, direction: str
-) -> tuple[Operation, ...]:
+def _count_ours(store: runs.RunStore, backend: str, problem: AttentionProblem) -> tuple[Operation, ...]:
     """Requested bytes of the forward kernel, counted by running it on one head: every head requests the same.
 
     Runs automatically if it is quick, else after a click.
     """
-    if store is None or direction != "forward":
-        return ()
     head, heads = problem.with_(batch=1, q_heads=1, kv_heads=1), problem.batch * problem.q_heads
     seconds = runs.estimated_seconds(head, FLASH2, backend)
     label = f"Count our kernel here (about {seconds:.0f} s)"

@@ -20,7 +20,6 @@ def test_points_lie_at_their_bytes_and_under_the_roof_of_their_device():
     assert measured.flops_per_s == pytest.approx(6e14)
     assert measured.attainable(1.0) == pytest.approx(4e12)
     assert datasheet.label == "datasheet of the H200 SXM"
-    assert roofs((), None, "float16") == []
 
 
 def test_timed_points_say_that_their_bytes_are_modelled():

@@ -60,7 +60,7 @@ class Client:
 def sweep():
     """A sweep of one point, which has begun."""
     request = MeasureRequest(measurement(512).problem, ("forward",), ("naive",), 0.1)
-    sweep = LiveSweep(Client(), [request], "", 1)
+    sweep = LiveSweep(Client(), (request,), "")
     sweep.advance()
     return sweep
 
