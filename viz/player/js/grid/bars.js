@@ -46,8 +46,8 @@ function footWords(model, at, bars, isKnown) {
   return isKnown ? `old sum × α, α = ${least} to ${most}` : "";
 }
 
-// Of each row what there is before the step and after it, and whether the phase that changes it has come. l is
-// a sum as it was recorded, with the turns of other key tiles left out; shares and weights add up to 1.
+// Of each row what there is before the step and after it, and whether the phase that changes it has come.
+// l is a sum already, without the turns of other key tiles; shares and weights add up to 1.
 function sumsOf(model, at, name) {
   const q = model.q[at.step];
   const isSum = name === "l";

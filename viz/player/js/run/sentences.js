@@ -5,8 +5,8 @@ import { figureOf, matrixOf, rowOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
 import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model.js";
 
-// What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of a
-// row that has seen no key. `wordsOf` has the words in braces.
+// What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
+// a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   scores: [
     "A score is the dot product of a query and a key, divided by √{width}.",

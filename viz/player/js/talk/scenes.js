@@ -48,8 +48,9 @@ export function withMovedStops(shown, scene, runs) {
   return { ...shown, stops };
 }
 
-// A stop of one run at the same place of another: after the same part of the steps of the same kernel; in a phase, the same
-// phase of the nearest step that has it, or the last before it. Other places, of moments and comparisons, stay.
+// A stop of one run at the same place of another: after the same part of the steps of the same kernel; in a
+// phase, the same phase of the nearest step that has it, or the last before it. Moments and places of a
+// comparison stay.
 export function movedStop(words, from, to) {
   const [, done, phase] = /^(\d+)(?:\.(\d+))?$/.exec(words) ?? [];
   if (done === undefined) return words;

@@ -16,8 +16,8 @@ const ROW_HINT =
   "↑ and ↓ pick a row, Esc closes.";
 const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
 const NOT_RECORDED =
-  "This run was recorded without the numbers of its tiles, and it cannot be run again here. Tiles of at most " +
-  "16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
+  "This run was recorded without the numbers of its tiles, and it cannot be run again here. " +
+  "Tiles of at most 16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
 const LOW_ROOM = 130; // for the rows without numbers
 const MOST_WITH_NUMBERS = 16; // columns of a row; with more the cells are too narrow
 const TERMS = 6; // of a dot product that are written out
@@ -129,8 +129,11 @@ export class Microscope {
     const cells = this.cells(slot, rows * columns, placeOf);
     const [isWide, isTall] = [across !== "head_dim", along === "q_tile"];
     const [w, h] = [isWide ? cell.wide : cell.thin, isTall ? 20 : lowCell(this.built, rows)];
-    const sized = `--fa-cell-w: ${zoomed(w)}; --fa-cell-h: ${zoomed(h)}; --fa-cell-font: ${zoomed(w < 40 ? 10 : 12)};`;
-    const style = `--fa-columns: ${columns}; ${isOfRow ? "" : sized}`;
+    const sized = { w, h, font: w < 40 ? 10 : 12 };
+    const sizesOf = Object.entries(isOfRow ? {} : sized).map(
+      ([name, n]) => `--fa-cell-${name}: ${zoomed(n)}`,
+    );
+    const style = [`--fa-columns: ${columns}`, ...sizesOf].join("; ");
     const label = element("div", { class: "fa-matrix-label" });
     const matrix = element("div", { class: isOfRow ? "fa-matrix fa-strip" : "fa-matrix", style }, cells);
     if (isOfRow) this.takeKeys(slot, matrix);

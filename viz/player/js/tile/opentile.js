@@ -87,7 +87,7 @@ export class OpenTile {
     this.player.transport.changed();
   }
 
-  // Go to a step that has a figure, in its first phase unless the playback stands in it; if there is none, stay.
+  // Go to a step that has a figure, in its first phase unless the playback stands in it; if none has, stay.
   goTo(step) {
     const { timeline } = this;
     timeline.order = "one";
