@@ -56,7 +56,11 @@ def measure_ceilings(progress: Callable[[str], None] = lambda label: None) -> tu
     with clock.context():
         for kind, dtype, work, calls in _workloads(clock):
             progress(f"{kind} {dtype}".strip())
-            ceilings.append(Ceiling(kind, dtype, work, _fastest(clock, calls), device, utc_now()))
+            for call in calls:
+                call()  # warm up
+            timings = clock.time_in_turn(dict(enumerate(calls)), BUDGET_S).values()
+            fastest = min(timings, key=lambda timing: timing.median_ms)
+            ceilings.append(Ceiling(kind, dtype, work, fastest, device, utc_now()))
     return tuple(ceilings)
 
 
@@ -71,15 +75,6 @@ def _workloads(clock: Clock) -> Iterator[tuple[str, str, float, list[Call]]]:
     yield COPY, "", 2.0 * COPY_BYTES[clock.device], [functools.partial(target.copy_, source), by_kernel]
     size = PRODUCT_SIZE[clock.device]
     for dtype in PRODUCT_DTYPES[clock.device]:
-        left, right = (
-            torch.randn(size, size, device=clock.device).to(getattr(torch, dtype)) for _ in range(2)
-        )
+        left, right = torch.randn(2, size, size, device=clock.device).to(getattr(torch, dtype))
         product = functools.partial(torch.mm, left, right, out=torch.empty_like(left))
         yield PRODUCT, dtype, 2.0 * size**3, [product]
-
-
-def _fastest(clock: Clock, calls: list[Call]) -> Timing:
-    for call in calls:
-        call()  # warm up
-    timings = clock.time_in_turn(dict(enumerate(calls)), BUDGET_S)
-    return min(timings.values(), key=lambda timing: timing.median_ms)

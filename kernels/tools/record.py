@@ -159,21 +159,23 @@ def record_ceilings(order: RecordOrder) -> None:
 
 def record_counters(order: RecordOrder) -> None:
     """DRAM and L2 bytes and tensor-core use of naive, fused and our kernels. About a minute."""
-    document, path = Document(command=order.command), order.folder / FILES["counters"]
+    found: list[counters.CounterRun] = []
+    left_out, path = [], order.folder / FILES["counters"]
     for problem in counters.COUNTED_PROBLEMS:
         shape = f"head_dim {problem.head_dim} {problem.mask}"
         try:
             runs = counters.read_counters(problem, list(counters.COUNTED_CALLS))
         except (counters.CountersUnavailable, OSError, RuntimeError) as error:
             _say(f"counters are skipped: {error}")
-            document = replace(document, left_out=(*document.left_out, f"counters of {shape}: {error}"))
-        else:
-            document = replace(document, counters=(*document.counters, *runs))
-            for run in runs:
-                traffic = f"DRAM {run.dram_bytes / 1e9:.3f} GB, L2 {run.l2_bytes / 1e9:.3f} GB"
-                _say(f"{run.peer} {run.direction} {shape}: {len(run.kernels)} kernels, {traffic}")
-        if document.counters or not path.exists():
-            write(path, document.to_json())
+            left_out.append(f"counters of {shape}: {error}")
+            continue
+        found += runs
+        for run in runs:
+            traffic = f"DRAM {run.dram_bytes / 1e9:.3f} GB, L2 {run.l2_bytes / 1e9:.3f} GB"
+            _say(f"{run.peer} {run.direction} {shape}: {len(run.kernels)} kernels, {traffic}")
+    if found or not path.exists():
+        document = Document(order.command, counters=tuple(found), left_out=tuple(left_out))
+        write(path, document.to_json())
 
 
 def record_sweeps(order: RecordOrder) -> None:

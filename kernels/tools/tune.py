@@ -81,12 +81,7 @@ CANDIDATES = {
     for kernel, tiles in TRIED.items()
 }
 HOPPER_CANDIDATES = {
-    64: [
-        TileConfig(128, 128, 12, 2),
-        TileConfig(128, 128, 12, 3),
-        TileConfig(192, 128, 16, 2),
-        TileConfig(192, 128, 16, 3),
-    ],
+    64: [TileConfig(rows, 128, warps, stages) for rows, warps in ((128, 12), (192, 16)) for stages in (2, 3)],
     128: [TileConfig(128, 128, 12, 2)],
     256: [TileConfig(128, 64, 12, 2)],
 }
@@ -143,12 +138,8 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
 
 def compile_candidates(kernels: list[str], head_dims: list[int]) -> None:
     """Run every candidate on a short sequence in several processes, so that Triton's cache on disk has it."""
-    jobs = [
-        (kernel, head_dim, mask, candidate)
-        for kernel, head_dim, mask in itertools.product(kernels, head_dims, MASKS)
-        for candidate in candidates(kernel, head_dim)
-    ]
-    in_processes(_compile, jobs, None)
+    classes = itertools.product(kernels, head_dims, MASKS)
+    in_processes(_compile, [(*each, tiles) for each in classes for tiles in candidates(*each[:2])], None)
 
 
 def _compile(job: tuple[str, int, str, Candidate]) -> None:

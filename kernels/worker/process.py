@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import io
 import os
 import queue
 import subprocess
@@ -33,8 +34,10 @@ class WorkerProcess:
         self._process = subprocess.Popen(command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, stderr=pipe)
         self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
+        assert self._process.stderr is not None
+        said = io.TextIOWrapper(self._process.stderr, errors="replace")
         threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=self._drain, daemon=True).start()
+        threading.Thread(target=self._lines.extend, args=(said,), daemon=True).start()
 
     @property
     def process_id(self) -> int | None:
@@ -65,15 +68,10 @@ class WorkerProcess:
 
     def last_words(self) -> str:
         """The last line that it wrote to standard error; "" if there is none."""
-        return next((line for line in reversed(self._lines) if line.strip()), "")
+        return next((line.rstrip() for line in reversed(self._lines) if line.strip()), "")
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         while (message := read_message(self._process.stdout)) is not None:
             self._messages.put(message)
         self._messages.put(None)
-
-    def _drain(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._lines.append(line.decode(errors="replace").rstrip())
