@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import compulsory_bytes
@@ -9,68 +10,32 @@ from tests.app.pages import open_whole_chapter, words
 from viz.shared.formats import format_bytes
 
 PROBLEM = AttentionProblem(q_len=2048, kv_len=2048, head_dim=128, block_m=128, block_n=32)
+FLASH, STANDARD = (ALGORITHMS[name].requested_bytes(PROBLEM) for name in ("flash2", "standard"))
 pytestmark = pytest.mark.usefixtures("no_worker")
 
 
-def traffic(problem):
-    """Algorithm -> requested bytes, of the table of formulas; and all words."""
-    app = open_whole_chapter(
-        "io", io_t=problem.q_len, io_d=problem.head_dim, io_bm=problem.block_m, io_bn=problem.block_n
-    )
-    table = next(each.value for each in app.markdown if "| requested, modelled |" in each.value)
-    rows = [line.split("**") for line in table.splitlines()[2:]]
-    requested = {row[1]: int(row[3].removesuffix(" B").replace(",", "")) for row in rows}
-    return requested, words(app)
+def test_traffic_and_five_ideas_show_the_requested_and_the_least_bytes():
+    traffic = words(open_whole_chapter("io", io_t=2048, io_d=128, io_bm=128, io_bn=32))
+    ideas = open_whole_chapter("ideas", ideas_n=2048, ideas_d=128, ideas_block_m=128, ideas_block_n=32)
+    for requested in (FLASH, STANDARD):
+        assert f"**{requested:,} B**" in traffic
+    with_lse, least = format_bytes(compulsory_bytes(PROBLEM)), standard_bytes(PROBLEM)
+    assert f"{with_lse} with lse" in traffic
+    assert f"at least {least:,} B" in traffic
+    card = next(metric for metric in ideas.metric if metric.label == "Requested, forward")
+    assert card.value == format_bytes(FLASH)
+    assert card.delta.endswith(f"standard {format_bytes(STANDARD)}")
+    for said in (f"less than {with_lse}", f"at least {format_bytes(least)}"):
+        assert said in words(ideas)
 
 
-def roofline(problem):
-    """The bytes of the steps in the tables "at least" and "requested", as they are written."""
-    app = open_whole_chapter(
-        "roofline",
-        roofline_view="Tables",
-        roofline_q=problem.q_len,
-        roofline_k=problem.kv_len,
-        roofline_d=problem.head_dim,
-        roofline_bm=problem.block_m,
-    )
+def test_roofline_shows_the_same_bytes_step_by_step():
+    shape = {"roofline_q": 2048, "roofline_k": 2048, "roofline_d": 128, "roofline_bm": 128}
+    app = open_whole_chapter("roofline", roofline_view="Tables", **shape)
     tables = [each.value for each in app.markdown if "| elements moved | bytes |" in each.value]
-    assert len(tables) == 2
-    return [
-        {row.split("**")[1]: row.split("|")[3].strip() for row in table.splitlines()[2:]} for table in tables
-    ], words(app)
-
-
-def ideas(problem):
-    """(requested, standard requested) of the first card; and all words."""
-    app = open_whole_chapter(
-        "ideas",
-        ideas_n=problem.q_len,
-        ideas_d=problem.head_dim,
-        ideas_block_m=problem.block_m,
-        ideas_block_n=problem.block_n,
-    )
-    card = next(metric for metric in app.metric if metric.label == "Requested, forward")
-    return card.value, card.delta.rpartition("standard ")[2], words(app)
-
-
-def test_traffic_roofline_and_five_ideas_show_the_same_requested_and_least_bytes():
-    problem = PROBLEM
-    cards, of_traffic = traffic(problem)
-    (least, requested), _ = roofline(problem)
-    flash, standard, of_ideas = ideas(problem)
-    assert flash == requested["fused"] == format_bytes(cards["FlashAttention-2"])
-    assert standard == format_bytes(cards["standard"])
-    steps = ("S = QKᵀ", "softmax", "O = PV")
-    for table, total in ((requested, cards["standard"]), (least, standard_bytes(problem))):
-        assert sum(map(in_bytes, (table[step] for step in steps))) == pytest.approx(total, rel=0.01)
-    with_lse = format_bytes(compulsory_bytes(problem))
-    assert least["fused"] == with_lse
-    assert f"{with_lse} with lse" in of_traffic
-    assert f"can move less than {with_lse}" in of_ideas
-    assert f"at least {standard_bytes(problem):,} B" in of_traffic
-    assert f"{standard} requested, at least {format_bytes(standard_bytes(problem))}" in of_ideas
-
-
-def in_bytes(text):
-    number, unit = text.split()
-    return float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+    wholes = ((compulsory_bytes(PROBLEM), standard_bytes(PROBLEM)), (FLASH, STANDARD))
+    for table, (fused, three) in zip(tables, wholes, strict=True):
+        moved = [row.split("|")[3].split() for row in table.splitlines()[2:]]
+        assert f"| {format_bytes(fused)} |" in table
+        assert {unit for _, unit in moved} == {"MB"}
+        assert sum(float(number) for number, _ in moved[:3]) == pytest.approx(three / 1e6, rel=0.01)

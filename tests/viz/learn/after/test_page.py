@@ -66,18 +66,3 @@ def test_late_rescales_keep_the_output():
     assert links(app)[0]["inputs"] == "growing_max"
     app.slider(key="after_units_share").set_value(25).run()
     assert any("polynomial" in spec for spec in specs(app))
-
-
-@pytest.mark.parametrize(
-    ("topic", "query"),
-    [
-        ("Split the keys", {"keys": 16384, "splits": 1024, "queries": 1024, "kv_heads": 32, "group": 8}),
-        ("FlashAttention-3", {"outliers": 0, "size": -1, "tokens": 33, "head_dim": 65}),
-        ("FlashAttention-4", {"threshold": 3, "inputs": "none", "degree": 9, "units_share": 101}),
-        ("FlashAttention-5", {"keys": 63, "queries": 0, "kv_heads": 3, "gpu": "TPU", "splits": -1}),
-    ],
-)
-def test_any_url_gives_a_page(topic, query):
-    app = give_up(open_topic(topic, **{f"after_{name}": value for name, value in query.items()}))
-    assert len(app.get("plotly_chart")) >= 3
-    assert not app.error

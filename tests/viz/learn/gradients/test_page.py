@@ -127,20 +127,3 @@ def test_the_paths_of_two_tokens_add_up_to_the_gradients():
         assert factors[0] @ factors[1] == pytest.approx(total)
         assert f"= {format_tex(total)}" in formula
         assert all(f"({format_tex(number)})" in formula for each in factors for number in each)
-
-
-def test_a_spoiled_url_still_gives_a_page():
-    query = {
-        "length": "900",
-        "dim": "-3",
-        "spread": "nan",
-        "seed": "x",
-        "derivation": "dX",
-        "row": "99",
-        "block": "0",
-        "tokens": "1e9",
-        "head_dim": "12",
-        "block_m": "1",
-    }
-    for view in ("Row sums D", "Line by line", "Traffic", "Graphs"):
-        open_view(view, **{f"gradients_{name}": value for name, value in query.items()})  # raises nothing

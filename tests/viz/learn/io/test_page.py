@@ -71,12 +71,6 @@ def test_what_does_not_fit_is_said():
     assert open_chapter("io", io_view="SRAM", io_m=16, io_d=256, io_t=128).exception == []
 
 
-@pytest.mark.parametrize("view", ["?", "SRAM"])
-def test_a_url_may_hold_anything(view):
-    wrong = {"io_t": "7", "io_d": "x", "io_m": "-1", "io_bm": "1e9", "io_gpu": "none", "io_axis": "Q"}
-    assert len(open_whole_chapter("io", io_view=view, **wrong).get("plotly_chart")) == 1
-
-
 def test_growth_has_no_tiles_to_choose_and_forward_keeps_those_that_were_chosen():
     app = open_chapter("io", io_bm=128)
     app.segmented_control(key="io_view").select("Growth").run()
