@@ -11,6 +11,7 @@ from kernels.measure.document import Document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import report, shape_words
 from kernels.measure.peers import PEERS
+from kernels.measure.series import SweepView
 from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
 from kernels.tool_arguments import check_report_path, numbers, words
 
@@ -48,30 +49,16 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     problems = []
     lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
     for batch, length, head_dim, mask, dtype in itertools.product(*lists):
-        q_heads = _parts("width", arguments.width, "head_dim", head_dim, arguments.q_heads)
-        problem = AttentionProblem(
-            batch=_parts("tokens", arguments.tokens, "length", length, batch),
-            q_heads=q_heads,
-            kv_heads=q_heads if arguments.kv_heads is None else arguments.kv_heads,
-            q_len=length,
-            kv_len=length if arguments.kv_len is None else arguments.kv_len,
-            head_dim=head_dim,
-            mask=mask,
-            dtype=dtype,
-            block_m=arguments.block_m,
-            block_n=arguments.block_n,
-        )
-        problems.append(problem)
+        for option, part, least in (("tokens", "length", length), ("width", "head_dim", head_dim)):
+            whole = getattr(arguments, option)
+            if whole is not None and whole < max(1, least):
+                raise InvalidProblem(option, whole, f"expected at least {part}, which is {least}")
+        load = (batch, arguments.q_heads, arguments.tokens or 0, arguments.width or 0)
+        problem = SweepView("length", length, head_dim, dtype, mask, *load).problem()
+        more = {"kv_heads": arguments.kv_heads, "kv_len": arguments.kv_len}
+        given = {name: value for name, value in more.items() if value is not None}
+        problems.append(problem.with_(block_m=arguments.block_m, block_n=arguments.block_n, **given))
     return problems
-
-
-def _parts(option: str, whole: int | None, part_name: str, part: int, otherwise: int) -> int:
-    """How many parts the whole has; `otherwise` if the option was not given. Raises InvalidProblem."""
-    if whole is None:
-        return otherwise
-    if whole < max(1, part):
-        raise InvalidProblem(option, whole, f"expected at least {part_name}, which is {part}")
-    return whole // part if part > 0 else otherwise  # AttentionProblem refuses such a part
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -23,8 +23,8 @@ FIT_POINTS = 3
 class SweepView:
     """Which measurements a chart shows: only the value on `axis` varies.
 
-    If `tokens` is 0, batch and heads are fixed. Otherwise batch x length = tokens and heads x head_dim =
-    width are fixed.
+    If `tokens` is 0, the batch is fixed, else batch x length = tokens. If `width` is 0, the heads are fixed,
+    else heads x head_dim = width.
     """
 
     axis: str
@@ -64,11 +64,9 @@ class SweepView:
 
     def problem(self, dtype: str = "") -> AttentionProblem:
         """The view's problem, of another dtype if one is given. Raises InvalidProblem."""
-        batch, heads = self.batch, self.q_heads
-        if self.tokens:
-            batch, heads = max(1, self.tokens // self.length), max(1, self.width // self.head_dim)
+        heads = max(1, self.width // max(1, self.head_dim)) if self.width else self.q_heads
         return AttentionProblem(
-            batch=batch,
+            batch=max(1, self.tokens // max(1, self.length)) if self.tokens else self.batch,
             q_heads=heads,
             kv_heads=heads,
             q_len=self.length,
