@@ -66,19 +66,9 @@ _library.define(
 )
 
 
-def _forward_operator(query: Tensor, key: Tensor, value: Tensor, *settings: Any) -> Forward:
-    out, lse = repeat(launch_forward, (query, key, value), settings)
-    return out, lse
-
-
-def _backward_operator(*arguments: Any) -> Gradients:
-    d_query, d_key, d_value = repeat(launch_backward, arguments[:7], arguments[7:])
-    return d_query, d_key, d_value
-
-
 for _device in ("CPU", "CUDA"):
-    _library.impl("forward", _forward_operator, _device)
-    _library.impl("backward", _backward_operator, _device)
+    _library.impl("forward", lambda *given: repeat(launch_forward, given[:3], given[3:]), _device)
+    _library.impl("backward", lambda *given: repeat(launch_backward, given[:7], given[7:]), _device)
 
 
 @torch.library.register_fake("flash_attention::forward", lib=_library)

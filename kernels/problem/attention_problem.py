@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from kernels.problem.band import Band
 
@@ -162,16 +162,6 @@ class AttentionProblem:
     def as_dict(self) -> dict[str, int | str]:
         """Field names to plain values, fit for JSON and for a URL."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict) -> AttentionProblem:
-        """The reverse of `as_dict`; an unknown name is refused."""
-        known = {field.name for field in fields(cls)}
-        for name in values:
-            if name not in known:
-                accepted = f"there is no such field; the fields are {', '.join(sorted(known))}"
-                raise InvalidProblem(name, values[name], accepted)
-        return cls(**values)
 
     def with_(self, **changes: int | str) -> AttentionProblem:
         """A copy with some fields changed, validated again."""

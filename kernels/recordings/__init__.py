@@ -53,7 +53,7 @@ def _index() -> dict:
 def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
     """The recorded run of exactly this problem, or None."""
     for run in _index()["runs"]:
-        if run["algorithm"] == algorithm and AttentionProblem.from_dict(run["problem"]) == problem:
+        if run["algorithm"] == algorithm and AttentionProblem(**run["problem"]) == problem:
             return Recording(Trace.load(FOLDER / run["file"]), ErrorReport(**run["report"]))
     return None
 
@@ -62,7 +62,7 @@ def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
 def recorded_problems(algorithm: str) -> tuple[AttentionProblem, ...]:
     """The problems of which a run of this algorithm was recorded."""
     runs = (run for run in _index()["runs"] if run["algorithm"] == algorithm)
-    return tuple(AttentionProblem.from_dict(run["problem"]) for run in runs)
+    return tuple(AttentionProblem(**run["problem"]) for run in runs)
 
 
 @functools.cache
@@ -115,7 +115,7 @@ def recorded_launches() -> tuple[RecordedLaunch, ...]:
     launches = []
     for run in _index()["runs"]:
         header = Trace.header_of(FOLDER / run["file"])
-        problem, device = AttentionProblem.from_dict(header["problem"]), header["device"]["name"]
+        problem, device = AttentionProblem(**header["problem"]), header["device"]["name"]
         entry = ALGORITHMS[header["algorithm"]]
         for kernel, launch in zip(header["kernels"], header["launches"], strict=True):
             if launch["num_warps"]:  # 0 if torch ran it tile by tile

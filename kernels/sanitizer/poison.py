@@ -14,8 +14,6 @@ import numpy as np
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.source import Site, current_site, line_of
 
-EIGHT_BIT_NAN = {"fp8e5": 0x7F, "fp8e4nv": 0x7F, "fp8e4b8": 0x80, "fp8e5b16": 0x80}
-"""NaN of the types of 8 bits, by Triton's names: OCP 8-bit floating point, and the variants without -0."""
 BFLOAT16_NAN = 0x7FC0
 
 
@@ -46,16 +44,14 @@ class Poison:
 def poison_of(kind: Any, stored: np.dtype) -> np.generic | None:
     """Poison for elements of a Triton scalar type that NumPy stores as `stored`.
 
-    None for pointers and bool.
+    None for pointers, bool, and floats of 8 bits.
     """
     if stored.kind == "f":
         return stored.type(np.nan)
-    if not kind.is_floating() and (kind.is_ptr() or kind.primitive_bitwidth < 8):
-        return None
     if kind.is_bf16():
         return stored.type(BFLOAT16_NAN)
-    if kind.is_floating():
-        return stored.type(EIGHT_BIT_NAN.get(kind.name, 0x7F))
+    if kind.is_floating() or kind.is_ptr() or kind.primitive_bitwidth < 8:
+        return None
     info = np.iinfo(stored)
     return stored.type(info.min // 3 if stored.kind == "i" else info.max // 3)
 

@@ -29,13 +29,12 @@ def chrome_trace(
     events, with a thread per lane and track.
     """
     micro = 1e-3 if schedule.measured else 1.0
-    clock = _clock_words(trace, schedule, gpu_name)
+    clock = f"modelled: one program per SM of the {gpu_name}, a tile step is 1 us"
+    if schedule.measured:
+        clock = f"recorded by the GPU's timer: {trace.device.name}"
     mark = "" if schedule.measured else " (modelled)"
-    process = {"name": f"{algorithm.label}, {clock}"}
-    events: list[dict] = [{"ph": "M", "name": "process_name", "pid": 0, "args": process}]
-    for sm in np.unique(schedule.sm).tolist():
-        thread = {"name": f"SM {sm}{mark}"}
-        events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": sm, "args": thread})
+    events = [_name("process_name", 0, 0, f"{algorithm.label}, {clock}")]
+    events += [_name("thread_name", 0, sm, f"SM {sm}{mark}") for sm in np.unique(schedule.sm).tolist()]
     for span in program_spans(trace, schedule):
         in_rows = span.q_tile >= 0
         name = f"q tile {span.q_tile}, head {span.batch_head}" if in_rows else f"key tile {span.kv_tile}"
@@ -47,12 +46,6 @@ def chrome_trace(
         events += _lane_events(label, each, first_pid=1 + max(event["pid"] for event in events))
     notes = {"problem": trace.problem.as_dict(), "clock": clock, **asdict(trace.device)}
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": notes})
-
-
-def _clock_words(trace: Trace, schedule: Schedule, gpu_name: str) -> str:
-    if schedule.measured:
-        return f"recorded by the GPU's timer: {trace.device.name}"
-    return f"modelled: one program per SM of the {gpu_name}, a tile step is 1 us"
 
 
 def _lane_events(label: str, lanes: Lanes, first_pid: int) -> list[dict]:
@@ -80,11 +73,5 @@ def _lane_event(lanes: Lanes, event: int) -> dict:
     begin, end = float(lanes.event_begin_ns[event]), float(lanes.event_end_ns[event])
     fields = ("program", "batch_head", "q_tile", "kv_tile")
     about = {field: int(getattr(lanes, f"event_{field}")[event]) for field in fields}
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": kind,
-        "ts": begin / 1e3,
-        "dur": (end - begin) / 1e3,
-        "args": about,
-    }
+    times = {"ts": begin / 1e3, "dur": (end - begin) / 1e3}
+    return {"ph": "X", "name": name, "cat": kind, "args": about} | times
