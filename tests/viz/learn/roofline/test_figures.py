@@ -13,10 +13,11 @@ from viz.shared import theme
 PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 
 
-def drawn(problem, gpu=GPUS["H200"]):
+def drawn(problem, gpu=GPUS["H200"], more=True):
     """The chart of all dots that the chapter can show."""
     steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
-    return roofline_figure(gpu, steps, [GPUS["B200"]], theme.LIGHT, lesson.other_operations(problem))
+    others = lesson.other_operations(problem) if more else ()
+    return roofline_figure(gpu, steps, [GPUS["B200"]], theme.LIGHT, others)
 
 
 def dots(figure):
@@ -25,11 +26,8 @@ def dots(figure):
 
 def names(figure):
     """What stands beside each group of dots, without its colours."""
-    return [
-        [re.sub("<[^>]*>", "", line) for line in note.text.split("<br>")]
-        for note in figure.layout.annotations
-        if not note.text.startswith("ridge")
-    ]
+    notes = [note.text for note in figure.layout.annotations if not note.text.startswith("ridge")]
+    return [re.sub("<[^>]*>", "", text.replace("<br>", ", ")) for text in notes]
 
 
 def test_all_dots_lie_on_the_roof_of_the_chosen_gpu():
@@ -46,31 +44,25 @@ def test_no_dot_lies_beyond_the_axis_is_named_twice_or_left_out(q_len, kv_len, h
     figure = drawn(AttentionProblem(q_len=q_len, kv_len=kv_len, head_dim=head_dim))
     low, high = (10**end for end in figure.layout.xaxis.range)
     assert all(low < x < high for x, _ in dots(figure).values())
-    signs = "".join(line.split(" ")[0] for lines in names(figure) for line in lines)
+    signs = "".join(names(figure))
     assert (signs.count("●"), signs.count("○"), signs.count("◆")) == (4, 4, 4)
 
 
 def test_dots_that_lie_on_each_other_share_a_list_of_names():
-    steps = {case: lesson.steps(PROBLEM, case) for case in lesson.L2_CASES}
-    assert names(roofline_figure(GPUS["H200"], steps, [], theme.LIGHT)) == [
-        ["●○ softmax"],
-        ["○ S = QKᵀ", "○ O = PV"],
-        ["● S = QKᵀ", "● O = PV", "○ fused"],
-        ["● fused"],
+    assert names(drawn(PROBLEM, more=False)) == [
+        "●○ softmax",
+        "○ S = QKᵀ, ○ O = PV",
+        "● S = QKᵀ, ● O = PV, ○ fused",
+        "● fused",
     ]
 
 
-def test_times_are_bytes_over_bandwidth_and_flops_over_peak():
+def test_times_and_memories_are_those_of_the_steps_and_gpus():
     gpu, steps = GPUS["H200"], lesson.steps(PROBLEM, "perfect")
     moving, computing = times_figure(gpu, steps, theme.LIGHT).data
     assert list(moving.x) == [step.bytes / gpu.hbm_bandwidth for step in steps]
     assert list(computing.x) == [step.flops / gpu.fp16_flops for step in steps]
-
-
-def test_the_hierarchy_has_hbm_and_sram_of_every_gpu_and_marks_one():
-    chosen = GPUS["H100"]
-    lines = {trace.name: trace for trace in hierarchy_figure(list(GPUS.values()), chosen, theme.LIGHT).data}
-    assert list(lines) == [gpu.name for gpu in GPUS.values()]
-    for gpu in GPUS.values():
-        assert list(lines[gpu.name].y) == [gpu.hbm_bytes, gpu.sram_bytes]
-        assert (lines[gpu.name].line.dash == "solid") == (gpu == chosen)
+    lines = hierarchy_figure(list(GPUS.values()), gpu, theme.LIGHT).data
+    for each, line in zip(GPUS.values(), lines, strict=True):
+        assert (line.name, list(line.y)) == (each.name, [each.hbm_bytes, each.sram_bytes])
+        assert (line.line.dash == "solid") == (each == gpu)
