@@ -153,8 +153,8 @@ def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | No
     if ratio is None or measurement.is_mostly_overhead(ours, rival):
         return f"mostly overhead, so no ratio: {took}"
     if not ratio.is_usable:
-        low, high = format_ms(rival.timing.low_ms), format_ms(rival.timing.high_ms)
-        return f"too noisy to compare: {name} {low} to {high}"
+        ends = f"{format_ms(rival.timing.low_ms)} to {format_ms(rival.timing.high_ms)}"
+        return f"too noisy to compare: {name} {ends}"
     if ratio.low <= 1 <= ratio.high:
         return f"no clear difference: {took}"
     is_faster = (ratio.low > 1) == (ours.peer != "naive")

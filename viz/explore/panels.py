@@ -107,13 +107,17 @@ def _kept_in_url(
             state.pop(name, None)
     before = {name: state[name] for name in names if name in state}
     for name in names:
-        judge(name, lambda text, name=name: wrong_state(name, text, _drawn(traces, gpu)))
+        judge(name, functools.partial(_wrong_place, name, traces, gpu))
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):
             state[name] = after[name]
         elif name in before and name not in after:
             del state[name]
+
+
+def _wrong_place(name: str, traces: tuple[Trace, ...], gpu: Gpu, given: str) -> str:
+    return wrong_state(name, given, _drawn(traces, gpu))
 
 
 def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:

@@ -49,7 +49,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "notes": _notes(drawn),
         "tensors": [
             {"name": name, "written": bool(written), "color": theme.tensor_entry(name)}
-            for name, written in zip(trace.tensors, trace.tensor_bytes_written.any(axis=0), strict=True)
+            for name, written in zip(trace.tensors, trace.tensor_bytes_written.sum(axis=0), strict=True)
         ],
         "standard_bytes": round(share * standard_requested(problem, algorithm.direction)),
         "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",

@@ -54,7 +54,8 @@ def kernel_source(kernel: Kernel, ref: SourceRef | SourceText) -> KernelSource:
     file = _Module.read(ref.module).file
     files = dict.fromkeys(_Module.read(part.module).file for part in ref.parts)
     further = tuple(each for each in files if each != file)
-    return KernelSource(file, *(_lines_of(ref, phases) for phases in names), further)
+    before, step, after = (_lines_of(ref, phases) for phases in names)
+    return KernelSource(file, before, step, after, further)
 
 
 def _lines_of(ref: SourceRef, phases: frozenset[str]) -> Lines:

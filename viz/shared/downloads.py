@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
 
 PLAYER, TRACE = "Player as one HTML file", "Trace (.npz)"
-TYPES = {
-    "html": ("text/html", ":material/slideshow:"),
-    "csv": ("text/csv", ":material/download:"),
-    "json": ("application/json", ":material/download:"),
-    "npz": ("application/octet-stream", ":material/download:"),
-}
-"""By the ending of a file's name: its type, and the icon of its button."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +26,12 @@ def downloads(*files: Download) -> None:
     """A row of buttons."""
     with st.container(horizontal=True):
         for each in files:
-            mime, icon = TYPES[each.file_name.rpartition(".")[2]]
+            icon = ":material/slideshow:" if each.label == PLAYER else ":material/download:"
             st.download_button(
                 each.label,
                 each.content,
                 each.file_name,
-                mime,
+                mimetypes.guess_type(each.file_name)[0],
                 icon=each.icon or icon,
                 on_click="ignore",
                 help=each.help or None,

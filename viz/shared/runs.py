@@ -155,10 +155,10 @@ class RunStore:
         """Make the job of a request; for the callback of a button."""
         self.job(request, blob)
 
-    def forget(self, job: Job) -> None:
-        """Let the next request start anew, after a failure."""
+    def forget(self, *jobs: Job) -> None:
+        """Let the next requests for these start again, after a failure."""
         with self._lock:
-            for request in [request for request, own in self._jobs.items() if own is job]:
+            for request in [request for request, own in self._jobs.items() if own in jobs]:
                 del self._jobs[request]
 
 

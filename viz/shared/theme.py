@@ -6,6 +6,7 @@ Categories are Okabe and Ito's colours, which readers with any colour vision tel
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.colors import sequential
@@ -39,7 +40,8 @@ class Palette:
     """Cividis, without the end that cannot be told from the background."""
 
 
-LIGHT_AND_DARK = {
+CIVIDIS: Any = tuple(sequential.Cividis)
+LIGHT_AND_DARK: dict[str, Any] = {
     "background": ("#ffffff", "#0f151b"),
     "surface": ("#f3f5f7", "#1a232c"),
     "text": ("#16202a", "#edf2f7"),
@@ -58,8 +60,8 @@ LIGHT_AND_DARK = {
     "bad": ("#b3261e", "#ff8a80"),
     "plain": ("#b4bcc4", "#5d6975"),
 }
-LIGHT = Palette(*(light for light, _ in LIGHT_AND_DARK.values()), scale=tuple(sequential.Cividis[:-1]))
-DARK = Palette(*(dark for _, dark in LIGHT_AND_DARK.values()), scale=tuple(sequential.Cividis[2:]))
+LIGHT = Palette(**{name: each[0] for name, each in LIGHT_AND_DARK.items()}, scale=CIVIDIS[:-1])
+DARK = Palette(**{name: each[1] for name, each in LIGHT_AND_DARK.items()}, scale=CIVIDIS[2:])
 
 ABOUT_NUMBERS = (
     "Each number says where it is from. **Counted**: by the code that ran, from the masks of its own loads "

@@ -57,9 +57,14 @@ def asked_job(
     if job is None:
         if notice:
             st.info(notice, icon=":material/timer:")
-        look = "primary" if notice else "secondary"
-        icon = ":material/play_arrow:"
-        st.button(button, key, type=look, icon=icon, on_click=store.start, args=(request, blob))
+        st.button(
+            button,
+            key,
+            type="primary" if notice else "secondary",
+            icon=":material/play_arrow:",
+            on_click=store.start,
+            args=(request, blob),
+        )
     return job
 
 
@@ -102,8 +107,7 @@ def show_failure(error: Exception) -> None:
 
 def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "Try again") -> None:
     """A button that forgets the jobs and draws the page again, which then asks for them again."""
-    failed = tuple(jobs)
-    st.button(label, key, icon=":material/refresh:", on_click=lambda: [store.forget(job) for job in failed])
+    st.button(label, key, icon=":material/refresh:", on_click=store.forget, args=tuple(jobs))
 
 
 @st.fragment(run_every=POLL_S)
@@ -130,8 +134,8 @@ def show_progress(jobs: tuple[Job, ...], key: str) -> None:
     which = f"run {done + 1} of {len(jobs)}: " if len(jobs) > 1 else ""
     bar, stop = st.columns([5, 1], vertical_alignment="center")
     bar.progress(share, text=which + job_words(now))
-    look = {"icon": ":material/stop:", "width": "stretch"}
-    stop.button("Cancel", f"{key}-cancel", on_click=_cancel, args=(jobs, now), **look)
+    icon = ":material/stop:"
+    stop.button("Cancel", f"{key}-cancel", icon=icon, width="stretch", on_click=_cancel, args=(jobs, now))
 
 
 def _cancel(jobs: tuple[Job, ...], running: Job) -> None:

@@ -13,6 +13,7 @@ from tests.anywhere import ANYWHERE
 from tests.app.pages import drawn_with_results, fail_jobs, mounted_player, open_page
 from viz.shared import runs
 from viz.shared.formats import format_bytes
+from viz.shared.looks import FUSED, looks_of
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
@@ -57,18 +58,13 @@ def test_until_the_player_is_painted_no_chart_is_sent():
     assert len(app.get("plotly_chart")) == 0
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_shows_its_recording(name):
-    preset = PRESETS[name]
-    app = open_page(**preset.problem.as_dict(), algorithm=preset.algorithm or "flash2")
-    assert not app.exception
-    assert player(app)["provenance"].startswith("recorded on")
-    assert app.selectbox(key="preset").value == name
+RECORDED = [(preset.problem, preset.algorithm or "flash2") for preset in PRESETS.values()]
+RECORDED += [(recorded_problems(name)[0], name) for name in ALGORITHMS if recorded_problems(name)]
 
 
-@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if recorded_problems(name)])
-def test_every_algorithm_plays_a_recording(algorithm):
-    app = open_page(**recorded_problems(algorithm)[0].as_dict(), algorithm=algorithm)
+@pytest.mark.parametrize(("problem", "algorithm"), RECORDED)
+def test_every_preset_and_every_algorithm_plays_its_recording(problem, algorithm):
+    app = open_page(**problem.as_dict(), algorithm=algorithm)
     assert not app.exception
     assert player(app)["provenance"].startswith("recorded on")
     assert player(app)["title"].startswith(ALGORITHMS[algorithm].label)
@@ -84,6 +80,9 @@ def test_every_algorithm_plays_a_run(algorithm):
     assert [kernel["name"] for kernel in data["kernels"]] == [kernel.name for kernel in entry.kernels]
     said = " ".join(caption.value for caption in app.caption)
     assert ("by the kernel itself" in said) == (entry.runs_in == "triton")
+    (above,) = [each.value for each in app.markdown if "Below, " in each.value]
+    assert ("torch does it" in above) == (entry.runs_in == "torch")
+    assert ("without ever storing" in above) == (looks_of(entry).headline == FUSED)
     least = "dQ, dK and dV" if entry.direction == "backward" else "O and lse" if entry.gives_lse else "O once"
     assert least in said
 
@@ -113,14 +112,6 @@ def test_two_runs_are_compared_under_one_transport():
     assert "Modelled" in component["run"]["clock_words"]
     assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
     assert re.fullmatch(r"[\d.]+× (less|more): B .+B", cards(app)["A: Bytes moved · counted"][1])
-
-
-@pytest.mark.parametrize("algorithm", ["flash2", "standard", "row_wise", "backward"])
-def test_the_sentence_above_the_player_is_true_of_the_algorithm(algorithm):
-    (words,) = [each.value for each in open_page(algorithm=algorithm).markdown if "Below, " in each.value]
-    runs_in_torch, is_flash = algorithm in ("standard", "row_wise"), algorithm in ("flash2", "backward")
-    assert ("without ever storing the matrix" in words) == is_flash
-    assert ("torch does it" in words) == runs_in_torch
 
 
 def test_the_url_and_the_controls_keep_the_tiles_of_the_user():

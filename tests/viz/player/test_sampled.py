@@ -34,18 +34,11 @@ def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled
     kinds = decode(sampled["kinds"], "uint8").reshape(3, -1)
     assert np.array_equal(kinds, tile_kinds(PROBLEM, ENTRY)[[0, 2, 4]])
     assert not sampled["clock"]["measured"]
-
-
-def test_standard_attention_is_modelled_for_the_same_rows(sampled):
     rows = 16 + 16 + 13
     assert sampled["standard_bytes"] == round(standard_requested(PROBLEM) * rows / (2 * 77))
     assert sampled["standard_words"] == "standard, same rows"
-
-
-def test_a_duel_says_which_run_is_a_sample(trace):
     other = run_traced(PROBLEM)
-    words = duel_data((trace, ""), (other, ""), GPU)["clock_words"]
-    assert words.endswith("A is a sample: 1 of 2 heads, 3 of 5 query tiles.")
+    assert "A is a sample" in duel_data((trace, ""), (other, ""), GPU)["clock_words"]
     assert "sample" not in duel_data((other, ""), (other, ""), GPU)["clock_words"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from kernels.algorithms import ALGORITHMS, FIRST
+from kernels.algorithms import FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import LIMITS
 from kernels.problem.presets import FIRST_PRESET, PRESETS
@@ -38,9 +38,7 @@ def chosen(app, name="problem"):
 
 def url(app):
     """The parameters of the URL as text. What is typed into a control gets there in a browser only."""
-    return {
-        name: value if isinstance(value, str) else value[0] for name, value in dict(app.query_params).items()
-    }
+    return {name: "".join(value) for name, value in dict(app.query_params).items()}
 
 
 def test_an_empty_url_is_the_first_preset_and_stays_empty():
@@ -67,15 +65,8 @@ def test_choosing_a_preset_gives_its_problem_and_its_url_gives_it_back(name):
 
 
 def test_every_field_of_the_problem_is_taken_from_the_url():
-    shape = {
-        "q_heads": 6,
-        "kv_heads": 3,
-        "q_len": 33,
-        "kv_len": 55,
-        "head_dim": 24,
-        "block_m": 16,
-        "block_n": 128,
-    }
+    shape = {"q_len": 33, "kv_len": 55, "head_dim": 24, "block_m": 16, "block_n": 128}
+    shape |= {"q_heads": 6, "kv_heads": 3}
     more = {"dtype": "float32", "mask": "window", "inputs": "one_hot", "window_left": 4, "window_right": 2}
     problem = DEFAULT.with_(batch=2, seed=9, kv_splits=5, **shape, **more)
     assert chosen(opened(**problem.as_dict())) == problem
@@ -107,15 +98,6 @@ def test_the_window_counts_only_under_a_window_mask():
     app.selectbox(key="mask").select("window").run()
     assert chosen(app) == DEFAULT.with_(mask="window", window_left=7)
     assert not app.number_input(key="window_left").disabled
-
-
-def test_the_algorithm_is_in_the_url_by_its_name():
-    app = opened(algorithm="flash1")
-    assert chosen(app, "algorithm") == "flash1"
-    assert set(app.selectbox(key="algorithm").options) == {entry.label for entry in ALGORITHMS.values()}
-    app.selectbox(key="algorithm").select("standard").run()
-    assert chosen(app, "algorithm") == "standard"
-    assert url(app) == {"algorithm": "standard"}
 
 
 def test_a_second_run_differs_in_what_was_changed():

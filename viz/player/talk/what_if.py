@@ -72,7 +72,7 @@ def default_choices(runs: Runs, in_numbers: bool) -> tuple[Choice, ...]:
     widest = READABLE_HEAD_DIM if in_numbers else 128
     widths = tuple(width for width in (16, 32, 64, 128) if width <= widest)
     sides = (4, 8, READABLE_BLOCK) if in_numbers else (16, 32, 64, 128)
-    given = {
+    given: dict[str, tuple[Value, ...]] = {
         "length": lengths,
         "head_dim": widths,
         "mask": MASKS,

@@ -155,13 +155,16 @@ def value_ticks(values: list[float], metric: str) -> list[tuple[float, str]]:
 def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors: theme.Palette) -> None:
     """A line at the first x that does not fit; in the memory chart also the needed bytes (modelled)."""
     color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
-    look = {"color": color, "dash": "dot", "width": 2}
-    figure.add_shape(type="line", x0=first.x, x1=first.x, y0=0, y1=1, yref="paper", line=look)
-    words = f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}"
-    place: dict = {"y": 1, "yref": "paper", "yanchor": "top", "xanchor": "right", "xshift": -6}
-    place["align"] = "right"
-    font = {"color": color, "size": 13}
-    note(figure, words, math.log10(first.x), **place, font=font, bgcolor=colors.background, opacity=0.95)
+    figure.add_vline(first.x, line={"color": color, "dash": "dot", "width": 2})
+    note(
+        figure,
+        f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}",
+        math.log10(first.x),
+        **{"y": 1, "yref": "paper", "yanchor": "top", "xanchor": "right", "xshift": -6, "align": "right"},
+        font={"color": color, "size": 13},
+        bgcolor=colors.background,
+        opacity=0.95,
+    )
     needed = {point.x: point.needed_bytes for point in curve.out_of_memory if point.needed_bytes}
     if metric == "memory" and needed:
         crosses = points(
