@@ -108,10 +108,8 @@ def _lanes(problem, labels, activities, rows, spans, **changes):
     columns = list(zip(*rows, strict=True))
     names = ("program", "lane", "activity", "batch_head", "q_tile", "kv_tile")
     types = (np.int32, np.int8, np.int8, np.int32, np.int32, np.int32)
-    events = {
-        f"event_{name}": np.array(values, dtype)
-        for name, values, dtype in zip(names, columns, types, strict=False)
-    }
+    named = zip(names, columns, types, strict=False)
+    events = {f"event_{name}": np.array(values, dtype) for name, values, dtype in named}
     begin, end = (np.array(values, float) for values in columns[6:])
     sm, starts, ends = (np.array(values) for values in zip(*spans, strict=True))
     fields = {
@@ -136,12 +134,8 @@ def _sums(activities, events, begin, end, sm, starts, ends):
     """Shares of every SM, by a grid of moments 5 ns apart."""
     sms = np.unique(sm)
     kinds = np.array([activities[number][1] for number in events["event_activity"]])
-    having = np.array(
-        [
-            len(np.unique(events["event_lane"][events["event_activity"] == number]))
-            for number in range(len(activities))
-        ]
-    )
+    lane, activity = events["event_lane"], events["event_activity"]
+    having = np.array([len(np.unique(lane[activity == number])) for number in range(len(activities))])
     event_sm = sm[events["event_program"]]
     sums = {name: np.zeros(len(sms)) for name in ("busy", "product", "softmax", "hidden")}
     activity_ns = np.zeros((len(sms), len(activities)))

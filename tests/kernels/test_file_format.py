@@ -10,8 +10,6 @@ from kernels.file_format import format_mismatch
     [
         ({"format": "sweep", "version": 3}, "sweep version 3"),
         ({"format": "other", "version": 2}, "other version 2"),
-        ({"format": "sweep"}, "sweep version None"),
-        ({}, "a file that names no format"),
         ([], "a file that names no format"),
         ({"format": ["sweep"], "version": 2}, "['sweep'] version 2"),
     ],

@@ -28,11 +28,8 @@ def test_output_and_gradients_are_those_of_torchs_layer_in_float64(is_causal):
     theirs = theirs.double()
     x = torch.randn(2, 33, 64, generator=torch.Generator().manual_seed(1)).to(DEVICE).requires_grad_()
     exact_x = x.detach().double().requires_grad_()
-    mask = (
-        nn.Transformer.generate_square_subsequent_mask(33, device=DEVICE, dtype=torch.float64)
-        if is_causal
-        else None
-    )
+    mask = nn.Transformer.generate_square_subsequent_mask(33, device=DEVICE, dtype=torch.float64)
+    mask = mask if is_causal else None
     out, expected = ours(x), theirs(exact_x, exact_x, exact_x, attn_mask=mask, need_weights=False)[0]
     torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-5)
     weight = torch.randn_like(out)

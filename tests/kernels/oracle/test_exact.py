@@ -23,17 +23,22 @@ def arguments(problem):
     return {"scale": problem.scale, "band": problem.band}
 
 
+def outputs(problem, inputs):
+    """By every reference."""
+    yield naive_attention(*inputs, **arguments(problem))
+    yield oracle(*inputs, **arguments(problem)).output
+    yield attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)[0]
+
+
 @pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
-def test_every_reference_agrees_with_torch_in_float64(problem):
+def test_every_reference_agrees_with_torch_in_float64_also_in_chunks_of_rows(problem, monkeypatch):
     inputs = [tensor.double() for tensor in make_inputs(problem)]
     mask = causal_lower_right(problem.q_len, problem.kv_len) if problem.is_causal else None
     expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask, enable_gqa=True)
-    for got in (
-        naive_attention(*inputs, **arguments(problem)),
-        oracle(*inputs, **arguments(problem)).output,
-        attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)[0],
-    ):
-        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+    for chunk in (1 << 28, 8 * problem.kv_len * 3):
+        monkeypatch.setattr("kernels.oracle.exact.CHUNK_BYTES", chunk)
+        for got in outputs(problem, inputs):
+            torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
@@ -48,24 +53,11 @@ def test_gradients_agree_with_autograd_in_float64(problem):
 def test_references_give_zero_and_minus_infinity_to_rows_without_a_key():
     problem = AttentionProblem(q_len=9, kv_len=4, head_dim=16, mask="causal", dtype="float32")
     inputs = make_inputs(problem)
-    out, lse = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
-    for result in (
-        out,
-        naive_attention(*inputs, **arguments(problem)),
-        oracle(*inputs, **arguments(problem)).output,
-    ):
+    for result in outputs(problem, inputs):
         assert (result[0, 0, :5] == 0).all()
         assert torch.isfinite(result).all()
+    _, lse = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
     assert (lse[0, 0, :5] == float("-inf")).all()
-
-
-def test_chunks_of_rows_change_nothing(monkeypatch):
-    problem = PROBLEMS[1]
-    inputs = make_inputs(problem)
-    whole = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
-    monkeypatch.setattr("kernels.oracle.exact.CHUNK_BYTES", 8 * problem.kv_len * 3)
-    parts = attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)
-    torch.testing.assert_close(whole, parts, rtol=1e-14, atol=1e-14)
 
 
 def test_oracle_partial_state_is_the_online_softmax():
