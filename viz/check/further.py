@@ -14,7 +14,7 @@ from kernels.check.requests import DeterminismRequest, SensitivityRequest
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.worker.requests import MeasureRequest
 from viz.check.context import CheckContext
-from viz.check.figures.sensitivity import blocks_figure, scales_figure
+from viz.check.figures.errors import blocks_figure, scales_figure
 from viz.shared import runs, theme
 from viz.shared.downloads import Download, downloads
 from viz.shared.figures.comparison import memory_figure, time_figure

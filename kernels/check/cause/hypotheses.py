@@ -13,8 +13,17 @@ from itertools import islice
 
 import torch
 
-from kernels.check.cause.gradient_variants import Backward, Gradients, gradient_variants, known_factor
-from kernels.check.cause.variants import HERE, Compute, Setting, band_mask, output_variants
+from kernels.check.cause.variants import (
+    HERE,
+    Backward,
+    Compute,
+    Gradients,
+    Setting,
+    band_mask,
+    gradient_variants,
+    known_factor,
+    output_variants,
+)
 from kernels.check.judge.calls import Calls
 from kernels.check.result import Cause
 from kernels.oracle.report import FACTORS

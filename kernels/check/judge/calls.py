@@ -85,10 +85,10 @@ class Calls:
     @property
     def notes(self) -> list[str]:
         """What is to be said beside the numbers."""
-        of_subject = [*self.subject.notes, self.subject.of_case] if self.subject else []
+        of_subject = [*self.subject.notes, *self.subject.of_case] if self.subject else []
         if self.band != self.case.problem.band:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
-        return [*self.own_notes, *filter(None, of_subject)]
+        return [*self.own_notes, *of_subject]
 
     def first(self) -> None:
         """Fill `got`, with new memory filled with NaN. An error after O was returned leaves O there.

@@ -126,8 +126,8 @@ class Subject:
     gradients: GradientCall | None = None
     attached: AttachedCall | None = None
     notes: list[str] = field(default_factory=list)
-    of_case: str = ""
-    """What is to be said of this case alone."""
+    """It may grow with each call."""
+    of_case: tuple[str, ...] = ()
 
 
 def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
@@ -205,8 +205,8 @@ def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
 
     attached = None if limits.forward_only else _graph(lambda *tensors: attend(*tensors)[0], guard)
     has_tensor = problem.is_causal and not limits.gives_is_causal(problem)
-    of_case = MASK_INSTEAD if has_tensor else ""
-    return Subject(forward, limits.band(problem), attached=attached, notes=loaded.notes, of_case=of_case)
+    of_case = (MASK_INSTEAD,) if has_tensor else ()
+    return Subject(forward, limits.band(problem), None, attached, loaded.notes, of_case)
 
 
 @contextmanager

@@ -152,32 +152,28 @@ def test_one_pass_among_many_cases_that_were_not_checked_is_no_pass(here, tmp_pa
 
 
 @on_the_interpreter
-def test_memory_faults_fail_with_their_line_although_the_result_is_right(here, tmp_path):
-    kernel = ["--kernel", f"{memory_cases.__file__}:reads_past_keys", "--shapes", "33x35", "--forward"]
-    status, (check,) = run(tmp_path, *kernel, "--head-dim", "16", "--repeats", "2")
+def test_memory_faults_fail_and_torchs_compiler_runs_under_the_watch(here, tmp_path):
+    kernel = ["--kernel", f"{memory_cases.__file__}:reads_past_keys", "--shapes", "33x35"]
+    status, (check,) = run(tmp_path, *QUICK, "--repeats", "2", *kernel)
     assert status == 1
     assert [finding["kind"] for finding in check["findings"]] == ["out-of-bounds read"]
     assert all(tensor["passes"] for tensor in check["tensors"])
-
-
-@on_the_interpreter
-def test_a_function_that_is_compiled_by_torch_runs_as_without_a_watch(here, tmp_path):
     flex = "from torch.nn.attention.flex_attention import flex_attention\n"
     (tmp_path / "flex.py").write_text(f"{flex}def attention(q, k, v):\n    return flex_attention(q, k, v)\n")
     assert run(tmp_path, *QUICK, "--kernel", f"{tmp_path}/flex.py:attention")[0] == 0
 
 
 def test_variations_are_printed_and_reported_below_a_case_that_ran(here, tmp_path, capsys):
-    options = "--shapes 4x48 --head-dim 16 --blocks 16,16 --forward --repeats 1 --determinism --sensitivity"
-    status, (check,) = run(tmp_path, *options.split(), "--kernel", "split_kv")
+    both = ["--determinism", "--sensitivity"]
+    varied = [*QUICK, "--shapes", "4x48", "--blocks", "16,16", "--kernel", "split_kv"]
+    status, (check,) = run(tmp_path, *varied, *both)
     assert status == 0
     kinds = {each["kind"] for each in check["determinism"]["variations"] if each["differences"]}
     assert "splits" in kinds
     assert check["sensitivity"]["scales"][0]["label"] == "2^0"
-    assert "other parts of the keys" in capsys.readouterr().out
-    refused = "--kernel flash1 --shapes 16x15 --head-dim 16 --mask causal --scale 2 --determinism"
-    status, (check,) = run(tmp_path, *refused.split())
-    assert (status, check["determinism"]) == (2, None)
+    assert "parts of the keys" in capsys.readouterr().out
+    status, (check,) = run(tmp_path, *QUICK, "--shapes", "16x15", "--kernel", "flash1", "--scale", "2", *both)
+    assert (status, check["determinism"], check["sensitivity"]) == (2, None, None)
 
 
 @pytest.mark.parametrize(

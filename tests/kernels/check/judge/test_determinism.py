@@ -69,26 +69,24 @@ def test_ours_give_the_same_bits_in_every_batch_and_place():
     determinism = run_determinism(CheckCase(problem, "flash2", repeats=1))
     assert changing(determinism) == set()
     assert {each.kind for each in determinism.variations} == {"runs", "batch", "place"}
-    compared = {each.label: each.tensors for each in determinism.variations}
-    assert "dK" in compared["last of a batch of 2, against alone"]
-    assert "dK" not in compared["row 9 alone"]
+    has_dk = {each.label: "dK" in each.tensors for each in determinism.variations}
+    assert has_dk["heads in reverse"]
+    assert not has_dk["row 9 alone"]
 
 
 def test_the_number_of_parts_changes_bits_of_split_kv_and_is_told_in_ulps():
     problem = PROBLEM.with_(q_len=4, kv_splits=2, dtype="float16")
     determinism = run_determinism(CheckCase(problem, "split_kv", gradients=False, repeats=1))
-    by_label = {each.label: each for each in determinism.variations if each.kind == "splits"}
-    assert by_label["2 parts, against 2"].equal
-    assert not by_label["1 part, against 2"].equal
+    one, two, *_ = (each for each in determinism.variations if each.kind == "splits")
+    assert (one.equal, two.equal) == (False, True)
     assert changing(determinism) == {"splits"}
     assert msgspec.convert(msgspec.to_builtins(determinism), Determinism) == determinism
-    assert "other parts of the keys" in determinism.words
 
 
 def test_under_a_mask_rows_stay_where_they_are():
     determinism = run_determinism(CheckCase(PROBLEM.with_(mask="causal", q_heads=1, kv_heads=1), "sdpa"))
     assert {each.kind for each in determinism.variations} == {"runs", "batch"}
-    assert any("Rows were not moved" in note for note in determinism.notes)
+    assert any("not moved" in note for note in determinism.notes)
 
 
 def test_a_kernel_that_refuses_says_why(of_user):

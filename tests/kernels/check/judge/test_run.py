@@ -11,9 +11,8 @@ from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
 from kernels.check.judge import run as check_run
 from kernels.check.judge.compare import error_map, ulp_counts
-from kernels.check.judge.run import run_check
+from kernels.check.judge.run import group_probe, run_check
 from kernels.check.judge.vary import factors, run_determinism, run_sensitivity
-from kernels.check.judge.weights import group_probe
 from kernels.check.result import ULP_EDGES
 from kernels.check.subject.subjects import Subject
 from kernels.device.runtime import BACKEND

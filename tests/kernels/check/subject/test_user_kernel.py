@@ -55,48 +55,29 @@ def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
 
 
 RETURNS = "def attention(q, k, v): return "
-RAISES = "def attention(q, k, v): raise "
+BODY = "import torch\ndef attention(q, k, v):\n    "
 INSTEAD = (
-    (
-        f"{RAISES}RuntimeError('no such luck')",
-        "fail",
-        r"raised RuntimeError: no such luck \(mine.py:1",
-    ),
-    (f"{RAISES}NotImplementedError('only on Sundays')", "invalid", "only on Sundays"),
-    (f"{RAISES}KeyboardInterrupt", "fail", "its forward raised KeyboardInterrupt"),
-    (
-        f"{RETURNS}q[..., :8]",
-        "fail",
-        r"torch.float16 \(1, 1, 32, 8\); expected .*\(1, 1, 32, 16\)",
-    ),
-    (f"{RETURNS}q.float()", "fail", "it returned torch.float32"),
-    (f"{RETURNS}None", "fail", "it returned NoneType; expected a tensor"),
-    (f"{RETURNS}q + 'a'", "fail", "its forward raised TypeError: unsupported"),
+    ("def attention(q, k, v): raise KeyboardInterrupt", "fail", "its forward raised KeyboardInterrupt"),
+    (f"{RETURNS}q[..., :8]", "fail", r"torch.float16 \(1, 1, 32, 8\); expected .*\(1, 1, 32, 16\)"),
+    (f"{RETURNS}q.float()", "fail", "returned torch.float32"),
+    (f"{RETURNS}None", "fail", "returned NoneType"),
     ("def attention(q k): pass", "invalid", "mine.py:attention could not be imported: SyntaxError"),
-    ("raise SystemExit(3)", "invalid", "could not be imported: SystemExit"),
-    ("import pytest\npytest.importorskip('no_such_module')", "invalid", "could not be imported: Skipped"),
+    ("raise SystemExit(3)", "invalid", "imported: SystemExit"),
+    ("import pytest\npytest.importorskip('no_such_module')", "invalid", "imported: Skipped"),
     ("def other(q, k, v): return q\nclass Attention: pass", "invalid", "it has Attention and other$"),
     ("attention = 3", "invalid", "mine.py has no function attention$"),
-)
-ONLY_64 = (
-    "if q.shape[3] != 64: raise ValueError('only 64')",
-    "assert (\n        q.shape[3]\n        == 64\n    ), 'only 64'",
-    "try: return {}[q.shape[3]]\n    except KeyError as error: raise ValueError('only 64') from error",
-    "torch._check_value(False, lambda: 'only 64')",
-    "raise TypeError('only 64')",
+    (f"{BODY}assert (\n        q.shape[3]\n        == 64\n    ), 'only 64'", "invalid", "Error: only 64"),
+    (
+        f"{BODY}try: return {{}}[0]\n    except KeyError as error: raise ValueError('only 64') from error",
+        "invalid",
+        "Error: only 64",
+    ),
+    (f"{BODY}torch._check_value(False, lambda: 'only 64')", "invalid", "Error: only 64"),
+    (f"{BODY}raise TypeError('only 64')", "invalid", "Error: only 64"),
 )
 
 
-@pytest.mark.parametrize(
-    ("source", "verdict", "words"),
-    [
-        *INSTEAD,
-        *(
-            (f"import torch\ndef attention(q, k, v):\n    {line}", "invalid", "Error: only 64")
-            for line in ONLY_64
-        ),
-    ],
-)
+@pytest.mark.parametrize(("source", "verdict", "words"), INSTEAD)
 def test_what_a_kernel_does_instead_is_said(named, source, verdict, words):
     named(source)
     result = run_check(CheckCase(AttentionProblem(q_len=32, kv_len=32, head_dim=16), "user"))
