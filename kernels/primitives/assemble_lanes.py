@@ -13,8 +13,7 @@ from kernels.device.clocks import clock_for
 from kernels.device.runtime import BACKEND
 from kernels.primitives.marks import KV_TILE, Q_TILE, LaneBuffers, make_lane_buffers
 from kernels.problem import AttentionProblem
-from kernels.trace.lane_order import begins_in_turn
-from kernels.trace.lanes import PRODUCT, SOFTMAX, Activity, LaneRole, Lanes
+from kernels.trace.lanes import PRODUCT, SOFTMAX, Activity, LaneRole, Lanes, begins_in_turn
 
 MAX_EVENTS = 5000
 """Events are kept of as many SMs as fit, but at least of one."""

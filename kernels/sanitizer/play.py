@@ -202,12 +202,16 @@ def _site_name(statement: Statement, tiles: list[Tile], taken: dict[Statement, s
 
 
 def _sections(steps: list[Step], stays: str) -> dict[Statement, Section]:
-    """Which statements run in every round of a program's loop over tiles, and which before and after it."""
+    """Which statements run in every round of a program's loop over tiles, and which before and after it.
+
+    A turn of the outer loop is a run of steps of one program with the same tile that stays.
+    """
     moving = QUERY_SIDE[:1] if stays == "kv_tile" else KEY_SIDE
     in_loop: set[Statement] = set()
     early: set[Statement] = set()
     seen: set[Statement] = set()
-    for turn in _turns(steps, stays):
+    side = "key" if stays == "kv_tile" else "query"
+    for _, turn in itertools.groupby(steps, lambda step: (step.program, getattr(step, side))):
         order = [(statement_of(tile.access.site), tile.tensor) for step in turn for tile in step.tiles]
         counts = Counter(statement for statement, _ in order)
         loop = {statement for statement, tensor in order if counts[statement] > 1 or tensor in moving}
@@ -219,12 +223,3 @@ def _sections(steps: list[Step], stays: str) -> dict[Statement, Section]:
         statement: "step" if statement in in_loop else "before" if statement in early else "after"
         for statement in seen
     }
-
-
-def _turns(steps: list[Step], stays: str) -> list[list[Step]]:
-    """Runs of consecutive steps of one program with the same tile that stays."""
-
-    def tile(step: Step) -> tuple:
-        return step.program, step.key if stays == "kv_tile" else step.query
-
-    return [list(turn) for _, turn in itertools.groupby(steps, tile)]

@@ -36,7 +36,7 @@ def test_every_step_matches_the_float64_oracle(problem, algorithm):
     exact = oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
     unit_roundoff = torch.finfo(getattr(torch, problem.dtype)).eps
     size = float(exact.value.abs().max())
-    row_max_before = {}
+    row_max_before, last_steps = {}, {}
     for step in np.flatnonzero(run.q_tile >= 0):
         head, rows = divmod(int(run.batch_head[step]), problem.q_heads), rows_of(run, step)
         count = rows.stop - rows.start
@@ -64,10 +64,13 @@ def test_every_step_matches_the_float64_oracle(problem, algorithm):
             np.testing.assert_allclose(run.alpha[step, :count], alpha, rtol=2e-5 * scale.max(), atol=1e-30)
         assert np.isnan(run.row_max[step, count:]).all()
         row_max_before[place] = m
+        last_steps[place] = step
+    last = list(last_steps.values())
+    assert np.nanmax(run.output_distance[last]) <= unit_roundoff * np.abs(run.output).max()
 
 
 @traced
-def test_steps_visit_the_tiles_of_tiles_py_in_order(problem):
+def test_a_run_visits_the_tiles_of_tiles_py_in_order_and_tracing_changes_no_result(problem):
     run = run_traced(problem)
     assert np.all(np.diff(run.program) >= 0)
     for program in range(problem.batch * problem.q_heads * problem.q_tiles):
@@ -76,30 +79,10 @@ def test_steps_visit_the_tiles_of_tiles_py_in_order(problem):
         assert set(run.batch_head[steps]) == {program // problem.q_tiles}
         visited = visited_tiles(problem, program % problem.q_tiles)
         assert list(run.kv_tile[steps]) == (list(range(visited.first, visited.end)) or [-1])
-
-
-@traced
-def test_tracing_changes_no_result(problem):
-    run = run_traced(problem)
     out, lse = run_forward(problem)
     assert np.array_equal(run.output, out.float().cpu().numpy())
     assert np.array_equal(run.lse, lse.cpu().numpy())
-
-
-@traced
-def test_bytes_are_the_modelled_requests(problem):
-    assert run_traced(problem).total_bytes == ALGORITHMS["flash2"].requested_bytes(problem)
-
-
-@pytest.mark.parametrize("algorithm", ["flash2", "flash1"])
-@traced
-def test_distance_from_the_final_output_ends_at_its_rounding(problem, algorithm):
-    run = run_traced(problem, algorithm)
-    steps = np.flatnonzero(run.q_tile >= 0)
-    places = {(int(run.batch_head[step]), int(run.q_tile[step])): step for step in steps}
-    last = list(places.values())
-    eps = torch.finfo(getattr(torch, problem.dtype)).eps
-    assert np.nanmax(run.output_distance[last]) <= eps * np.abs(run.output).max()
+    assert run.total_bytes == ALGORITHMS["flash2"].requested_bytes(problem)
 
 
 def test_growing_max_rescales_every_step_and_falling_max_never():
