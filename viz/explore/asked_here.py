@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 
 import streamlit as st
 
@@ -18,7 +17,7 @@ from kernels.traffic.modelled import forward_flops
 from kernels.worker.requests import LanesRequest, MeasureRequest, TraceRequest
 from viz.explore.choice import WHOLE_S, Machine, duration
 from viz.player.lanes import LanesRun, fastest_first, recorded_lane_runs
-from viz.player.places import ROW
+from viz.player.places import is_written
 from viz.shared import runs
 from viz.shared.waiting import asked_job, job_words, result_of, results_of
 
@@ -117,12 +116,11 @@ def can_pick(machine: Machine, run: runs.Run) -> bool:
 
 def wanted_row(trace: Trace) -> int | None:
     """Offset in the query tiles of the row that the URL opens; None if none is, or all rows are recorded."""
-    state = st.query_params
-    match = re.fullmatch(ROW, state.get("row", "")) if state.get("open") == "tile" else None
+    row = st.query_params.get("row", "")
     has_all = trace.matrices is not None and trace.matrix_row is None
-    if match is None or has_all:
+    if has_all or st.query_params.get("open") != "tile" or not is_written("row", row):
         return None
-    return int(match.string.partition(".")[2]) % trace.problem.block_m
+    return int(row.partition(".")[2]) % trace.problem.block_m
 
 
 def with_picked_row(machine: Machine, run: runs.Run) -> runs.Run:

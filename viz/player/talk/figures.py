@@ -100,8 +100,7 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
         return {}
     figures = {}
     peers = {"naive": "naive", "sdpa_flash": "sdpa_flash", "flash_attention": FLASH_ATTENTION.peer}
-    if algorithm.timed_as.peer != "naive":
-        peers["ours"] = algorithm.timed_as.peer
+    peers |= {"ours": algorithm.timed_as.peer} if algorithm.timed_as.peer != "naive" else {}
     named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
     for name, result in named.items():
         if result and result.timing:
