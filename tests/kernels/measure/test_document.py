@@ -83,9 +83,7 @@ def test_a_value_that_no_page_could_show_is_refused_with_its_place(place, value)
 
 
 def test_measurements_of_a_folder_of_recordings_are_read():
-    recorded = read_document((FOLDER / INDEX).read_bytes())
-    assert len(recorded.measurements) > 0
-    assert recorded.command.startswith("python -m kernels.record")
+    assert read_document((FOLDER / INDEX).read_bytes()).measurements
 
 
 @pytest.mark.parametrize("part", FILES)

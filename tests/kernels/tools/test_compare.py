@@ -27,23 +27,17 @@ RUNS = (
 )
 
 
-def test_ratios_are_over_problems_on_which_both_were_timed():
-    assert time_ratios(RUNS) == {
-        ("forward", 64, "naive"): [8.0, 2.0],
-        ("forward", 64, "sdpa_flash"): [0.5, 0.5],
-    }
-
-
-def test_the_table_has_geometric_means_and_marks_where_a_peer_is_faster():
-    header, _, line = markdown_table(time_ratios(RUNS)).splitlines()
+def test_the_table_has_geometric_means_over_problems_on_which_both_were_timed_bold_if_a_peer_is_faster():
+    ratios = time_ratios(RUNS)
+    assert ratios == {("forward", 64, "naive"): [8.0, 2.0], ("forward", 64, "sdpa_flash"): [0.5, 0.5]}
+    header, _, line = markdown_table(ratios).splitlines()
     assert header == "| | naive (torch) | SDPA flash |"
     assert line == "| forward, head_dim 64 | 4.00 (2) | **0.50** (2) |"
 
 
 def test_a_peer_that_is_not_known_here_has_its_column_under_its_own_name():
-    header, _, line = markdown_table(time_ratios([run(64, theirs=3.0, ours=1.0, naive=8.0)])).splitlines()
-    assert header == "| | naive (torch) | theirs |"
-    assert line == "| forward, head_dim 64 | 8.00 (1) | 3.00 (1) |"
+    header, *_ = markdown_table(time_ratios([run(64, theirs=3.0, ours=1.0, naive=8.0)])).splitlines()
+    assert header.split(" | ")[-1] == "theirs |"
     assert r"a\|b" in markdown_table({("forward", 64, "a|b"): [1.0]})
 
 
