@@ -180,7 +180,7 @@ small = dict(q_len=32, kv_len=32, block_m=16, block_n=16, head_dim=16)
 def pages():
     """Paths of the URLs of all pages, and of the chapters of Learn with the path that leads there."""
     paths = ["", *re.findall(r'url_path="(\w+)"', (ROOT / "app.py").read_text())]
-    chapters = re.findall(r'Chapter\(\s*"(\w+)"', (ROOT / "viz/learn/chapters.py").read_text())
+    chapters = re.findall(r"^\[(\w+)\]$", (ROOT / "viz/learn/chapters.toml").read_text("utf-8"), re.MULTILINE)
     return [(path, {}) for path in paths] + [("learn", {"chapter": name}) for name in chapters]
 
 

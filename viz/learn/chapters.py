@@ -33,15 +33,7 @@ class Chapter:
     idea: str
 
 
-CHAPTERS = (
-    Chapter("memory", memory.show, **WORDS["memory"]),
-    Chapter("softmax", softmax.show, **WORDS["softmax"]),
-    Chapter("tiling", tiling.show, **WORDS["tiling"]),
-    Chapter("kernel", kernel.show, **WORDS["kernel"]),
-    Chapter("io", io.show, **WORDS["io"]),
-    Chapter("roofline", roofline.show, **WORDS["roofline"]),
-    Chapter("gradients", gradients.show, **WORDS["gradients"]),
-    Chapter("after", after.show, **WORDS["after"]),
-    Chapter("ideas", ideas.show, **WORDS["ideas"]),
-    Chapter("sources", sources.show, **WORDS["sources"]),
+PAGES = (memory, softmax, tiling, kernel, io, roofline, gradients, after, ideas, sources)
+CHAPTERS = tuple(
+    Chapter(slug, page.show, **words) for (slug, words), page in zip(WORDS.items(), PAGES, strict=True)
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,11 @@ def ask(words: Words, section: str, key: str, options: Sequence[str], right: str
                 label_visibility="collapsed",
                 width="content",
             )
-            gave_up = chosen is None and _gave_up(key)
+            gave_up = chosen is None and st.session_state.get(f"{key}_shown")
+            if chosen is None and not gave_up:
+                show = functools.partial(st.session_state.update, {f"{key}_shown": True})
+                icon = ":material/visibility:"
+                st.button("Show", f"{key}_show", icon=icon, type="tertiary", on_click=show)
         if chosen is None and not gave_up:
             return False
         if gave_up:
@@ -41,16 +46,6 @@ def ask(words: Words, section: str, key: str, options: Sequence[str], right: str
             st.success(f"Right. {because}", icon=":material/check:")
         else:
             st.error(f"No: {right}. {because}", icon=":material/close:")
-    return True
-
-
-def _gave_up(key: str) -> bool:
-    """Whether the reader has asked to see the answer; until then the button for it."""
-    shown = {f"{key}_shown": True}
-    if not st.session_state.get(f"{key}_shown"):
-        icon, show = ":material/visibility:", st.session_state.update
-        st.button("Show", f"{key}_show", icon=icon, type="tertiary", on_click=show, args=(shown,))
-        return False
     return True
 
 

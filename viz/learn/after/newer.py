@@ -7,7 +7,6 @@ import functools
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.measure.measurement import Measurement
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_document
@@ -133,21 +132,16 @@ def _eight_bits(words: Words) -> None:
 
 
 def _speeds(words: Words) -> str:
-    """The recorded speed of our own kernel of this kind and that of its peers; "" if there is none."""
-    measurement = next(filter(_shows_hopper, recorded_document("sweeps").measurements), None)
-    if measurement is None:
-        return ""
-    problem, results = measurement.problem, (measurement.result(peer, "forward") for peer in HOPPER_PEERS)
-    speeds = [f"{PEERS[each.peer].label} {each.tflops(problem):.0f}" for each in results if each]
-    return words("speeds", device=measurement.device, problem=problem, shown=", ".join(speeds))
+    """The recorded speed of our own kernel of this kind and that of its peers.
 
-
-def _shows_hopper(measurement: Measurement) -> bool:
-    """Whether it has the shape and all the peers that are shown; recordings of another GPU have none."""
-    shape = measurement.problem.as_dict()
-    return HOPPER_SHAPE.items() <= shape.items() and all(
-        measurement.result(peer, "forward") for peer in HOPPER_PEERS
-    )
+    "" if there is none, as in recordings of another GPU.
+    """
+    for measurement in recorded_document("sweeps").measurements:
+        problem, results = measurement.problem, [measurement.result(peer, "forward") for peer in HOPPER_PEERS]
+        if HOPPER_SHAPE.items() <= problem.as_dict().items() and all(results):
+            speeds = [f"{PEERS[each.peer].label} {each.tflops(problem):.0f}" for each in results if each]
+            return words("speeds", device=measurement.device, problem=problem, shown=", ".join(speeds))
+    return ""
 
 
 def _late_rescale(words: Words) -> None:

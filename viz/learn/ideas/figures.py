@@ -40,21 +40,23 @@ STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not n
 
 def idea_map_html(boxes: Sequence[Box], arrows: Iterable[Sequence[str]]) -> str:
     """Boxes, and an arrow from an idea to the one that it needs: (needs, needed, why)."""
-    states = {box.name: box.state for box in boxes}
-    drawn = [_box(box) for box in boxes]
-    drawn += [
-        _arrow((needs, needed), why, _look(states[needs], states[needed])) for needs, needed, why in arrows
-    ]
-    return f'<div class="idea-map">{"".join(drawn)}</div>'
-
-
-def _box(box: Box) -> str:
-    row, column = PLACES[box.name]
-    state = f"<em>{STATE_WORDS[box.state]}</em>" if STATE_WORDS[box.state] else ""
-    return (
-        f'<section class="{box.state}" style="grid-row: {row}; grid-column: {column}">'
-        f"<h4>{box.name} {state}</h4><p>{box.does}</p><strong>{box.number}</strong></section>"
-    )
+    states, drawn = {box.name: box.state for box in boxes}, ""
+    for box in boxes:
+        row, column = PLACES[box.name]
+        state = f"<em>{STATE_WORDS[box.state]}</em>" if STATE_WORDS[box.state] else ""
+        drawn += (
+            f'<section class="{box.state}" style="grid-row: {row}; grid-column: {column}">'
+            f"<h4>{box.name} {state}</h4><p>{box.does}</p><strong>{box.number}</strong></section>"
+        )
+    for needs, needed, why in arrows:
+        look = _look(states[needs], states[needed])
+        area, direction = ARROWS[needs, needed]
+        head = "✕" if look == "broken" else HEADS[direction]
+        drawn += (
+            f'<div class="arrow {direction} {look}" style="grid-area: {area}"><i>{head}</i>'
+            f'<span><span class="who">{needs} needs {needed}: </span>{why}</span></div>'
+        )
+    return f'<div class="idea-map">{drawn}</div>'
 
 
 def _look(needs: str, needed: str) -> str:
@@ -62,12 +64,3 @@ def _look(needs: str, needed: str) -> str:
     if needs == "falls" and needed in ("out", "falls"):
         return "broken"
     return "moot" if needs in ("out", "idle") or needed in ("out", "idle") else ""
-
-
-def _arrow(pair: tuple[str, str], words: str, look: str) -> str:
-    area, direction = ARROWS[pair]
-    head = "✕" if look == "broken" else HEADS[direction]
-    return (
-        f'<div class="arrow {direction} {look}" style="grid-area: {area}"><i>{head}</i>'
-        f'<span><span class="who">{pair[0]} needs {pair[1]}: </span>{words}</span></div>'
-    )

@@ -54,7 +54,8 @@ def show() -> None:
     states |= dict.fromkeys(falls_with(left_out, problem, gpu), "falls")
     states |= {left_out: "out"} if left_out else {}
     with picture:
-        boxes = [Box(*cells, states[cells[0]]) for cells in WORDS.cells("boxes", **numbers)]
+        cells = WORDS.cells("boxes", **numbers)
+        boxes = [Box(name, does, number, states[name]) for name, does, number in cells]
         st.html(idea_map_html(boxes, WORDS.cells("arrows", **numbers)))
         WORDS.draw(left_out or ALL, **numbers)
     worse = (

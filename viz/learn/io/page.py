@@ -103,17 +103,23 @@ def _forward() -> None:
     counted = {name: trace.total_bytes for name, trace in traces.items()}
     bars = [ByteBar(labels[name], modelled[name], counted.get(name), WAYS[name][1]) for name in problems]
     least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
-    formulas = (
-        {
-            "label": labels[name],
-            "formula": WAYS[name][2],
-            "modelled": modelled[name],
-            "counted": f"**{counted[name]:,} B**" if name in counted else "not yet",
-            "seconds": modelled[name] / gpu.hbm_bandwidth,
-            **_on_chip(name, each, memory),
-        }
-        for name, each in problems.items()
-    )
+    formulas = []
+    for name, each in problems.items():
+        entry = ALGORITHMS[name]
+        chip = entry.chip_bytes(each)
+        kernel = max(entry.kernels, key=lambda kernel: kernel.chip_bytes(each))
+        formulas.append(
+            {
+                "label": labels[name],
+                "formula": WAYS[name][2],
+                "modelled": modelled[name],
+                "counted": f"**{counted[name]:,} B**" if name in counted else "not yet",
+                "seconds": modelled[name] / gpu.hbm_bandwidth,
+                "holds": "; ".join(part.name for part in kernel.parts),
+                "chip": chip,
+                "color": "green" if chip <= memory else "red",
+            }
+        )
     with page:
         WORDS.draw(
             "bytes",
@@ -162,14 +168,6 @@ def _inner_loops(traces: dict[str, Trace]) -> str:
     return WORDS("inner loops", first=first, second=second, steps=traces["flash2"].steps)
 
 
-def _on_chip(name: str, problem: AttentionProblem, memory: int) -> dict:
-    """What the kernel that keeps most has on the chip, its bytes, and the colour that says if they fit."""
-    kernel = max(ALGORITHMS[name].kernels, key=lambda each: each.chip_bytes(problem))
-    size = ALGORITHMS[name].chip_bytes(problem)
-    holds = "; ".join(part.name for part in kernel.parts)
-    return {"holds": holds, "chip": size, "color": "green" if size <= memory else "red"}
-
-
 def _growth() -> None:
     """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
     WORDS.draw("Growth")
@@ -206,12 +204,15 @@ def _growth() -> None:
 
 def _counted_points(sweep: Points, size: int) -> dict[str, list[tuple[int, int]]]:
     """Label of a curve -> (value on the axis, bytes counted) of each run that is ready."""
-    wanted = {
-        (problem, name): value
-        for value, point in sweep.items()
-        for name in ("flash1", "flash2")
-        if (problem := _kernel_problem(name, *point, size)) is not None
-    }
+    wanted = {}
+    for value, (length, d, room) in sweep.items():
+        for name in ("flash1", "flash2"):
+            block_m, block_n = lesson.largest_blocks(name, room // size, d)
+            if {block_m, block_n} <= set(TILE_SIZES):  # the kernels accept the curve's own tiles
+                problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d)
+                problem = problem.with_(block_m=block_m, block_n=block_n)
+                if count_tiles(problem).visited <= POINT_STEPS:
+                    wanted[problem, name] = value
     if not wanted:
         st.caption(WORDS("no point", steps=POINT_STEPS))
         return {}
@@ -221,12 +222,3 @@ def _counted_points(sweep: Points, size: int) -> dict[str, list[tuple[int, int]]
     for (problem, name), run in ready.items():
         points.setdefault(CURVES[name][0], []).append((wanted[problem, name], run.trace.total_bytes))
     return points
-
-
-def _kernel_problem(name: str, length: int, d: int, memory_bytes: int, size: int) -> AttentionProblem | None:
-    """The problem with the curve's own tiles; None if the kernels do not accept them or take too long."""
-    block_m, block_n = lesson.largest_blocks(name, memory_bytes // size, d)
-    if not {block_m, block_n} <= set(TILE_SIZES):
-        return None
-    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d, block_m=block_m, block_n=block_n)
-    return problem if count_tiles(problem).visited <= POINT_STEPS else None

@@ -24,10 +24,13 @@ START = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 
 def show() -> None:
     """Draw the chapter."""
-    store = runs.run_store()
     WORDS.draw("start")
+    here = gpu_here(runs.run_store())
+    listed = gpu_named(here)
+    known = f"in this list as {listed.name}" if listed else "which Measure has the ceilings of"
+    about = f"This machine: {here}, {known}." if here else None
     with st.container(horizontal=True, gap="medium"):
-        gpu = GPUS[gpu_choice("roofline_gpu", 140, words=_gpu_here_words(gpu_here(store)))]
+        gpu = GPUS[gpu_choice("roofline_gpu", 140, words=about)]
         queries = slider("N, queries", LENGTHS, START.q_len, "roofline_q")
         keys = slider("M, keys", LENGTHS, START.kv_len, "roofline_k")
         d = slider("d, head_dim", HEAD_DIMS, START.head_dim, "roofline_d")
@@ -39,13 +42,6 @@ def show() -> None:
         ("Watch the three kernels", problem, "standard"),
         ("Watch the fused kernel", problem, "flash2"),
     )
-
-
-def _gpu_here_words(name: str) -> str | None:
-    """Which GPU of the list this machine has."""
-    listed = gpu_named(name)
-    known = f"in this list as {listed.name}" if listed else "which Measure has the ceilings of"
-    return f"This machine: {name}, {known}." if name else None
 
 
 def _predict(gpu: Gpu) -> None:

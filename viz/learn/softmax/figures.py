@@ -173,25 +173,21 @@ def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int) -> str:
 
 def passes_html(ways: dict[str, PassesRun], reads_done: int) -> str:
     """Each way with a strip of blocks per pass after `reads_done` reads: read, being read, or unread."""
-    drawn = "".join(_way(name, run, reads_done) for name, run in ways.items())
+    drawn = ""
+    for name, run in ways.items():
+        reads, blocks = len(run.known), len(run.known) // len(run.passes)
+        done = min(reads_done, reads)
+        is_done = done == reads
+        looks = ["read"] * (done - 1) + ["read" if is_done else "reading"] + ["unread"] * (reads - done)
+        strips = ""
+        for index, finds in enumerate(run.passes):
+            strip = "".join(f'<i class="{look}"></i>' for look in looks[index * blocks :][:blocks])
+            strips += f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>{strip}</div>'
+        known = run.known[done - 1].items()
+        values = (f"{key} = {'?' if value is None else format_number(value, 4)}" for key, value in known)
+        scores = f", {run.elements_read:,} scores" if is_done else ""
+        drawn += (
+            f'<section class="{"done" * is_done}"><h4>{name}</h4>{strips}'
+            f"<p><b>{' &nbsp; '.join(values)}</b><br>{done} of {reads} blocks read{scores}</p></section>"
+        )
     return f'<div class="pass-ways">{drawn}</div>'
-
-
-def _way(name: str, run: PassesRun, reads_done: int) -> str:
-    reads, blocks = len(run.known), len(run.known) // len(run.passes)
-    done = min(reads_done, reads)
-    is_done = done == reads
-    looks = ["read"] * (done - 1) + ["read" if is_done else "reading"] + ["unread"] * (reads - done)
-    strips = ""
-    for index, finds in enumerate(run.passes):
-        drawn = "".join(f'<i class="{look}"></i>' for look in looks[index * blocks : (index + 1) * blocks])
-        strips += f'<div class="strip"><span class="finds">pass {index + 1}: {finds}</span>{drawn}</div>'
-    values = " &nbsp; ".join(
-        f"{key} = {'?' if value is None else format_number(value, 4)}"
-        for key, value in run.known[done - 1].items()
-    )
-    scores = f", {run.elements_read:,} scores" if is_done else ""
-    return (
-        f'<section class="{"done" * is_done}"><h4>{name}</h4>{strips}<p><b>{values}</b><br>'
-        f"{done} of {reads} blocks read{scores}</p></section>"
-    )

@@ -123,19 +123,14 @@ def _just_add(row: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
             st.info("Go Forward to the last block: there it shows what goes wrong.", icon=":material/info:")
         else:
             plot(figures.weights_figure(row, right, wrong, colors()), key="softmax_weights")
-            _wrong_weights(row, right, wrong)
+            worst = int(np.abs(wrong - right).argmax())
+            if abs(wrong[worst] - right[worst]) < 1e-12:
+                st.info(WORDS("no harm"), icon=":material/info:")
+            else:
+                numbers = {"score": row[worst], "wrong": wrong[worst], "right": right[worst]}
+                st.error(WORDS("wrong weights", sum=wrong.sum(), **numbers), icon=":material/close:")
     if now + 1 == len(steps) or any(step.alpha < 1 for step in steps[1 : now + 1]):
         WORDS.draw("repair", step=steps[now])  # the failure has been seen
-
-
-def _wrong_weights(row: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> None:
-    """What the mixed maxima did to the weights."""
-    worst = int(np.abs(wrong - right).argmax())
-    if abs(wrong[worst] - right[worst]) < 1e-12:
-        st.info(WORDS("no harm"), icon=":material/info:")
-    else:
-        numbers = {"sum": wrong.sum(), "score": row[worst], "wrong": wrong[worst], "right": right[worst]}
-        st.error(WORDS("wrong weights", **numbers), icon=":material/close:")
 
 
 def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.references import READ_ON, REFERENCES, Reference
+from kernels.references import READ_ON, REFERENCES
 from viz.learn.words import Words
 
 WORDS = Words(__file__)
@@ -10,10 +10,9 @@ WORDS = Words(__file__)
 
 def show() -> None:
     """Draw the page."""
-    sources = ({"source": source, "title": _title(source)} for source in REFERENCES)
+    sources = (
+        {"source": each, "title": f"[{each.title}]({each.url})" if each.url else each.title}
+        for each in REFERENCES
+    )
     links = "\n".join(f"- [{link.name}]({link.url}): {link.why}" for link in READ_ON)
     WORDS.draw("start", sources=WORDS.rows("sources", sources), links=links)
-
-
-def _title(source: Reference) -> str:
-    return f"[{source.title}]({source.url})" if source.url else source.title

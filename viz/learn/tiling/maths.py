@@ -118,25 +118,19 @@ def tiled_attention(
         accumulator = np.zeros((len(rows), value.shape[1]))
         for j in range(kv_tiles):
             scores = scale * rows @ key[span(j, tile)].T
-            weights, m, alpha, l = _join_tile(scores, m, l, mode)
+            m_old, alpha = m, np.ones(len(rows))
+            if mode == "online":
+                m = np.maximum(m, scores.max(axis=1))
+                weights, alpha = np.exp(scores - m[:, None]), np.exp(m_old - m)
+            else:
+                weights = scores if mode == "none" else softmax(scores)
+            l = alpha * l + weights.sum(axis=1)
             accumulator = alpha[:, None] * accumulator + weights @ value[span(j, tile)]
             output[span(i, tile)] = accumulator / l[:, None] if mode == "online" else accumulator
             steps.append(
                 AttentionStep(i, j, kv_tiles, scores, weights, m, alpha, l, accumulator, output.copy())
             )
     return tuple(steps)
-
-
-def _join_tile(
-    scores: np.ndarray, m: np.ndarray, l: np.ndarray, mode: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(weights, m, alpha, l) after a tile of scores (rows, keys). m and l (rows,) are the state before it."""
-    if mode == "online":
-        m_new = np.maximum(m, scores.max(axis=1))
-        weights, alpha = np.exp(scores - m_new[:, None]), np.exp(m - m_new)
-        return weights, m_new, alpha, alpha * l + weights.sum(axis=1)
-    weights = scores if mode == "none" else softmax(scores)
-    return weights, m, np.ones(len(scores)), l + weights.sum(axis=1)
 
 
 def first_row(steps: tuple[AttentionStep, ...], place: int) -> Update:
