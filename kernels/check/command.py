@@ -241,8 +241,8 @@ class _Session:
         if ran and self.arguments.determinism:
             determinism = self._varied(DeterminismRequest(case, version))
         report = Report(result, sensitivity, determinism)
-        for table in varied_tables(report):
-            print(*indented(table.title, *table_text(table.rows).splitlines()), sep="\n", flush=True)
+        for title, rows in varied_tables(report).items():
+            print(*indented(title, *table_text(rows).splitlines()), sep="\n", flush=True)
         self.reports.append(report)
         return result
 

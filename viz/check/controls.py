@@ -88,11 +88,6 @@ class OwnFile:
     facts: UploadFacts | None = None
     """What is in it; None without a file, and for one that is not taken."""
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether there is a file that is not taken; the page has said why."""
-        return bool(self.name) and self.facts is None
-
 
 def upload_control() -> OwnFile:
     """The user's own file. Why one is not taken is said here."""

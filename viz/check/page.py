@@ -76,7 +76,7 @@ def show() -> None:
         grid_panel(context, base)
     elif view == "battery":
         battery_panel(context, base)
-    elif file.is_refused:
+    elif file.name and file.facts is None:  # what is wrong with it has been said
         st.caption("Nothing is checked until the file is taken or removed.")
     elif case := _case(base, file.facts):
         case_panels(context, case)

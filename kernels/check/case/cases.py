@@ -51,15 +51,12 @@ OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=F
 """Kernels of this project, by the names that commands and URLs give them."""
 
 
-def _peers() -> dict[str, CheckedKernel]:
-    others = {name: peer for name, peer in PEERS.items() if name not in {*OURS, "ours", *USERS}}
-    return {
-        name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
-        for name, peer in others.items()
-    }
-
-
-KERNELS = OURS | _peers() | {name: CheckedKernel("your kernel", lse=False, tiles=False) for name in USERS}
+KERNELS = OURS | {
+    name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
+    for name, peer in PEERS.items()
+    if name not in {*OURS, "ours", *USERS}
+}
+KERNELS |= {name: CheckedKernel("your kernel", lse=False, tiles=False) for name in USERS}
 
 
 def kernels_on(backend: str, users: int) -> list[str]:

@@ -162,7 +162,9 @@ def run_determinism(case: CheckCase, upload: Upload | None = None, progress: Pro
             base = _results(case, tensors)
         except ENDS as error:
             return Determinism((), (str(error), *faults(watch)))
-        ways = [*_again(case, tensors, base), *_batches(case, tensors)]
+        numbers = range(2, max(LEAST_RUNS, case.repeats) + 1)
+        ways = [_Way("runs", f"run {number}", case, tensors, base) for number in numbers]
+        ways += _batches(case, tensors)
         ways += [*_places(case, tensors, base), *_splits(case, tensors, base)]
         found = []
         for number, way in enumerate(ways):
@@ -183,11 +185,6 @@ def _compared(way: _Way) -> Variation:
     names = tuple(name for name in way.base if name in got)
     differences = (difference(name, way.base[name], way.read(got[name])) for name in names)
     return Variation(way.kind, way.label, names, tuple(filter(None, differences)))
-
-
-def _again(case: CheckCase, tensors: Tensors, base: Results) -> Iterator[_Way]:
-    for number in range(2, max(LEAST_RUNS, case.repeats) + 1):
-        yield _Way("runs", f"run {number}", case, tensors, base)
 
 
 def _batches(case: CheckCase, tensors: Tensors) -> Iterator[_Way]:

@@ -6,7 +6,7 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import msgspec
@@ -16,7 +16,6 @@ from kernels.check.case.options import shell_command
 from kernels.check.report.report import (
     VERDICT_WORDS,
     Report,
-    Table,
     by_kernel,
     case_row,
     causes,
@@ -54,6 +53,7 @@ img {
 @media (prefers-color-scheme: dark) { img { filter: invert(1); } }
 pre { white-space: pre-wrap; }
 """
+WRONG = (VERDICT_WORDS["fail"], VERDICT_WORDS["error"])
 MAP_TITLES = {
     "O": "O: query rows and columns of head_dim",
     "weights backward": "Weight of each group of query tiles in the backward pass: keys and queries",
@@ -78,13 +78,13 @@ def to_html(
         _paragraphs(f"{result.reason}.", *(f"{words}." for words in facts(result))),
         f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
         _paragraphs(*result.notes, interpreted if result.interpreted else ""),
-        *map(_table, tables_of(report)),
+        *(_table(*each) for each in tables_of(report).items()),
         _paragraphs(RULE),
         *map(map_pictures, result.maps),
         *(_paragraphs(*each.notes) for each in varied if each),
-        *map(_table, varied_tables(report)),
-        _table(_facts_table("Case", result.case.problem, runs=result.case.repeats)),
-        _table(_facts_table("Device", result.device)),
+        *(_table(*each) for each in varied_tables(report).items()),
+        _table("Case", _facts_rows(result.case.problem, runs=result.case.repeats)),
+        _table("Device", _facts_rows(result.device)),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",
         _paragraphs(f"Checked {result.checked_at} UTC."),
     ]
@@ -100,26 +100,25 @@ def _paragraphs(*all_words: str) -> str:
     return "".join(f"<p>{escape(words[:1].upper() + words[1:])}</p>" for words in all_words if words)
 
 
-def _table(table: Table) -> str:
-    """A titled HTML table; "" without rows."""
-    if not table.rows:
+def _table(title: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """A titled HTML table, with its wrong rows marked; "" without rows."""
+    if not rows:
         return ""
-    lines = ["".join(f"<th>{escape(column)}</th>" for column in table.rows[0])]
-    for row, right in zip(table.rows, table.right, strict=True):
-        mark = "" if right else ' class="fail"'
+    lines = ["".join(f"<th>{escape(column)}</th>" for column in rows[0])]
+    for row in rows:
+        mark = ' class="fail"' if row.get("verdict") in WRONG else ""
         lines.append("".join(f"<td{mark}>{escape(_cell(value))}</td>" for value in row.values()))
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<h2>{escape(table.title)}</h2><div class="wide"><table>{body}</table></div>'
+    return f'<h2>{escape(title)}</h2><div class="wide"><table>{body}</table></div>'
 
 
 def _cell(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def _facts_table(title: str, record: object, **more: object) -> Table:
+def _facts_rows(record: object, **more: object) -> list[dict[str, object]]:
     values = msgspec.to_builtins(record) | more
-    rows = [{"name": name, "value": str(value)} for name, value in values.items() if value != ""]
-    return Table(title, rows, [True] * len(rows))
+    return [{"name": name, "value": value} for name, value in values.items() if value != ""]
 
 
 def _all_cases(results: Sequence[CheckResult]) -> str:
@@ -127,9 +126,7 @@ def _all_cases(results: Sequence[CheckResult]) -> str:
     for found in by_kernel(results):
         verdict = f"{found[0].label}: {VERDICT_WORDS[overall(found)]}. {summary(found)}."
         said += _paragraphs(verdict, *(f"{words}." for words in causes(found)))
-    ordered = worst_first(results)
-    right = [result.verdict in ("pass", "invalid") for result in ordered]
-    rows = _table(Table("Each case", [*map(case_row, ordered)], right))
+    rows = _table("Each case", [*map(case_row, worst_first(results))])
     return f"<h1>All cases</h1>{said}{rows}<h2>The worst of them</h2>"
 
 

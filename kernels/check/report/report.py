@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -173,31 +173,23 @@ class Report:
     determinism: Determinism | None = None
 
 
-@dataclass(frozen=True)
-class Table:
-    """A title, rows, and whether each of them is right."""
-
-    title: str
-    rows: Sequence[Mapping[str, object]]
-    right: Sequence[bool]
-
-
-def tables_of(report: Report) -> Iterator[Table]:
-    """Errors and ulps of the result."""
-    tensors = report.result.tensors
-    yield Table("Errors against float64", [*map(error_row, tensors)], [each.passes for each in tensors])
-    rows = ulp_rows(report.result.tensor("O"))
-    yield Table("Share of the elements of O by units in the last place", rows, [True] * len(rows))
+def tables_of(report: Report) -> dict[str, list[Row]]:
+    """By title: errors and ulps of the result."""
+    return {
+        "Errors against float64": [*map(error_row, report.result.tensors)],
+        "Share of the elements of O by units in the last place": ulp_rows(report.result.tensor("O")),
+    }
 
 
-def varied_tables(report: Report) -> Iterator[Table]:
-    """What came of other tiles, other scales, and of running again."""
+def varied_tables(report: Report) -> dict[str, list[Row]]:
+    """By title: what came of other tiles, other scales, and of running again."""
+    tables = {}
     if varied := report.sensitivity:
-        for title, points in (("Tile sizes", varied.blocks), ("Factor on the query", varied.scales)):
-            yield Table(title, [*map(point_row, points)], [point.passes for point in points])
+        tables["Tile sizes"] = [*map(point_row, varied.blocks)]
+        tables["Factor on the query"] = [*map(point_row, varied.scales)]
     if compared := report.determinism:
-        title = f"Determinism and batch invariance: {compared.words}"
-        yield Table(title, variation_rows(compared), [each.equal for each in compared.variations])
+        tables[f"Determinism and batch invariance: {compared.words}"] = variation_rows(compared)
+    return tables
 
 
 def worst_words(tensor: TensorCheck) -> str:

@@ -40,19 +40,14 @@ def share_figure(
     """
     values = np.nan_to_num(error_map.values[index], nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
-    rows, columns = np.indices(values.shape)
-    from_row, from_column = rows * error_map.row_step, columns * error_map.column_step
     if error_map.kind == "weights":
         shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
     figure = _heat_figure(
         error_map,
         shown,
         colors,
-        customdata=np.stack([from_row, from_column, np.minimum(values, 1e9)], axis=-1),
-        hovertemplate=(
-            "from row %{customdata[0]} and column %{customdata[1]}<br>%{customdata[2]:.3g} of the allowed "
-            "error<extra></extra>"
-        ),
+        customdata=np.minimum(values, 1e9),
+        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>%{customdata:.3g} of what is allowed<extra></extra>",
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
         colorscale=_passing_scale(colors),
