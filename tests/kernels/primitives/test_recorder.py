@@ -6,7 +6,7 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.primitives import recorder
-from kernels.primitives.recorder import make_recorder, read_columns, refuse_long_traces, write_columns
+from kernels.primitives.recorder import make_recorder, read_columns, write_columns
 from kernels.problem import AttentionProblem, InvalidProblem
 
 PROBLEM = AttentionProblem(q_len=10, kv_len=21, head_dim=24, block_m=4, block_n=8)
@@ -76,10 +76,12 @@ def test_accumulators_are_recorded_up_to_the_limit_and_then_all_left_out(kernel,
     assert made(kernel).buffers.acc is None
 
 
-def test_a_kernel_without_a_sum_has_no_accumulator():
-    without = ALGORITHMS["backward"].kernels[0]
-    assert not made(without).with_acc
-    assert not made(without, grid=(1, 1)).with_acc
+def test_without_a_grid_there_is_a_program_per_tile_that_stays():
+    """3 query tiles and 3 key tiles."""
+    without_a_step = ALGORITHMS["backward"].kernels[0]
+    for kernel, slots in ((FORWARD, 3 * 3), (DK_DV, 3 * 3), (without_a_step, 3)):
+        assert len(make_recorder(kernel, PROBLEM).buffers.where) == slots
+    assert not make_recorder(without_a_step, PROBLEM).with_acc
 
 
 def test_a_trace_is_refused_if_its_rows_would_take_more_than_the_limit(monkeypatch):
@@ -89,12 +91,6 @@ def test_a_trace_is_refused_if_its_rows_would_take_more_than_the_limit(monkeypat
     monkeypatch.setattr(recorder, "BUFFER_LIMIT_BYTES", rows - 1)
     with pytest.raises(InvalidProblem, match=r"its trace could have 6 steps and take 0\.0 GB"):
         made()
-
-
-def test_a_refusal_tells_steps_and_sizes():
-    words = r"q_len=10 is not accepted: its trace could have 1,234 steps and take 2\.5 GB, at most 1\.1 GB"
-    with pytest.raises(InvalidProblem, match=words):
-        refuse_long_traces(PROBLEM, 1234, 2_500_000_000)
 
 
 def test_rows_of_a_tile_exist_up_to_the_end_of_the_matrix():

@@ -96,49 +96,36 @@ def moved(tensor):
     return torch.cat([tensor.flatten()[:1], tensor.flatten()])[1:].view(tensor.shape)
 
 
-def changed(kind):
-    """Tensors and options of two calls that differ in one thing."""
-    tensors, options = qkv(2, 4, 24, 16), {}
-    others, other_options = qkv(2, 4, 24, 16), {}
-    if kind == "dtype":
-        others = [tensor.half() for tensor in others]
-    elif kind == "length":
-        others = [tensor[:, :, :23] for tensor in others]
-    elif kind == "strides":
-        others = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in others]
-    elif kind == "strides of value":
-        others[2] = others[2].transpose(1, 2).contiguous().transpose(1, 2)
-    elif kind == "alignment":
-        others = [moved(tensor) for tensor in others]
-    elif kind == "expanded":
-        others = [tensor[:1].expand(2, 4, 24, 16) for tensor in others]
-    elif kind == "heads":
-        others, other_options = [others[0], others[1][:, :2], others[2][:, :2]], {"enable_gqa": True}
-    elif kind == "mask":
-        other_options = {"is_causal": True}
-    elif kind == "window":
-        options, other_options = {"window": (3, 0)}, {"window": (2, 0)}
-    elif kind == "scale":
-        other_options = {"scale": 0.3}
-    elif kind == "sign of the scale":
-        options, other_options = {"scale": 0.3}, {"scale": -0.3}
-    elif kind == "alignment of the diagonal":
-        tensors, others = ([t[0], t[1][:, :, :9], t[2][:, :, :9]] for t in (tensors, others))
-        options, other_options = {"is_causal": True}, {"is_causal": True, "causal_alignment": "top_left"}
-    return tensors, options, others, other_options
+def heads_last(tensor):
+    return tensor.transpose(1, 2).contiguous().transpose(1, 2)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("dtype", "length", "strides", "strides of value", "alignment", "expanded", "heads", "mask"),
-        *("window", "scale", "sign of the scale", "alignment of the diagonal"),
-    ],
-)
+OTHER_TENSORS = {
+    "dtype": lambda q, k, v: (q.half(), k.half(), v.half()),
+    "length": lambda q, k, v: (q[:, :, :23], k[:, :, :23], v[:, :, :23]),
+    "strides": lambda q, k, v: (heads_last(q), heads_last(k), heads_last(v)),
+    "strides of value": lambda q, k, v: (q, k, heads_last(v)),
+    "alignment": lambda q, k, v: (moved(q), moved(k), moved(v)),
+    "expanded": lambda *qkv: tuple(tensor[:1].expand(2, 4, 24, 16) for tensor in qkv),
+    "heads": lambda q, k, v: (q, k[:, :2], v[:, :2]),
+}
+OPTIONS = {
+    "heads": ({}, {"enable_gqa": True}),
+    "mask": ({}, {"is_causal": True}),
+    "window": ({"window": (3, 0)}, {"window": (2, 0)}),
+    "scale": ({}, {"scale": 0.3}),
+    "sign of the scale": ({"scale": 0.3}, {"scale": -0.3}),
+    "alignment of the diagonal": ({"is_causal": True}, {"is_causal": True, "causal_alignment": "top_left"}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted({*OTHER_TENSORS, *OPTIONS}))
 def test_what_differs_is_not_taken_for_the_same(kind):
-    tensors, options, others, other_options = changed(kind)
-    before = first_call(*tensors, **options)
-    after = first_call(*others, **other_options)
+    tensors, (options, other_options) = qkv(2, 4, 24, 16), OPTIONS.get(kind, ({}, {}))
+    if kind == "alignment of the diagonal":
+        tensors = [tensors[0], *(tensor[:, :, :9] for tensor in tensors[1:])]
+    others = OTHER_TENSORS.get(kind, lambda *same: same)(*tensors)
+    before, after = first_call(*tensors, **options), first_call(*others, **other_options)
     for _ in range(2):
         assert torch.equal(flash_attention(*tensors, **options), before)
         assert torch.equal(flash_attention(*others, **other_options), after)
@@ -174,24 +161,18 @@ def test_requires_grad_counts_at_every_call(runs):
     assert runs == ["launch_forward", "launch_backward"]
 
 
-def test_autocast_counts_at_every_call():
-    query, key, value = qkv(1, 2, 20, 16)
-    assert flash_attention(query, key, value).dtype == torch.float32
-    with torch.autocast(DEVICE, torch.bfloat16):
-        assert flash_attention(query, key, value).dtype == torch.bfloat16
-    assert flash_attention(query, key, value).dtype == torch.float32
-
-
-def test_deterministic_mode_is_another_signature():
+def test_autocast_and_deterministic_mode_count_at_every_call():
     tensors = qkv(1, 2, 20, 16)
-    ordinary = signature_of(tensors)
+    out, ordinary = flash_attention(*tensors), signature_of(tensors)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert flash_attention(*tensors).dtype == torch.bfloat16
     torch.use_deterministic_algorithms(True)
     try:
         assert signature_of(tensors) != ordinary
-        out = flash_attention(*tensors)
+        assert torch.equal(flash_attention(*tensors), out)
     finally:
         torch.use_deterministic_algorithms(False)
-    assert torch.equal(out, flash_attention(*tensors))
+    assert torch.equal(flash_attention(*tensors), out)
 
 
 def test_changed_tiles_are_used_once_all_is_forgotten(monkeypatch):

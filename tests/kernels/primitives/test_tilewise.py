@@ -11,35 +11,14 @@ from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.traffic.modelled import compulsory_bytes
+from tests.kernels.helpers import tiny
 from tests.kernels.oracle.intermediates import oracle
 
 PROBLEMS = {
-    "full": AttentionProblem(q_len=48, kv_len=64, head_dim=16, block_m=16, block_n=16),
-    "causal": AttentionProblem(
-        q_len=40,
-        kv_len=56,
-        head_dim=24,
-        block_m=16,
-        block_n=16,
-        mask="causal",
-        q_heads=2,
-        kv_heads=1,
-        dtype="float32",
-    ),
-    "no key": AttentionProblem(
-        q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal", dtype="bfloat16"
-    ),
-    "window": AttentionProblem(
-        q_len=50,
-        kv_len=50,
-        head_dim=16,
-        block_m=16,
-        block_n=8,
-        mask="window",
-        window_left=9,
-        window_right=2,
-        batch=2,
-    ),
+    "full": tiny(48, 64),
+    "causal": tiny(40, 56, mask="causal", head_dim=24, q_heads=2, kv_heads=1, dtype="float32"),
+    "no key": tiny(48, 16, mask="causal", dtype="bfloat16"),
+    "window": tiny(50, 50, 16, 8, mask="window", window_left=9, window_right=2, batch=2),
 }
 
 
