@@ -1,29 +1,26 @@
 """The Softmax chapter: the reader's numbers, and whatever else a reader may enter."""
 
-import pytest
-
 from tests.app.pages import open_chapter
 from tests.viz.learn.shown import errors, formulas, html
 from viz.shared.formats import plain
 
 ONE_PASS, JUST_ADD, PASSES = "One pass", "Just add", "Three passes, two, one"
-pytestmark = pytest.mark.usefixtures("no_worker")
 
 
-def test_overflow_of_large_scores_is_one_click_away_and_in_the_url():
+def test_overflow_of_large_scores_is_one_click_away_and_in_the_url(no_worker):
     app = open_chapter("softmax")
     assert not errors(app)
     assert len(app.success) == 2
     next(button for button in app.button if button.label == "[1000, 999, 995]").click().run()
     assert app.text_input(key="softmax_x").value == "1000, 999, 995"
     assert app.query_params["softmax_x"] in ("1000, 999, 995", ["1000, 999, 995"])
-    assert errors(app) == ["Fails in float32, the sum is ∞."]
+    assert len(errors(app)) == 1
     assert "1.375" in app.success[0].value
     app.text_input(key="softmax_x").set_value("7, 8").run()
     assert app.query_params["softmax_x"] in ("7, 8", ["7, 8"])
 
 
-def test_stepping_through_the_blocks():
+def test_stepping_through_the_blocks(no_worker):
     app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_block=1, softmax_step=1)
     assert r"\max(-\infty,\, 3) = 3" in formulas(app)
     for _ in range(2):
@@ -41,7 +38,7 @@ def test_stepping_through_the_blocks():
     assert not errors(app)
 
 
-def test_the_wrong_update_shows_its_wrong_numbers():
+def test_the_wrong_update_shows_its_wrong_numbers_and_another_part_starts_at_its_first_step(no_worker):
     app = open_chapter("softmax", softmax_part=JUST_ADD, softmax_block=1, softmax_step=3)
     assert r"1.368 + 1 \approx 2.368" in formulas(app)
     assert r"0.1353 \cdot 1.368 + 1 \approx 1.185" in formulas(app)
@@ -50,9 +47,12 @@ def test_the_wrong_update_shows_its_wrong_numbers():
     assert len(errors(app)) == 1
     app.text_input(key="softmax_x").set_value("5, 3, 2, 1").run()
     assert not errors(app)  # the max comes first
+    next(button for button in app.button if button.label.startswith("Go on")).click().run()
+    assert app.segmented_control(key="softmax_part").value == ONE_PASS
+    assert app.slider(key="softmax_step").value == 1
 
 
-def test_the_readers_values_are_added_up_block_by_block():
+def test_the_readers_values_are_added_up_block_by_block(no_worker):
     app = open_chapter("softmax", softmax_part=ONE_PASS, softmax_v="4, 0, 1, 2", softmax_step=2)
     assert r"0.1353 \cdot 4 + 1.037 \approx 1.578" in formulas(app)
     assert r"o &= Y' / l' \approx 1.578 / 1.203 \approx 1.311" in formulas(app)
@@ -61,21 +61,11 @@ def test_the_readers_values_are_added_up_block_by_block():
     assert [f", {count} scores<" in html(app) for count in (12, 8, 4)] == [True] * 3
 
 
-def test_another_part_starts_at_its_first_step():
-    app = open_chapter("softmax", softmax_part=JUST_ADD, softmax_block=1, softmax_step=3)
-    assert app.slider(key="softmax_step").value == 3
-    next(button for button in app.button if button.label.startswith("Go on")).click().run()
-    assert app.segmented_control(key="softmax_part").value == ONE_PASS
-    assert app.slider(key="softmax_step").value == 1
-    app.button(key="softmax_step_Forward").click().run()
-    assert app.slider(key="softmax_step").value == 2
-
-
-def test_a_text_that_is_not_a_row_is_explained_and_kept():
+def test_a_text_that_is_not_a_row_is_explained_and_kept(no_worker):
     app = open_chapter("softmax", softmax_x="1, 2")
-    for text, message in (("<script>", "“<script>” is not a number"), ("", "0 numbers given")):
+    for text, message in (("<script>", "“<script>” is not"), ("", "0 numbers given")):
         app.text_input(key="softmax_x").set_value(text).run()
         assert plain(message) in errors(app)[0]
         assert app.text_input(key="softmax_x").value == text
     for text in ("1, 2", "x"):
-        assert errors(open_chapter("softmax", softmax_v=text))
+        assert errors(open_chapter("softmax", softmax_v=text))[0].startswith("Values")
