@@ -23,15 +23,15 @@ SIZES = (
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_bwd_hopper(
-    q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dq_sum, dk_desc, dv_desc, scales, q_heads,
-    kv_heads, group_size, heads_in_turn, padded_rows, q_len, kv_len, left, right, written,
-    FIXED: gl.constexpr,
+    q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dq_sum, dk_desc, dv_desc, beside, q_heads,
+    kv_heads, group_size, heads_in_turn, padded_rows, q_len, kv_len, left, right, FIXED: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of one key tile of one key head, and its part of dQ, which lacks the scale; see the package.
 
-    lse (in base 2), D and the sum of dQ have padded_rows rows per query head. `scales` are the scale, and
-    that in base 2; `written` is a `recording.Written`.
+    lse (in base 2), D and the sum of dQ have padded_rows rows per query head. `beside` are the scale, that
+    in base 2, and a `recording.Written`.
     """
+    scale, scale_log2, written = beside
     band = Band(q_len, kv_len, left, right)
     heads = Heads(q_heads, kv_heads, group_size, heads_in_turn, padded_rows)
     descs = Descriptors(q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dk_desc, dv_desc)
@@ -39,7 +39,6 @@ def _attn_bwd_hopper(
     fence_async_shared()
     item = take_item(heads, band, FIXED)
     mark_program(written.lanes, False)
-    scale, scale_log2 = scales
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
     if FIXED.DQ_WARPGROUP:
         gl.warp_specialize(

@@ -88,6 +88,8 @@ class HopperBackwardCall(PreparedCall):
             "dk_desc": (self.d_key, fixed.ROWS),
             "dv_desc": (self.d_value, fixed.ROWS),
         }
+        traced = (recorder.buffers, recorder.max_steps) if recorder else (None, 0)
+        written = Written(lanes, *traced)
         compiled = launch(
             _attn_bwd_hopper,
             (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * batch * kv_heads,),
@@ -95,16 +97,13 @@ class HopperBackwardCall(PreparedCall):
             lse_desc=row_descriptor(self.padded_lse, fixed.BLOCK_M),
             delta_desc=row_descriptor(self.padded_delta, fixed.BLOCK_M),
             dq_sum=self.dq_sum,
-            scales=(self.inputs.scale, self.inputs.scale * LOG2E.value),
+            beside=(self.inputs.scale, self.inputs.scale * LOG2E.value, written),
             q_heads=q_heads,
             kv_heads=kv_heads,
             group_size=group_size(self.inputs.query, self.inputs.key),
             heads_in_turn=min(HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads),
             padded_rows=self.padded_rows,
             **self.inputs.band._asdict(),
-            written=Written(
-                lanes, recorder.buffers if recorder else None, recorder.max_steps if recorder else 0
-            ),
             FIXED=fixed,
             num_warps=4,
         )
