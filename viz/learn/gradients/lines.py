@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kernels.lessons.gradients import GradientLesson
-from viz.learn.gradients.maths import derived, several_heads
+from viz.learn.gradients.maths import CHECKED_AGAINST, derived, several_heads
 from viz.learn.matrices import Matrix
 from viz.learn.words import filled
 from viz.shared import theme
@@ -39,15 +39,6 @@ LINE_WORDS: dict[str, str] = DOCUMENT["results"]
 """Each checked result in one line of text."""
 ROW_BY_ROW = ("dS deltas", "dS log")
 """Lines that show one row of S at a time."""
-LABELS = {
-    "J quotient": "J",
-    "J logarithm": "J",
-    "dS deltas": "dS",
-    "D of P": "D",
-    "D of O": "D",
-    "P of lse": "P",
-}
-"""What stands above a value, if it is not its name."""
 
 
 def numbers_of(lesson: GradientLesson, row: int, heads: int) -> dict[str, int | str]:
@@ -80,7 +71,7 @@ def equations_of(name: str, lesson: GradientLesson, row: int, heads: int) -> lis
 def _matrix(shown: str, values: Mapping[str, np.ndarray], row: int, marked_row: int | None) -> Matrix:
     """The matrix of what stands in braces in an equation."""
     name = shown.removesuffix("ᵀ").removesuffix("[row]")
-    array, label = values[name], re.sub(r"_(\w)", r"<sub>\1</sub>", LABELS.get(name, name))
+    array, label = values[name], re.sub(r"_(\w)", r"<sub>\1</sub>", CHECKED_AGAINST.get(name, name))
     if "[row]" in shown:
         array, label, marked_row = array[row], f"{label}, row {row}", None
     if shown.endswith("ᵀ"):

@@ -48,10 +48,10 @@ def show() -> None:
     parts("tiling_part", draws, "tiling_step")
 
 
-def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
+def _part(names: str, draw: Callable[[Matrices, int], None]) -> None:
     """A figure, and below it the matrices with these names, from which it is computed.
 
-    `draw` returns the numbers of query and key tiles. Of texts that are not matrices the page says so.
+    Of texts that are not matrices the page says so.
     """
     figure = st.container()
     st.markdown("**Your matrices**, with “;” between rows")
@@ -68,10 +68,12 @@ def _part(names: str, draw: Callable[[Matrices, int], tuple[int, int]]) -> None:
         return
     with figure:
         try:
-            q_tiles, kv_tiles = draw(matrices, tile)
+            draw(matrices, tile)
         except lesson.UnfitMatrices as error:
             st.error(str(error), icon=":material/error:")
             return
+        keys = matrices["B"].shape[1] if names == "AB" else len(matrices["K"])
+        q_tiles, kv_tiles = tiles_of(len(matrices[names[0]]), tile), tiles_of(keys, tile)
         problem = AttentionProblem(q_len=4 * q_tiles, kv_len=4 * kv_tiles, head_dim=16, block_m=4, block_n=4)
         label = f"The kernel at work: {q_tiles} query tiles, {kv_tiles} key tiles, with softmax in between"
         explore_link(label, problem)
@@ -82,7 +84,7 @@ def _stepped(steps: tuple) -> int:
     return stepper("tiling_step", len(steps), "rows per tile") - 1
 
 
-def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
+def _product(matrices: Matrices, tile: int) -> None:
     """C = A B, one product of tiles at a time."""
     WORDS.draw("product")
     a, b = matrices["A"], matrices["B"]
@@ -117,10 +119,9 @@ def _product(matrices: Matrices, tile: int) -> tuple[int, int]:
         formula=lambda: st.latex(f"C_{{{step.i}{step.j}}} = {' + '.join(names)}"),
         reads=reads,
     )
-    return tiles_of(a.shape[0], tile), tiles_of(b.shape[1], tile)
 
 
-def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
+def _no_softmax(matrices: Matrices, tile: int) -> None:
     """O = (Q K^T) V, one tile of S at a time."""
     WORDS.draw("no softmax")
     query, key, value = (matrices[name] for name in "QKV")
@@ -141,10 +142,9 @@ def _no_softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
         held=q + o + k_or_v + s,
         difference=np.abs(steps[-1].output - query @ key.T / np.sqrt(query.shape[1]) @ value).max(),
     )
-    return tiles_of(len(query), tile), step.kv_tiles
 
 
-def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
+def _softmax(matrices: Matrices, tile: int) -> None:
     """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
     WORDS.draw("softmax")
     query, key, value = (matrices[name] for name in "QKV")
@@ -157,24 +157,21 @@ def _softmax(matrices: Matrices, tile: int) -> tuple[int, int]:
     online = steps if way == "online" else lesson.tiled_attention(query, key, value, tile, "online")
     each, last = (lesson.operations(online, every_step) for every_step in (True, False))
     kinds = [{"kind": kind, "each": each[kind], "last": last[kind]} for kind in lesson.KINDS]
-    totals = {"each": sum(each.values()), "last": sum(last.values())}
+    totals = (sum(each.values()), sum(last.values()))
+    all_kinds = WORDS("all divisions", each=totals[0], last=totals[1], ratio=totals[0] / totals[1])
     divided = lesson.divided_at_every_step(online, value, tile)
     WORDS.draw(
         "softmax step",
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
-        joined=functools.partial(_say_own_softmax, step, error)
-        if way == "own"
-        else functools.partial(_say_online_softmax, steps, place, tile, error),
-        divisions=WORDS.rows("divisions", kinds)
-        + "\n"
-        + WORDS("all divisions", **totals, ratio=totals["each"] / totals["last"]),
+        joined=functools.partial(JOINED[way], steps, place, tile, error),
+        divisions=f"{WORDS.rows('divisions', kinds)}\n{all_kinds}",
         divided=float(np.abs(divided - online[-1].output).max()),
     )
-    return tiles_of(len(query), tile), step.kv_tiles
 
 
-def _say_own_softmax(step: AttentionStep, error: float) -> None:
+def _say_own_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int, error: float) -> None:
     """What goes wrong if each tile has its own softmax."""
+    step = steps[place]
     if step.kv_tiles == 1:
         st.info(WORDS("one tile"), icon=":material/info:")
         return
@@ -202,3 +199,6 @@ def _say_online_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int,
     for column, formula in zip(columns, update_tex(now), strict=True):
         column.latex(formula)
     st.success(WORDS("online success", row=row, error=error), icon=":material/check:")
+
+
+JOINED = {"own": _say_own_softmax, "online": _say_online_softmax}

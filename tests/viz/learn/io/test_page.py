@@ -14,39 +14,30 @@ from viz.shared.formats import format_kib
 pytestmark = pytest.mark.usefixtures("no_worker")
 
 
-def rows(app):
-    """Label of an algorithm -> its row in the table of formulas."""
+@pytest.mark.parametrize(("length", "kib", "fitting"), [(256, 64, 32), (1024, 64, 8), (16384, 16, 0)])
+def test_row_wise_attention_keeps_the_rows_that_fit_and_recorded_counts_are_shown(length, kib, fitting):
+    app = open_whole_chapter("io", io_t=length, io_d=64, io_m=kib)
     table = next(each.value for each in app.markdown if "| requested, modelled |" in each.value)
-    return {line.split("**")[1].split(",")[0]: line for line in table.splitlines()[2:]}
-
-
-def test_where_kernels_cannot_run_models_are_shown_and_recorded_counts():
-    app = open_whole_chapter("io", io_t=128, io_d=16, io_m=16)
-    assert "only recorded runs are counted" in words(app)
-    assert len(app.get("plotly_chart")) == 1
+    rows = {line.split("**")[1].split(",")[0]: line for line in table.splitlines()[2:]}
+    assert len(rows) == (4 if fitting else 3)
+    if fitting:
+        problem, entry = (
+            AttentionProblem(q_len=length, kv_len=length, block_m=fitting),
+            ALGORITHMS["row_wise"],
+        )
+        assert f"| **{entry.requested_bytes(problem):,} B** | not yet |" in rows["row-wise"]
+        assert f":green[{format_kib(entry.chip_bytes(problem))}]" in rows["row-wise"]
+        assert f"{length // fitting} times" in words(app)
     for preset in PRESETS.values():
         foretold = f"{ALGORITHMS['flash2'].requested_bytes(preset.problem):,} B"
         assert f"| {preset.label} | flash2 | {foretold} | {foretold} |" in words(app)
 
 
-@pytest.mark.parametrize(("length", "kib", "fitting"), [(256, 64, 32), (1024, 64, 8)])
-def test_row_wise_attention_keeps_the_rows_that_fit(length, kib, fitting):
-    app = open_chapter("io", io_t=length, io_d=64, io_m=kib)
-    problem = AttentionProblem(q_len=length, kv_len=length, head_dim=64, block_m=fitting)
-    entry = ALGORITHMS["row_wise"]
-    row = rows(app)["row-wise"]
-    assert f"| **{entry.requested_bytes(problem):,} B** | not yet |" in row
-    assert f":green[{format_kib(entry.chip_bytes(problem))}]" in row
-    assert f"{fitting} whole rows" in words(app)
-    assert f"all of K and V {length // fitting} times" in words(app)
-
-
 def test_sram_shows_both_rules_and_what_compiled_kernels_take():
     app = open_chapter("io", io_view="SRAM", io_d=64, io_m=64, io_gpu="A100")
     text = words(app)
-    assert "=128$" in text
-    assert "=64$" in text
-    assert "**1.50 times the SRAM**" in text
+    for said in ("=128$", "=64$", "**1.50 times"):
+        assert said in text
     launches = (each for each in recorded_launches() if each.kernel == "_attn_fwd")
     launch = next(each for each in launches if each.problem.head_dim == 64)
     tiles = f"{launch.problem.block_m} × {launch.problem.block_n}"
@@ -57,23 +48,16 @@ def test_sram_shows_both_rules_and_what_compiled_kernels_take():
         assert f"| {format_kib(size)} | " in text
     layout = json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]
     said = {note["y"]: note["text"] for note in layout["annotations"] if isinstance(note["y"], str)}
-    recorded = [text for label, text in said.items() if "recorded" in label]
-    assert len(recorded) == 2
-    assert not any("(+" in text for text in recorded)  # held against its GPU, not against the chosen SRAM
-    assert any("(+" in text for text in said.values())
-
-
-def test_what_does_not_fit_is_said():
-    app = open_chapter("io", io_t=16384, io_m=16)
-    assert "even 4 rows of 16,384 scores" in words(app)
-    assert len(rows(app)) == 3
-    assert "No point can be counted" in words(open_chapter("io", io_view="Growth", io_m=256, io_d=16))
-    assert open_chapter("io", io_view="SRAM", io_m=16, io_d=256, io_t=128).exception == []
+    too_much = ["recorded" in label for label, text in said.items() if "(+" in text]
+    assert too_much.count(False) > 0  # a recorded kernel is held against its GPU, not against the chosen SRAM
+    assert too_much.count(True) == 0
+    assert open_chapter("io", io_view="SRAM", io_m=16, io_d=256).error == []
 
 
 def test_growth_has_no_tiles_to_choose_and_forward_keeps_those_that_were_chosen():
-    app = open_chapter("io", io_bm=128)
+    app = open_chapter("io", io_bm=128, io_m=256, io_d=16)
     app.segmented_control(key="io_view").select("Growth").run()
     assert {each.key for each in app.select_slider} == {"io_t", "io_d", "io_m"}
+    assert "No point" in words(app)
     app.segmented_control(key="io_view").select("Forward").run()
     assert app.select_slider(key="io_bm").value == 128
