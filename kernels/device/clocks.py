@@ -6,7 +6,6 @@ of one thread, and memory comes from torch's profiler.
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import functools
 import gc
@@ -86,18 +85,16 @@ class Timing:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the spread is so wide that a page warns of it."""
+        """Whether a page warns of the spread."""
         return self.spread > WIDE_SPREAD
 
 
 @dataclass(frozen=True)
 class CallTime:
-    """Milliseconds of one of several calls in a row."""
+    """Milliseconds of one of several calls in a row: until its work is queued, and until it is done."""
 
     host_ms: float
-    """Until the call returns: its work is then queued, and the host is free."""
     wall_ms: float
-    """Until its work is done. Host and GPU overlap, so this is about the longer of the two."""
 
 
 def time_calls(
@@ -107,42 +104,38 @@ def time_calls(
 ) -> CallTime:
     """Medians over ROUNDS. The call must be warm; `synchronize` waits until all queued work is done."""
 
-    def in_a_row(count: int) -> CallTime:
+    def in_a_row(count: int) -> tuple[float, float]:
         synchronize()
         began = now_s()
         for _ in range(count):
             call()
         queued = now_s()
         synchronize()
-        return CallTime(1e3 * (queued - began) / count, 1e3 * (now_s() - began) / count)
+        return 1e3 * (queued - began) / count, 1e3 * (now_s() - began) / count
 
-    most = int(LONGEST_ROUND_MS / max(in_a_row(1).wall_ms, 1e-3))
+    most = int(LONGEST_ROUND_MS / max(in_a_row(1)[1], 1e-3))
     rounds = [in_a_row(min(max(most, FEWEST_CALLS), CALLS_IN_A_ROW)) for _ in range(ROUNDS)]
-    return CallTime(
-        statistics.median(each.host_ms for each in rounds), statistics.median(each.wall_ms for each in rounds)
-    )
+    return CallTime(*map(statistics.median, zip(*rounds, strict=True)))
 
 
-class Clock(abc.ABC):
+class Clock:
     """Measures calls on one device."""
 
     device: str
     """torch's name of the device: "cpu" or "cuda"."""
-    times_overhead = False
-    """Whether the fixed cost of a call, in Python and torch, is part of its time."""
     _wall_s = staticmethod(time.perf_counter)
 
-    @abc.abstractmethod
     def free_bytes(self) -> int:
         """Bytes that a call may take."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def peak_extra_bytes(self, call: Call) -> int:
         """Peak of allocated bytes during the call, beyond what was allocated before it."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def sample_ms(self, call: Call) -> float:
         """One sample: milliseconds of a prepared call."""
+        raise NotImplementedError
 
     def context(self) -> contextlib.AbstractContextManager:
         """The context in which calls are prepared and timed."""
@@ -161,7 +154,7 @@ class Clock(abc.ABC):
         return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
 
     def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
-        """Time calls that `prepare` gave, from the samples of `sample_in_rounds`."""
+        """Time calls that `prepare` gave."""
         return {key: timing_of(values) for key, values in self.sample_in_rounds(calls, budget_s).items()}
 
     def sample_in_rounds(
@@ -182,11 +175,8 @@ class Clock(abc.ABC):
 
     def _unfinished(self, samples: dict[Key, list[float]], budget_s: float, spent_s: float) -> list[Key]:
         """The calls of the next round. A slow call leaves the rounds earlier."""
-
-        def has_enough(own: list[float]) -> bool:
-            return len(own) >= MIN_SAMPLES and (len(own) >= MAX_SAMPLES or sum(own) > 1e3 * budget_s)
-
-        return [key for key, own in samples.items() if not has_enough(own)]
+        most = {key: MIN_SAMPLES if sum(own) > 1e3 * budget_s else MAX_SAMPLES for key, own in samples.items()}
+        return [key for key, own in samples.items() if len(own) < most[key]]
 
 
 def timing_of(samples: Sequence[float]) -> Timing:
@@ -219,7 +209,6 @@ class CpuClock(Clock):
     """The CPU of this machine."""
 
     device = "cpu"
-    times_overhead = True
     _processor_s = staticmethod(time.process_time)
 
     @contextlib.contextmanager
@@ -239,7 +228,6 @@ class CpuClock(Clock):
             torch.set_num_threads(threads)
 
     def free_bytes(self) -> int:
-        """Bytes that a call may take without swapping."""
         return available_memory_bytes()
 
     def peak_extra_bytes(self, call: Call) -> int:
@@ -278,11 +266,8 @@ class CpuClock(Clock):
         """
         budget, rounds = len(samples) * budget_s, min(map(len, samples.values()))
         is_early = rounds < MIN_SAMPLES or spent_s < budget / 4
-        if is_early or (
-            spent_s < budget and any(timing_of(own).spread > SMALL_SPREAD for own in samples.values())
-        ):
-            return list(samples)
-        return []
+        noisy = is_early or any(timing_of(own).spread > SMALL_SPREAD for own in samples.values())
+        return list(samples) if is_early or (spent_s < budget and noisy) else []
 
 
 class CudaClock(Clock):
@@ -298,7 +283,6 @@ class CudaClock(Clock):
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def free_bytes(self) -> int:
-        """Bytes that a call may take, after torch has given back the cached memory that it does not use."""
         gc.collect()  # reference cycles keep the graphs of earlier calls, and their memory, alive
         self._torch.cuda.empty_cache()
         return self._torch.cuda.mem_get_info()[0]
@@ -347,7 +331,6 @@ class CudaClock(Clock):
         return start.elapsed_time(end)
 
     def call_time(self, call: Call) -> CallTime:
-        """The time of calls in a row, without a graph."""
         return time_calls(call, self._torch.cuda.synchronize)
 
     def prepare(self, call: Call) -> Call:

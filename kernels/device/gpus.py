@@ -42,7 +42,7 @@ class Gpu:
 
     @property
     def shared_bytes_per_program(self) -> int:
-        """Most shared memory that one program can have: the system keeps 1 KiB (CUDA tuning guides)."""
+        """The system keeps 1 KiB (CUDA tuning guides)."""
         return self.shared_bytes_per_sm - 1024
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import types
+import unittest.mock
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,22 +58,8 @@ def patch_once_per_launch() -> bool:
     return True
 
 
-@contextlib.contextmanager
-def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
-    """Give `target` another attribute while the body runs. Replacements may be nested."""
-    own = vars(target)
-    before = own.get(name, _MISSING)
-    setattr(target, name, value)
-    try:
-        yield
-    finally:
-        if before is _MISSING:
-            delattr(target, name)
-        else:
-            setattr(target, name, before)
-
-
-_MISSING = object()
+replaced = unittest.mock.patch.object
+"""`with replaced(target, name, value)`: give the target another attribute while the body runs."""
 
 
 @contextlib.contextmanager
