@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import LANE_PROBLEMS
 from tests import ROOT
+from tests.app.pages import words
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.learn.after import lanes as after_lanes
 from viz.learn.after.maths import own_overlap
@@ -24,11 +25,11 @@ def known(monkeypatch):
     """Lanes by algorithm that are recorded for every problem."""
     found = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
     monkeypatch.setattr(player_lanes, "recorded_lanes", lambda problem, name: found.get(name))
-    forget()
     links = []
-    monkeypatch.setattr(after_lanes, "explore_link", lambda *given, **more: links.append((given, more)))
+    monkeypatch.setattr(after_lanes, "explore_link", lambda *given, **more: links.append((given[2], more)))
+    forget()
     yield found
-    assert all(given[2] == "flash3" and more == {"lanes": "open"} for given, more in links)
+    assert all(link == ("flash3", {"lanes": "open"}) for link in links)
     forget()
 
 
@@ -38,11 +39,16 @@ def forget():
     after_lanes.recorded_pair.cache_clear()
 
 
-def script():
-    from viz.learn.after.lanes import lanes_panel
-    from viz.learn.after.page import WORDS
+def opened():
+    def script():
+        from viz.learn.after.lanes import lanes_panel
+        from viz.learn.after.page import WORDS
 
-    lanes_panel(WORDS)
+        lanes_panel(WORDS)
+
+    app = AppTest.from_function(script, default_timeout=60).run()
+    assert not app.exception
+    return app
 
 
 def shown(app):
@@ -52,25 +58,21 @@ def shown(app):
 
 
 def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
-    app = AppTest.from_function(script, default_timeout=60).run()
-    assert not app.exception
+    app = opened()
     plain, hopper = (LanesRun(known[name], True) for name in ("flash2", "flash3"))
     assert shown(app) == [plain.label]
     (radio,) = app.radio
     assert {f"{each.lanes.product_share:.0%}" for each in (plain, hopper)} <= set(radio.options)
     radio.set_value(radio.options[0]).run()
     assert shown(app) == [hopper.label, plain.label]
-    assert any("Made-up GPU" in caption.value and "replayed" in caption.value for caption in app.caption)
-    said = "\n".join(element.value for element in app.markdown)
+    assert "Made-up GPU" in words(app)
     for share in (plain.lanes.hidden_share, hopper.lanes.hidden_share, own_overlap(hopper.lanes)):
-        assert f"{share:.0%}" in said
+        assert f"{share:.0%}" in words(app)
 
 
 def test_without_recorded_lanes_the_story_is_left_out(known):
     del known["flash3"]
-    app = AppTest.from_function(script, default_timeout=60).run()
-    assert not app.exception
-    assert not app.subheader
+    assert not opened().subheader
 
 
 def test_overlap_with_own_products_counts_each_moment_once():

@@ -53,12 +53,9 @@ def test_the_modelled_numbers():
         assert f"{gpu.fp16_flops / bandwidth:.0f}" in text
 
 
-def test_every_slip_names_a_known_source():
+def test_every_slip_names_a_known_source_and_every_source_is_listed_with_its_address(no_worker):
     keys = tuple(f"| {source.key}" for source in REFERENCES)
     assert [line for line in LINES if not line.startswith(keys) or line.count("|") != 5] == []
-
-
-def test_every_source_is_listed_with_its_address(no_worker):
     text = words(open_whole_chapter("sources"))
     for source in REFERENCES:
         assert f"| {source.key} |" in text
