@@ -6,7 +6,6 @@ import { decode } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { Track } from "./run/timeline.js";
-import { browserClock } from "./run/transport.js";
 import { duelWords, noteWords } from "./run/words.js";
 
 const RACE_TICKS = 1000;
@@ -161,7 +160,7 @@ export class Duel extends Playback {
     this.draw();
   }
 
-  draw(now = browserClock.now()) {
+  draw(now = performance.now()) {
     const { race, panes, controls: shown } = this;
     if (!race || !panes[0].visible) return;
     const done = panes.map((pane, i) => {

@@ -12,7 +12,6 @@ import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { sentenceOf } from "./run/sentences.js";
 import { UNITS } from "./run/timeline.js";
-import { browserClock } from "./run/transport.js";
 import { countWords, noteWords, rateWords, readoutWords } from "./run/words.js";
 
 const SLOW = 0.5; // phases per second
@@ -77,7 +76,6 @@ export class Player extends Playback {
     this.lanes.load(data.lanes, this.palette);
     if (isNew) {
       this.stand(state);
-      this.aside.forget();
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.legend.says([this.pane.model]);
       this.notes.textContent = noteWords(data);
@@ -234,7 +232,7 @@ export class Player extends Playback {
     return Math.min(1, Math.max(0, now - movedAt) / (playing ? TWEEN_MS / speed : TWEEN_MS));
   }
 
-  draw(now = browserClock.now()) {
+  draw(now = performance.now()) {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const at = pane.stateAt(this.tweenAt(now));

@@ -5,13 +5,13 @@ import { Transport } from "../../../../viz/player/js/run/transport.js";
 // A player of ten positions on a clock of the test: `pass(ms)` runs the frames and timers that fall due.
 function made() {
   let [now, frame, timer] = [0, null, null];
-  const clock = {
-    now: () => now,
-    requestFrame: (callback) => (frame = callback),
-    cancelFrame: () => (frame = null),
-    later: (callback, ms) => (timer = { callback, due: now + ms }),
-    cancel: () => (timer = null),
-  };
+  performance.now = () => now;
+  Object.assign(globalThis, {
+    requestAnimationFrame: (callback) => (frame = callback),
+    cancelAnimationFrame: () => (frame = null),
+    setTimeout: (callback, ms) => (timer = { callback, due: now + ms }),
+    clearTimeout: () => (timer = null),
+  });
   const pass = (ms) => {
     for (const end = now + ms; now < end;) {
       now = Math.min(now + 16, end);
@@ -37,7 +37,7 @@ function made() {
     moved: (direction) => track.clamp(track.position + direction),
     played: () => track.position + 1,
   };
-  const player = new Transport(owner, clock);
+  const player = new Transport(owner);
   player.use(track);
   return { player, track, owner, log, pass };
 }

@@ -5,7 +5,7 @@ import { canvas, element, fillBytes } from "../controls/dom.js";
 import { fitCanvas, outline, text, usePalette } from "./draw.js";
 import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
 import { hasTile, modelOf, range, rowCount, rowNumber, valueAt } from "../run/model.js";
-import { DoneLayer, drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
+import { drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
 import { drawLabels, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
@@ -19,7 +19,6 @@ export class Pane {
       chip: canvas("chip", "what a program keeps in shared memory and in registers"),
       bytes: element("div", { class: "fa-bytes" }),
     };
-    this.doneLayer = new DoneLayer();
     this.pinned = null; // {head, q, row}: the row that the user picked
     const { stage } = this.nodes;
     stage.addEventListener("click", (event) => this.pick(event));
@@ -41,7 +40,6 @@ export class Pane {
   // Choose the palette by the page, and hand it to the style sheet below `root`.
   usePalette(root) {
     this.palette = usePalette(root, this.model.data.palettes);
-    this.doneLayer.forget();
   }
 
   // Draw the bars of bytes so that `largest` would still fit.
@@ -93,22 +91,14 @@ export class Pane {
 
   drawStage(at) {
     const { model, palette, timeline } = this;
-    const { context, width, height, ratio, zoom } = fitCanvas(this.nodes.stage);
+    const { context, width, height, zoom } = fitCanvas(this.nodes.stage);
     const heads = timeline.order === "gpu" ? model.heads : [at.head];
     const layouts = headLayouts(width, height, model, heads);
     this.shown = { layouts, heads, zoom };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
-    const kernel = model.data.each_kernel_anew ? at.kernel : "";
-    const look = [palette.background, width, height, ratio];
-    const key = [model.data.id, ...look, timeline.order, heads.join(), kernel, model.scaleShare].join("|");
-    const done = { width, height, ratio, layouts, layoutOf, model, palette, steps };
     context.clearRect(0, 0, width, height);
-    if (context.isVector) drawAllDone(context, done);
-    else if (width && height) {
-      this.doneLayer.update(key, done);
-      context.drawImage(this.doneLayer.canvas, 0, 0, width, height);
-    }
+    drawAllDone(context, { layouts, layoutOf, model, palette, steps });
     this.drawAround(context, layouts, heads, at);
     if (at.step >= 0 && !at.complete && hasTile(model, at.step)) {
       drawInProgress(context, layouts[0], model, palette, at);

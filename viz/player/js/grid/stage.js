@@ -5,7 +5,6 @@ import { cellBox } from "./layout.js";
 import { KIND, hasTile, keysOfRow, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
-const REDRAWN_AT_ONCE = 2000; // tiles; more than that are drawn from the start
 
 function gapBetween(layout) {
   return layout.cellWidth > 5 && layout.cellHeight > 5 ? 1 : 0;
@@ -120,38 +119,6 @@ function drawUnvisited(context, layout, model, palette) {
 export function drawAllDone(context, { layouts, layoutOf, model, palette, steps }) {
   layouts.forEach((layout) => drawUnvisited(context, layout, model, palette));
   steps.forEach((step) => drawDone(context, layoutOf(step), model, palette, step));
-}
-
-// Keeps the tiles that are done in a canvas of its own, so that a frame of playback adds only what is new.
-export class DoneLayer {
-  constructor() {
-    this.canvas = document.createElement("canvas");
-    this.key = "";
-    this.done = new Set();
-  }
-
-  forget() {
-    this.key = "";
-  }
-
-  // `steps` are those that are done, ascending. Another `key` draws everything anew.
-  update(key, { width, height, ratio, layouts, layoutOf, model, palette, steps }) {
-    const context = this.canvas.getContext("2d");
-    const added = steps.length - this.done.size;
-    if (key !== this.key || added < 0 || added > REDRAWN_AT_ONCE) {
-      this.canvas.width = Math.round(width * ratio);
-      this.canvas.height = Math.round(height * ratio);
-      context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      layouts.forEach((layout) => drawUnvisited(context, layout, model, palette));
-      this.done.clear();
-      this.key = key;
-    }
-    for (const step of steps) {
-      if (this.done.has(step)) continue;
-      drawDone(context, layoutOf(step), model, palette, step);
-      this.done.add(step);
-    }
-  }
 }
 
 // A dashed line across the grid along the row that the user picked.

@@ -2,7 +2,7 @@
 
 import { FONT, fillBox, outline, text } from "./draw.js";
 import { LABEL, LETTER, STRIP, stripBox } from "./layout.js";
-import { fillingSteps, tileNumber } from "../run/model.js";
+import { tileNumber, tilesOf } from "../run/model.js";
 import { headName } from "../run/words.js";
 
 export function drawStrips(context, layout, model, palette, at) {
@@ -66,11 +66,8 @@ function nameStrip(context, strip, box, layout, model, palette) {
 // How bright the tiles [from, end) of a strip are, and whether they are being moved right now.
 export function stripState(model, strip, at, from, end) {
   const { step, phase } = at;
-  const meets = () => {
-    if (strip.along === "q") return from <= model.q[step] && model.q[step] < end;
-    return model.kv[step] < end && from < model.kvEnd[step];
-  };
-  const here = step >= 0 && meets();
+  const [first, last] = step < 0 ? [0, 0] : tilesOf(model, strip.along, step);
+  const here = first < end && from < last;
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
   if (strip.isFilled) return { level: filledLevel(model, strip, at, from, end), active };
   return { level: here && isLoaded(model, strip, at) ? 1 : 0.45, active };
@@ -87,7 +84,10 @@ function isLoaded(model, strip, { step, phase, complete, kernel }) {
 
 // A strip that is written grows brighter with the steps that fill it.
 function filledLevel(model, strip, at, from, end) {
-  const steps = fillingSteps(model, strip, at.head).slice(from, end).flat();
+  const steps = strip.filling
+    .slice(from, end)
+    .flat()
+    .filter((step) => model.head[step] === at.head);
   if (!steps.length) return at.finished ? 1 : 0.12;
   return 0.12 + (0.88 * steps.filter((step) => at.isDone(step)).length) / steps.length;
 }

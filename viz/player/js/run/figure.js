@@ -26,11 +26,7 @@ export function matrixOf(model, figure, matrix, step) {
   const isOfRow = model.matrixRow !== null && slot.rows === "q_tile"; // the others are not recorded
   const placeOf = (row) => (isOfRow ? (row === model.matrixRow ? 0 : NaN) : row * sent.columns);
   return {
-    name: matrix.name,
-    label: matrix.label,
-    phase: matrix.phase,
-    scaled: matrix.scaled,
-    madeOf: matrix.made_of,
+    ...matrix,
     rows: Math.min(isOfRow ? Infinity : sent.rows, extent(model, slot.rows, step)),
     columns: Math.min(sent.columns, extent(model, slot.columns, step)),
     at: (row, column) => factor * (sent.values[start + placeOf(row) + column] ?? NaN),
@@ -39,41 +35,27 @@ export function matrixOf(model, figure, matrix, step) {
 
 // How many rows of a tile, or columns, exist.
 function extent(model, what, step) {
-  const { kv_len: keys, block_n: block, head_dim: width } = model.data.problem;
-  if (what === "q_tile") return existingRows(model, step);
-  if (what === "kv_tile") return model.kv[step] < 0 ? 0 : Math.min(block, keys - model.kv[step] * block);
+  const { rows, block_m, kv_len: keys, block_n, head_dim: width } = model.data.problem;
+  if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);
+  if (what === "kv_tile") return model.kv[step] < 0 ? 0 : Math.min(block_n, keys - model.kv[step] * block_n);
   return what === "head_dim" ? width : 1;
 }
 
-function existingRows(model, step) {
-  const { rows, block_m: block } = model.data.problem;
-  return Math.min(block, rows - tileNumber(model, model.q[step]) * block);
-}
-
 // What stands in a slot at a position: the matrix that the last phase made, a sum of the step before, or
-// nothing. `fresh` says that the phase in progress made it.
+// nothing. `fresh` says that the phase in progress made it, `isOfStepBefore` that none of this step has.
 export function standsIn(model, figure, slot, at) {
   const phases = model.phases[at.step];
   const now = at.complete ? phases.length : phases.indexOf(at.phase);
   const own = figure.matrices.filter((matrix) => matrix.slot === slot.name && model.matrices[matrix.name]);
-  const everywhere = model.kernels[at.kernel].phases.flat().map(({ name }) => name);
-  const place = (matrix) => phases.findIndex(({ name }) => name === matrix.phase);
   // a phase before the loop ran in the first step of the turn
-  const isEarlier = (matrix) => place(matrix) < 0 && isBefore(model, at.kernel, matrix.phase);
-  const made = own.filter((matrix) => isEarlier(matrix) || (place(matrix) >= 0 && place(matrix) <= now));
-  made.sort((a, b) => everywhere.indexOf(a.phase) - everywhere.indexOf(b.phase));
-  const last = made.at(-1);
-  if (last) {
-    const shown = matrixOf(model, figure, last, at.step);
-    return shown && { ...shown, fresh: last.phase === at.phase?.name };
-  }
+  const earlier = model.kernels[at.kernel].phases[0].filter((phase) => !phases.includes(phase));
+  const reached = [...earlier, ...phases.slice(0, now + 1)].map(({ name }) => name);
+  const made = own.filter(({ phase }) => reached.includes(phase));
+  const last = made.toSorted((a, b) => reached.indexOf(a.phase) - reached.indexOf(b.phase)).at(-1);
+  if (last) return { ...matrixOf(model, figure, last, at.step), fresh: last.phase === at.phase?.name };
   const sum = own.find(({ is_field: isField }) => isField);
   const before = sum ? stepBefore(model, at.step) : -1;
-  return before < 0 ? null : { ...matrixOf(model, figure, sum, before), fresh: false };
-}
-
-function isBefore(model, kernel, phase) {
-  return model.kernels[kernel].phases[0].some(({ name }) => name === phase);
+  return before < 0 ? null : { ...matrixOf(model, figure, sum, before), isOfStepBefore: true };
 }
 
 // The step whose state this one goes on with; -1 if it starts anew.
@@ -90,33 +72,29 @@ function stepBefore(model, step) {
 // m, l and alpha of a drawn row before and after a step; null if the kernel has no online softmax.
 export function softmaxState(model, step, row) {
   if (!["m", "l", "alpha"].every((name) => model.values[name])) return null;
+  const [m, l, alpha] = ["m", "l", "alpha"].map((name) => valueAt(model, name, step, row));
+  if (!Number.isFinite(l)) return null;
   const before = stepBefore(model, step);
-  const value = (name, at) => valueAt(model, name, at, row);
-  if (!Number.isFinite(value("l", step))) return null;
-  return {
-    oldM: before < 0 ? -Infinity : value("m", before),
-    oldL: before < 0 ? 0 : value("l", before),
-    m: value("m", step),
-    l: value("l", step),
-    alpha: value("alpha", step),
-  };
+  const [oldM, oldL] =
+    before < 0 ? [-Infinity, 0] : ["m", "l"].map((name) => valueAt(model, name, before, row));
+  return { oldM, oldL, m, l, alpha };
 }
 
 // The drawn row of a step's query tile that tells most: whose max grows most often after its first key tile.
 export function tellingRow(model, step) {
-  const [kernel, head, q] = [model.kernel[step], model.head[step], model.q[step]];
-  const key = `${kernel}|${head}|${q}`;
-  if (!model.tellingRows.has(key)) {
-    const steps = q < 0 ? [] : stepsOfTile(model, kernel, head, q);
+  const q = model.q[step];
+  if (q < 0) return 0;
+  const steps = stepsOfTile(model, model.kernel[step], model.head[step], q);
+  if (!model.tellingRows.has(steps)) {
     const grows = (row) =>
       steps.filter((each) => {
         const state = softmaxState(model, each, row);
         return state && Number.isFinite(state.oldM) && state.m > state.oldM;
       }).length;
-    const counts = Array.from({ length: q < 0 ? 1 : rowCount(model, q) }, (_, row) => grows(row));
-    model.tellingRows.set(key, Math.max(0, counts.indexOf(Math.max(...counts))));
+    const counts = range(rowCount(model, q)).map(grows);
+    model.tellingRows.set(steps, counts.indexOf(Math.max(...counts)));
   }
-  return model.tellingRows.get(key);
+  return model.tellingRows.get(steps);
 }
 
 // The drawn row that a step is told for: the picked one if it lies in the step's tile, else the one whose
@@ -162,22 +140,34 @@ export function positionToPredict(model, from, pinned) {
   return -1;
 }
 
+// The numbers of a drawn row in the matrix of that name; null if they were not recorded.
+export function rowNamed(model, name, step, row) {
+  const figure = figureOf(model, step);
+  const named = figure?.matrices.find((each) => each.name === name);
+  const matrix = named && matrixOf(model, figure, named, step);
+  const values = matrix && model.offsets[row] < matrix.rows ? rowOf(matrix, model.offsets[row]) : [];
+  return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
+}
+
+// The scores of a drawn row, those that the mask hides as -Infinity.
+export function scoresOf(model, step, row) {
+  const isMasked = model.phases[step].some(({ tells }) => tells === "mask");
+  return rowNamed(model, isMasked ? "S" : "QK^T", step, row);
+}
+
 // Numbers of one row of a matrix.
 export function rowOf(matrix, row) {
-  return Array.from({ length: matrix.columns }, (_, column) => matrix.at(row, column));
+  return range(matrix.columns).map((column) => matrix.at(row, column));
 }
 
 // An element of a product: the numbers that are multiplied and added up.
 export function factorsOf(product, shown, row, column) {
   const [first, second] = [shown[product.first], shown[product.second]];
-  if (!first || !second) return null;
-  return [take(first, product.first_by, row), take(second, product.second_by, column)];
+  return first && second && [lineOf(first, product.first_by, row), lineOf(second, product.second_by, column)];
 }
 
-function take(matrix, by, index) {
-  return by === "row"
-    ? rowOf(matrix, index)
-    : Array.from({ length: matrix.rows }, (_, each) => matrix.at(each, index));
+function lineOf(matrix, by, at) {
+  return by === "row" ? rowOf(matrix, at) : range(matrix.rows).map((each) => matrix.at(each, at));
 }
 
 // How many phases of a step come before its running max; -1 if it has none.

@@ -55,7 +55,7 @@ export function makeModel(data) {
   model.heads = [...new Set(model.head)];
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares]) Object.assign(model, derive(model));
   model.tileSteps = groupByTile(model);
-  model.tellingRows = new Map(); // of each query tile, filled by figure.js
+  model.tellingRows = new Map(); // of the steps about each query tile, filled by figure.js
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
 }
@@ -213,24 +213,18 @@ function makeStrip(model, strip) {
   const edges = inParts ? model.keyParts : range(count + 1);
   // Zeros, which are made of nothing, fill it no more than before.
   const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
-  const fillers = model.kernels.map(({ phases }) => phases.flat().some(fills));
-  return { ...strip, along, edges, inParts, fillers, isFilled: fillers.includes(true), filled: new Map() };
-}
-
-// Steps of one head that fill each tile of a strip.
-export function fillingSteps(model, strip, head) {
-  if (!strip.filled.has(head)) strip.filled.set(head, findFilling(model, strip, head));
-  return strip.filled.get(head);
-}
-
-function findFilling(model, strip, head) {
-  const tiles = range(strip.along === "kv" ? model.kvTiles : model.qTiles).map(() => []);
-  for (let i = 0; i < model.count; i++) {
-    if (!strip.fillers[model.kernel[i]] || model.head[i] !== head) continue;
-    const [first, end] = strip.along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
-    for (let tile = Math.max(first, 0); tile < end; tile++) tiles[tile].push(i);
+  const fillers = model.kernelPhases.map((phases) => phases.some(fills));
+  const filling = range(count).map(() => []); // steps of all heads that fill each tile
+  for (const i of range(model.count).filter((each) => fillers[model.kernel[each]])) {
+    const [first, end] = tilesOf(model, along, i);
+    for (let tile = Math.max(first, 0); tile < end; tile++) filling[tile].push(i);
   }
-  return tiles;
+  return { ...strip, along, edges, inParts, isFilled: fillers.includes(true), filling };
+}
+
+// The query tiles or the key tiles, [first, end), that a step is about.
+export function tilesOf(model, along, i) {
+  return along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
 }
 
 // A value after step i: of a drawn row (its index in model.offsets), or of the tile. null if not recorded. On

@@ -1,7 +1,7 @@
 // What a phase does and why: what it moves, a sentence on it, and what it did to one row, in numbers. A phase
 // names its sentence by `tells` (kernels/trace/algorithm.py).
 
-import { figureOf, matrixOf, rowOf, softmaxState } from "./figure.js";
+import { rowNamed, scoresOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
 import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model.js";
 
@@ -105,34 +105,30 @@ export function sentenceOf(model, at, row) {
 function wordsOf(model, at, row) {
   const about = { makes: at.phase.makes.join(", "), width: model.data.problem.head_dim };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
-  const figure = figureOf(model, at.step);
   const index = rowNumber(model, { q: model.q[at.step], row });
   const [first, end] = keysOfRow(model.data.problem, index);
-  const rowIn = (name) => {
-    const named = figure?.matrices.find((matrix) => matrix.name === name);
-    const matrix = named && matrixOf(model, figure, named, at.step);
-    const values = matrix && model.offsets[row] < matrix.rows ? rowOf(matrix, model.offsets[row]) : [];
-    return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
-  };
   const state = softmaxState(model, at.step, row);
-  const numbers = Object.fromEntries(["P", "lse", "partial lse", "D"].map((name) => [name, rowIn(name)]));
+  const names = ["P", "lse", "partial lse", "D"];
+  const [P, lse, part, D] = names.map((name) => rowNamed(model, name, at.step, row));
   return {
     ...about,
     who: `row ${index}${isInPart(model, at.step) ? " in this part" : ""}`,
     sees: first < end,
     isBlind: first >= end || state?.m === -Infinity,
-    ...scoreWords(model, at, rowIn),
-    ...(state && stateWords(state, numbers.P)),
-    ...lseWords(numbers),
+    ...scoreWords(model, at.step, row),
+    ...(state && stateWords(state, P)),
+    lse: firstOf(lse),
+    D: firstOf(D),
+    part: firstOf(part),
+    weight: part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "",
   };
 }
 
-function scoreWords(model, at, rowIn) {
-  const isMasked = model.phases[at.step].some(({ tells }) => tells === "mask");
-  const scores = rowIn(isMasked ? "S" : "QK^T"); // hidden ones are -Infinity
-  const scaled = rowIn("QK^T") ?? scores;
+function scoreWords(model, step, row) {
+  const scores = scoresOf(model, step, row);
+  const scaled = rowNamed(model, "QK^T", step, row) ?? scores;
   if (!scaled) return {};
-  const firstKey = Math.max(model.kv[at.step], 0) * model.data.problem.block_n;
+  const firstKey = Math.max(model.kv[step], 0) * model.data.problem.block_n;
   const largest = Math.max(...scaled);
   const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
@@ -160,11 +156,6 @@ export function rescaleWords(state) {
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");
-
-function lseWords({ lse, D, "partial lse": part }) {
-  const weight = part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "";
-  return { lse: firstOf(lse), D: firstOf(D), part: firstOf(part), weight };
-}
 
 // "From HBM to the chip: rows 8 to 11 of K, 128 B."
 function movedWords(model, { step, phase }, direction, way) {

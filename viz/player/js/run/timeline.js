@@ -123,13 +123,6 @@ function findMoments({ clock }) {
 }
 
 // The step whose phases include a position; positions count from 1 within a step.
-function stepAt(model, position) {
-  let low = 0;
-  let high = model.count - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (model.phaseStart[middle + 1] >= position) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+function stepAt({ count, phaseStart }, position) {
+  return phaseStart.subarray(0, count).findLastIndex((start) => start < position);
 }

@@ -8,18 +8,9 @@
 const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
 const SETTLES_AFTER_MS = 400;
 
-export const browserClock = {
-  now: () => performance.now(),
-  requestFrame: (callback) => requestAnimationFrame(callback),
-  cancelFrame: (frame) => cancelAnimationFrame(frame),
-  later: (callback, ms) => setTimeout(callback, ms),
-  cancel: (timer) => clearTimeout(timer),
-};
-
 export class Transport {
-  constructor(owner, clock = browserClock) {
+  constructor(owner) {
     this.owner = owner;
-    this.clock = clock;
     this.track = null;
     this.speed = 8; // steps per second
     this.playing = false;
@@ -34,8 +25,8 @@ export class Transport {
 
   stop() {
     this.playing = false;
-    this.clock.cancelFrame(this.frame);
-    this.clock.cancel(this.settling);
+    cancelAnimationFrame(this.frame);
+    clearTimeout(this.settling);
   }
 
   toggle() {
@@ -48,8 +39,8 @@ export class Transport {
     if (track.position >= track.last()) track.position = 0;
     this.playing = true;
     this.due = 0; // ticks that are due, a part of one included
-    this.ticked = this.clock.now();
-    this.frame = this.clock.requestFrame((now) => this.tick(now));
+    this.ticked = performance.now();
+    this.frame = requestAnimationFrame((now) => this.tick(now));
     this.changed();
   }
 
@@ -66,7 +57,7 @@ export class Transport {
       return;
     }
     this.owner.draw(now);
-    this.frame = this.clock.requestFrame((time) => this.tick(time));
+    this.frame = requestAnimationFrame((time) => this.tick(time));
   }
 
   step(direction) {
@@ -81,16 +72,16 @@ export class Transport {
     const before = track.position;
     track.position = track.clamp(position);
     const moved = track.position !== before;
-    if (moved) this.movedAt = this.clock.now();
+    if (moved) this.movedAt = performance.now();
     this.changed();
     return moved;
   }
 
   // Play to a position in so many milliseconds, whatever the speed.
   glide(position, ms) {
-    const { track, clock } = this;
+    const { track } = this;
     this.stop();
-    const [from, to, began] = [track.position, track.clamp(position), clock.now()];
+    const [from, to, began] = [track.position, track.clamp(position), performance.now()];
     const frame = (now) => {
       const part = Math.max(0, now - began) / ms;
       if (part >= 1) {
@@ -99,9 +90,9 @@ export class Transport {
       }
       track.position = Math.round(from + (to - from) * part);
       this.owner.draw(now);
-      this.frame = clock.requestFrame(frame);
+      this.frame = requestAnimationFrame(frame);
     };
-    this.frame = clock.requestFrame(frame);
+    this.frame = requestAnimationFrame(frame);
   }
 
   changeSpeed(direction) {
@@ -112,8 +103,8 @@ export class Transport {
 
   changed() {
     this.owner.refresh();
-    this.clock.cancel(this.settling);
-    if (!this.playing) this.settling = this.clock.later(() => this.owner.settled(), SETTLES_AFTER_MS);
+    clearTimeout(this.settling);
+    if (!this.playing) this.settling = setTimeout(() => this.owner.settled(), SETTLES_AFTER_MS);
   }
 
   // What a key does; undefined for a key that the transport does not know.

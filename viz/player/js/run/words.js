@@ -19,11 +19,6 @@ export function rateWords(timeline, speed) {
   return `${speed} ${timeline.order === "gpu" ? "moments" : `${timeline.unit}s`}/s`;
 }
 
-// What the curves are, one per line.
-export function curveWords(curves) {
-  return curves.map(({ name, title, log }) => `${name}: ${title}${log ? ", log scale" : ""}`).join("\n");
-}
-
 // Requested bytes so far, in all and per tensor.
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;

@@ -5,7 +5,7 @@ import { button, element, swatch, write } from "../controls/dom.js";
 import { tint, zoomOf } from "../grid/draw.js";
 import { factorsOf, figureOf, knowsRow, matrixOf, softmaxState, standsIn, toldRow } from "../run/figure.js";
 import { formatNumber, formatSteady } from "../run/formats.js";
-import { rowNumber, tileNumber } from "../run/model.js";
+import { range, rowNumber, tileNumber } from "../run/model.js";
 import { Predict } from "./predict.js";
 import { sentenceOf } from "../run/sentences.js";
 
@@ -78,9 +78,8 @@ export class Microscope {
     this.missing.hidden = isKnown;
     write(this.missing, isKnown ? "" : `Row ${name}: ${this.owner.runsRows ? TO_COME : NOT_RECORDED}`);
     const isNew = isKnown && this.build(model, figure);
-    const place = [model.data.id, at.step, at.phase?.name, at.complete];
-    const state = [...place, row, predicting, palette.background].join("|");
-    if (!isNew && state === this.drawn) return; // a frame of playback between two phases
+    const state = [model, palette, at.step, at.phase, at.complete, row, predicting];
+    if (!isNew && state.every((each, i) => each === this.drawn?.[i])) return; // between two phases
     this.drawn = state;
     const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
     const tile = tileNumber(model, model.q[at.step]);
@@ -93,7 +92,7 @@ export class Microscope {
       if (this.boxes.has(slot.name)) this.fill(palette, slot, this.shown[slot.name]);
     }
     this.sentence.textContent = predicting ? "" : sentenceOf(model, at, row);
-    this.state.textContent = predicting ? "" : stateWords(model, at, row);
+    this.state.textContent = predicting ? "" : stateWords(model, at, row, name);
     write(this.about, this.isOfRow ? ROW_HINT : HINT);
     this.say("");
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
@@ -106,14 +105,14 @@ export class Microscope {
     const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
     const sizes = { q_tile: rows, kv_tile: keys, head_dim: width, one: 1 };
     const cell = isOfRow ? {} : cellSizes(this.node.clientWidth / zoomOf(this.node), figure, sizes);
-    const key = `${isOfRow} ${cell.thin} ${cell.wide}`;
-    if (this.built === figure && this.builtFor === model && this.builtAs === key) return false;
-    Object.assign(this, { built: figure, builtFor: model, builtAs: key, isOfRow, pointed: null });
+    const key = [figure, model, cell.thin, cell.wide];
+    if (key.every((each, i) => each === this.key?.[i])) return false;
+    Object.assign(this, { key, built: figure, isOfRow, pointed: null });
     const slots = figure.slots.filter((slot) => !isOfRow || slot.rows === "q_tile");
     this.boxes = new Map(slots.map((slot) => [slot.name, this.box(slot, sizes, cell)]));
     this.figure.classList.toggle("fa-strips", isOfRow);
     this.legend.classList.toggle("fa-of-row", isOfRow);
-    this.figure.replaceChildren(...[...this.boxes.values()].map(({ node }) => node));
+    this.figure.replaceChildren(...this.boxes.values().map(({ node }) => node));
     return true;
   }
 
@@ -126,16 +125,16 @@ export class Microscope {
       const place = [isOfRow ? this.offset : Math.floor(i / columns), i % columns];
       return slot.transposed && !isOfRow ? place.toReversed() : place;
     };
-    const cells = this.cells(slot, rows * columns, placeOf);
+    const cells = range(rows * columns).map(() => element("span", { class: "fa-cell" }));
     const [isWide, isTall] = [across !== "head_dim", along === "q_tile"];
     const [w, h] = [isWide ? cell.wide : cell.thin, isTall ? 20 : lowCell(this.built, rows)];
-    const sized = { w, h, font: w < 40 ? 10 : 12 };
-    const sizesOf = Object.entries(isOfRow ? {} : sized).map(
-      ([name, n]) => `--fa-cell-${name}: ${zoomed(n)}`,
-    );
-    const style = [`--fa-columns: ${columns}`, ...sizesOf].join("; ");
     const label = element("div", { class: "fa-matrix-label" });
-    const matrix = element("div", { class: isOfRow ? "fa-matrix fa-strip" : "fa-matrix", style }, cells);
+    const matrix = element("div", { class: isOfRow ? "fa-matrix fa-strip" : "fa-matrix" }, cells);
+    matrix.style.setProperty("--fa-columns", columns);
+    for (const [name, size] of Object.entries(isOfRow ? {} : { w, h, font: w < 40 ? 10 : 12 })) {
+      matrix.style.setProperty(`--fa-cell-${name}`, `calc(${size}px * var(--fa-zoom, 1))`);
+    }
+    this.takePointer(slot, matrix, (node) => placeOf(cells.indexOf(node)));
     if (isOfRow) this.takeKeys(slot, matrix);
     const place = `grid-row: ${slot.row + 1}; grid-column: ${slot.column + 1};`;
     const node = element("div", { class: "fa-slot", style: place }, [label, matrix]);
@@ -160,15 +159,16 @@ export class Microscope {
   }
 
   // `placeOf` gives the row and the column of the matrix that a cell shows.
-  cells(slot, count, placeOf) {
-    return Array.from({ length: count }, (_, i) => {
-      const cell = element("span", { class: "fa-cell" });
-      cell.addEventListener("mouseenter", () => this.explain(slot, ...placeOf(i)));
-      cell.addEventListener("mouseleave", () => this.explain(null));
-      const pick = () => this.owner.pick(this.model.offsets.indexOf(placeOf(i)[0]));
-      if (slot.rows === "q_tile") cell.addEventListener("click", pick);
-      return cell;
-    });
+  takePointer(slot, matrix, placeOf) {
+    const isCell = ({ target }) => target !== matrix; // else it is the border
+    matrix.addEventListener(
+      "mouseover",
+      (event) => isCell(event) && this.explain(slot, ...placeOf(event.target)),
+    );
+    matrix.addEventListener("mouseleave", () => this.explain(null));
+    if (slot.rows !== "q_tile") return;
+    const pick = ({ target }) => this.owner.pick(this.model.offsets.indexOf(placeOf(target)[0]));
+    matrix.addEventListener("click", (event) => isCell(event) && pick(event));
   }
 
   fill(palette, slot, matrix) {
@@ -193,8 +193,7 @@ export class Microscope {
         "fa-negative": !isOfRow && !hasRoom && value < 0 && Number.isFinite(value),
         "fa-marked": i === marked,
       };
-      const names = Object.keys(looks).filter((name) => looks[name]);
-      cell.className = ["fa-cell", ...names].join(" ");
+      for (const [name, is] of Object.entries(looks)) cell.classList.toggle(name, is);
       cell.style.backgroundColor = Number.isFinite(value) ? tint(palette, value / largest) : "";
       cell.textContent = hasRoom && !Number.isNaN(value) ? formatNumber(value, 2) : "";
     });
@@ -210,9 +209,7 @@ export class Microscope {
       return;
     }
     this.pointed = { slot, column };
-    this.say(
-      this.isOfRow ? this.cellOfRow(slot, matrix, column) : this.cellOfTile(slot, matrix, row, column),
-    );
+    this.say(this.isOfRow ? this.cellOfRow(slot, matrix, column) : this.cellOfTile(matrix, row, column));
   }
 
   cellOfRow(slot, matrix, column) {
@@ -223,12 +220,11 @@ export class Microscope {
     return Number.isNaN(value) ? "" : `${matrix.label}, ${where}: ${number(value)}`;
   }
 
-  cellOfTile(slot, matrix, row, column) {
-    const phases = this.model.phases[this.at.step];
-    const reached = new Set(phases.slice(0, phases.indexOf(this.at.phase) + 1).map(({ name }) => name));
-    const product = this.built.products.find((each) => each.result === slot.name && reached.has(each.phase));
-    const isProduct = product && matrix.phase === product.phase;
-    const factors = isProduct ? factorsOf(product, this.shown, row, column) : null;
+  // Of a product also its terms, of another matrix the numbers that it was made of.
+  cellOfTile(matrix, row, column) {
+    const isOf = ({ result, phase }) => result === matrix.slot && phase === matrix.phase;
+    const product = matrix.isOfStepBefore ? null : this.built.products.find(isOf);
+    const factors = product && factorsOf(product, this.shown, row, column);
     if (factors) {
       this.light(product.first, product.first_by, row);
       this.light(product.second, product.second_by, column);
@@ -244,8 +240,8 @@ export class Microscope {
   }
 
   // ", from score −0.602 and lse 4.10": what an element was made of.
-  partWords({ madeOf }, row, column) {
-    const parts = madeOf.flatMap((name) => {
+  partWords({ made_of: names }, row, column) {
+    const parts = names.flatMap((name) => {
       const named = this.built.matrices.find((each) => each.name === name);
       const part = matrixOf(this.model, this.built, named, this.at.step);
       if (!part) return [];
@@ -260,8 +256,6 @@ export class Microscope {
     cells.forEach((cell, i) => cell.classList.toggle("fa-factor", isFactor(i)));
   }
 }
-
-const zoomed = (size) => `calc(${size}px * var(--fa-zoom, 1))`;
 
 // What a slot's rows and columns count, as they are drawn.
 const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
@@ -288,13 +282,12 @@ function lowCell({ slots }, rows) {
 }
 
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
-function stateWords(model, at, row) {
+function stateWords(model, at, row, name) {
   const state = softmaxState(model, at.step, row);
   if (!state) return "";
   const phases = model.phases[at.step];
   const now = at.complete ? phases.length : phases.indexOf(at.phase);
   const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
-  const name = rowNumber(model, { q: model.q[at.step], row });
   const m = isKnown("row max") ? `${number(state.oldM)} → ${number(state.m)}` : number(state.oldM);
   const known = isKnown("rescale");
   const l = known ? `${number(state.oldL)} → ${number(state.l)}` : number(state.oldL);

@@ -151,7 +151,8 @@ export class OpenTile {
 
   // Whether m, l and alpha of the step in progress are still to be predicted.
   isAsking(at) {
-    return this.predicts && isBeforeMax(this.pane.model, at);
+    const { model, pinned } = this.pane;
+    return this.predicts && isBeforeMax(model, at) && knowsRow(model, toldRow(model, at.step, pinned));
   }
 
   // Whether the next phase has to wait for an answer: it would show what the reader is asked for.

@@ -1,7 +1,7 @@
 // Predict, then reveal: the reader works out m, alpha and l of the next step, and hears which part was off.
 
 import { button, element } from "../controls/dom.js";
-import { figureOf, matrixOf, rowOf, softmaxState } from "../run/figure.js";
+import { scoresOf, softmaxState } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
 import { rescaleWords } from "../run/sentences.js";
@@ -45,14 +45,13 @@ export class Predict {
   // `task` is {model, step, row, name}, or null to hide the form. Another task clears the fields.
   show(task) {
     this.node.hidden = !task;
-    const key = task ? `${task.model.data.id} ${task.step} ${task.row}` : "";
-    if (key === this.key) return;
-    this.key = key;
+    const isSame = (name) => task?.[name] === this.task?.[name];
+    if (["model", "step", "row"].every(isSame)) return;
     this.task = task && { ...task, ...knownOf(task) };
     this.feedback.replaceChildren();
     this.truth.replaceChildren();
     this.isAnswered = false;
-    for (const input of Object.values(this.inputs)) input.value = "";
+    this.node.reset();
     if (!task) return;
     const { state, scores, isPart } = this.task;
     const so = `Row ${task.name} so far${isPart ? " in this part" : ""}: `;
@@ -62,19 +61,19 @@ export class Predict {
 
   // Why the player does not go on.
   remind() {
-    if (!this.truth.childElementCount) this.tell(REMINDER);
+    this.truth.textContent ||= REMINDER;
     this.inputs.m.focus();
   }
 
   compare() {
     this.isAnswered = true;
     this.truth.replaceChildren();
-    const typed = Object.entries(this.inputs).map(([name, { value }]) => [name, parseNumber(value)]);
-    const lines = judge(Object.fromEntries(typed), this.task.state, this.task.scores);
-    const looks = ["fa-wrong-answer", "fa-right-answer"];
-    this.feedback.replaceChildren(
-      ...lines.map(({ right, words }) => element("div", { class: looks[Number(right)] }, [words])),
+    const [m, alpha, l] = Object.values(this.inputs).map(({ value }) => parseNumber(value));
+    const lines = judge({ m, alpha, l }, this.task.state, this.task.scores);
+    const said = lines.map(({ right, words }) =>
+      element("div", { class: right ? "fa-right-answer" : "fa-wrong-answer" }, [words]),
     );
+    this.feedback.replaceChildren(...said);
     if (lines.every(({ right }) => right)) this.solve();
   }
 
@@ -89,11 +88,7 @@ export class Predict {
   solve() {
     const { state, scores, isPart } = this.task;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
-    this.tell(`${found}. ${solution(state, scores, isPart)}`);
-  }
-
-  tell(words) {
-    this.truth.replaceChildren(element("div", {}, [words]));
+    this.truth.textContent = `${found}. ${solution(state, scores, isPart)}`;
   }
 }
 
@@ -112,14 +107,8 @@ function scoresWords(scores) {
 }
 
 function knownOf({ model, step, row }) {
-  const figure = figureOf(model, step);
-  const isMasked = model.phases[step].some(({ tells }) => tells === "mask");
-  const named = figure.matrices.find(({ name }) => name === (isMasked ? "S" : "QK^T"));
-  return {
-    isPart: isInPart(model, step),
-    state: softmaxState(model, step, row),
-    scores: rowOf(matrixOf(model, figure, named, step), model.offsets[row]),
-  };
+  const isPart = isInPart(model, step);
+  return { isPart, state: softmaxState(model, step, row), scores: scoresOf(model, step, row) };
 }
 
 // The number in a text, with any minus sign and decimal comma; NaN if there is none, -Infinity for "-inf" or
