@@ -10,7 +10,7 @@ After `torch.use_deterministic_algorithms(True)` every bit is the same, and the 
 from __future__ import annotations
 
 import math
-from typing import Literal, NoReturn, overload
+from typing import Any, Literal, NoReturn, overload
 
 import torch
 from torch import Tensor
@@ -37,37 +37,11 @@ _accepted = signature_cache()
 
 
 @overload
-def flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: None = ...,
-    dropout_p: float = ...,
-    is_causal: bool = ...,
-    *,
-    scale: float | None = ...,
-    enable_gqa: bool = ...,
-    window: Window | None = ...,
-    causal_alignment: Alignment = ...,
-    return_lse: Literal[False] = ...,
-) -> Tensor: ...
+def flash_attention(*inputs: Any, return_lse: Literal[False] = ..., **options: Any) -> Tensor: ...
 
 
 @overload
-def flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: None = ...,
-    dropout_p: float = ...,
-    is_causal: bool = ...,
-    *,
-    scale: float | None = ...,
-    enable_gqa: bool = ...,
-    window: Window | None = ...,
-    causal_alignment: Alignment = ...,
-    return_lse: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
+def flash_attention(*inputs: Any, return_lse: Literal[True], **options: Any) -> tuple[Tensor, Tensor]: ...
 
 
 def flash_attention(
@@ -104,14 +78,18 @@ def flash_attention(
     if attn_mask is not None or dropout_p:
         _refuse_masks_and_dropout(attn_mask, dropout_p)
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
-        _refuse_other_types(query=query, key=key, value=value)
+        given = {"query": query, "key": key, "value": value}
+        name = next(name for name, tensor in given.items() if not isinstance(tensor, Tensor))
+        raise TypeError(f"{name} is a {type(given[name]).__name__}; expected a torch.Tensor")
     query, key, value = _autocast(query, key, value)
     window = (None, None) if window is None else _bounds(window)
     scale = None if scale is None else float(scale)
     if scale is not None and scale < 0:
         query, scale = -query, -scale
-    if forward_ad._current_level >= 0:
-        _refuse_tangents(query, key, value)
+    if forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(tensor).tangent is not None for tensor in (query, key, value)
+    ):
+        refuse_forward_mode()
     options = (bool(is_causal), window, causal_alignment, scale, bool(enable_gqa))
     out, lse = attend(query, key, value, *_settle(query, key, value, options))
     return (out, lse) if return_lse else out
@@ -141,16 +119,6 @@ def _refuse_masks_and_dropout(attn_mask: object, dropout_p: float) -> NoReturn:
         f"dropout_p={dropout_p!r} is not accepted: expected 0.0. In evaluation pass 0.0; for dropout in "
         "training use scaled_dot_product_attention"
     )
-
-
-def _refuse_other_types(**tensors: object) -> NoReturn:
-    name, given = next(pair for pair in tensors.items() if not isinstance(pair[1], Tensor))
-    raise TypeError(f"{name} is a {type(given).__name__}; expected a torch.Tensor")
-
-
-def _refuse_tangents(*tensors: Tensor) -> None:
-    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
-        refuse_forward_mode()
 
 
 def _autocast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -203,8 +171,7 @@ def _check(
 def _validate(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if tensor.layout != torch.strided or tensor.is_nested:
-            expected = "a dense tensor (batch, heads, length, head_dim)"
-            raise ValueError(f"{name} has layout {tensor.layout}; expected {expected}")
+            raise ValueError(f"{name} has layout {tensor.layout}; expected a dense tensor")
         if tensor.dim() != 4:
             expected = "(batch, heads, length, head_dim)"
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
@@ -223,7 +190,5 @@ def _validate(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> No
         raise ValueError(f"{given}; expected (batch {batch}, heads, length, head_dim {head_dim}) for both")
     kv_heads = key.shape[1]
     if kv_heads != q_heads and not (enable_gqa and kv_heads and q_heads % kv_heads == 0):
-        expected = f"{q_heads}, as query has; with enable_gqa=True also a divisor"
-        if enable_gqa:
-            expected = f"a divisor of the {q_heads} query heads"
+        expected = f"{q_heads}, as query has, or with enable_gqa=True a divisor of it"
         raise ValueError(f"key has {kv_heads} heads; expected {expected}")

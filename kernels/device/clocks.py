@@ -175,7 +175,9 @@ class Clock:
 
     def _unfinished(self, samples: dict[Key, list[float]], budget_s: float, spent_s: float) -> list[Key]:
         """The calls of the next round. A slow call leaves the rounds earlier."""
-        most = {key: MIN_SAMPLES if sum(own) > 1e3 * budget_s else MAX_SAMPLES for key, own in samples.items()}
+        most = {
+            key: MIN_SAMPLES if sum(own) > 1e3 * budget_s else MAX_SAMPLES for key, own in samples.items()
+        }
         return [key for key, own in samples.items() if len(own) < most[key]]
 
 

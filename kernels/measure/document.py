@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import msgspec
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import format_mismatch
+from kernels.file_format import UnreadableFile, format_mismatch
 from kernels.measure.ceilings import Ceiling
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import Measurement
@@ -22,10 +22,6 @@ FORMAT_VERSION = 1
 RECORDINGS_FORMAT = "flash-attention-recordings"
 """The index of a folder of recordings, which holds measurements in the same form."""
 MAX_FILE_BYTES = 16 << 20
-
-
-class InvalidDocument(ValueError):
-    """A file without measurements in the accepted version. The message says what is wrong and where."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +51,16 @@ class Document:
 
 
 def read_document(content: bytes | str) -> Document:
-    """Read and check a file. Raises InvalidDocument, which says what is wrong and where."""
+    """Read and check a file. Raises UnreadableFile, which says what is wrong and where."""
     if len(content) > MAX_FILE_BYTES:
-        raise InvalidDocument(f"{len(content) / 1e6:.1f} MB; at most {MAX_FILE_BYTES / 1e6:.0f} MB are read")
+        raise UnreadableFile(f"{len(content) / 1e6:.1f} MB; at most {MAX_FILE_BYTES / 1e6:.0f} MB are read")
     try:
         values = msgspec.json.decode(content)
     except (ValueError, RecursionError) as error:
-        raise InvalidDocument(f"not JSON: {error}") from error
+        raise UnreadableFile(f"not JSON: {error}") from error
     if mismatch := format_mismatch(values, (FORMAT, RECORDINGS_FORMAT), FORMAT_VERSION):
-        raise InvalidDocument(f"this is {mismatch}, as python -m kernels.measure --out writes")
+        raise UnreadableFile(f"this is {mismatch}, as python -m kernels.measure --out writes")
     try:
         return msgspec.json.decode(content, type=Document)
     except msgspec.ValidationError as error:
-        raise InvalidDocument(str(error)) from error
+        raise UnreadableFile(str(error)) from error

@@ -81,7 +81,7 @@ def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
 def recorded_document(part: str) -> Document:
     """The recorded "sweeps", "ceilings" or "counters"; empty if they were not recorded.
 
-    Raises InvalidDocument for a damaged file.
+    Raises UnreadableFile for a damaged file.
     """
     path = FOLDER / FILES[part]
     return read_document(path.read_bytes()) if path.exists() else Document()

@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernels.measure.document import InvalidDocument, read_document
+from kernels.file_format import UnreadableFile
+from kernels.measure.document import read_document
 from kernels.measure.measurement import DIRECTIONS, Measurement
 from kernels.measure.peers import PEERS
 from kernels.recordings import FILES, FOLDER
@@ -74,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     path = parser.parse_args(argv).file
     try:
         ratios = time_ratios(read_document(path.read_bytes()).measurements)
-    except (OSError, InvalidDocument) as error:
+    except (OSError, UnreadableFile) as error:
         print(f"error: {path}: {error}", file=sys.stderr)
         return 2
     if not ratios:

@@ -9,6 +9,8 @@ import atexit
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from typing import Generic
 
 import msgspec
@@ -39,14 +41,12 @@ class Job(Generic[Result]):
         """Whether a worker process has begun it. If its worker dies before that, the next one gets it."""
         self.cancelled = False
         self._client = client
-        self._finished = threading.Event()
-        self._result: Result | None = None
-        self._failure: Exception | None = None
+        self._end: Future[Result] = Future()
 
     @property
     def done(self) -> bool:
         """Whether it has ended, with a result or a failure."""
-        return self._finished.is_set()
+        return self._end.done()
 
     @property
     def jobs_ahead(self) -> int:
@@ -55,19 +55,14 @@ class Job(Generic[Result]):
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the end, at most `timeout_s`; True if the job has ended."""
-        return self._finished.wait(timeout_s)
+        return bool(futures.wait([self._end], timeout_s).done)
 
     def result(self, timeout_s: float | None = 0.0) -> Result:
         """The result, the same object each time.
 
         Raises InvalidProblem, a JobFailure, or TimeoutError if it has not ended by then.
         """
-        if not self._finished.wait(timeout_s):
-            raise TimeoutError(f"the job has not ended after {timeout_s} s")
-        if self._failure is not None:
-            raise self._failure
-        assert self._result is not None
-        return self._result
+        return self._end.result(timeout_s)
 
     def withdraw(self) -> bool:
         """Take the job out of the queue; False if it is not there: it has begun, or ended."""
@@ -79,11 +74,12 @@ class Job(Generic[Result]):
 
     def finish(self, answer: Answer | None = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
+        self.blob = b""
         if answer is not None:
             plain, blob = answer
-            self._result = self.request.result(msgspec.convert(plain, self.request.answers), blob)
-        self._failure, self.blob = failure, b""
-        self._finished.set()
+            self._end.set_result(self.request.result(msgspec.convert(plain, self.request.answers), blob))
+        else:
+            self._end.set_exception(failure)
 
 
 class WorkerClient:
@@ -249,17 +245,14 @@ class WorkerClient:
                 elif said["event"] == "progress":
                     job.fraction, job.label = said["fraction"], said["label"]
                 elif said["event"] == "done":
-                    job.finish(answer=(said["answer"], blob))
-                    return
+                    return job.finish((said["answer"], blob))
                 else:
                     exit_code = process.wait() if said["kind"] == "crashed" else None
-                    job.finish(failure=failure_of(said, exit_code))
-                    return
+                    return job.finish(failure=failure_of(said, exit_code))
         except TimeoutError:
             process.kill()
             process.wait()
-            job.finish(failure=TimedOut(job.time_limit_s))
-            return
+            return job.finish(failure=TimedOut(job.time_limit_s))
         exit_code = process.wait()
         if job.cancelled:
             job.finish(failure=Cancelled())

@@ -1,19 +1,24 @@
-"""One worker process as the client sees it: start, messages, end."""
+"""One worker process as the client sees it: start, messages, end.
+
+A message is one line of JSON, then as many raw bytes as the line says.
+"""
 
 from __future__ import annotations
 
 import collections
 import contextlib
 import io
+import json
 import os
 import queue
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import IO
 
 from kernels import ROOT
-from kernels.worker.protocol import read_message, write_message
 
 MODULE = "kernels.worker"
 """What runs in it: `python -m kernels.worker`."""
@@ -23,6 +28,22 @@ the processor from the app, from the browser and from each other. Measured on tw
 the battery of flash2 in the interpreter, 26 cases then, took 27 s with it, and 53 s without."""
 KEPT_LINES = 20
 """Lines of standard error that are kept, to say why the process failed."""
+
+
+def read_message(stream: IO[bytes]) -> tuple[dict, bytes] | None:
+    """The next message and its bytes; None if the stream ends before or in the middle of it."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None
+    message = json.loads(line)
+    blob = stream.read(message["size"])
+    return (message, blob) if len(blob) == message["size"] else None
+
+
+def write_message(stream: IO[bytes], message: dict, blob: bytes = b"") -> None:
+    """Write one message, in which dataclasses stand for their fields, and its bytes, and flush."""
+    stream.write(json.dumps(message | {"size": len(blob)}, default=asdict).encode() + b"\n" + blob)
+    stream.flush()
 
 
 class WorkerProcess:

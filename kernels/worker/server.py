@@ -18,7 +18,7 @@ import msgspec
 import kernels.check.requests
 import kernels.check.subject.compiling  # noqa: F401  the classes of its jobs
 from kernels.worker.failures import message_of
-from kernels.worker.protocol import read_message, write_message
+from kernels.worker.process import read_message, write_message
 from kernels.worker.requests import REQUESTS
 
 CRASHED_EXIT = 70

@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from kernels.device.gpu_state import clock_words
-from kernels.measure.document import MAX_FILE_BYTES, InvalidDocument
+from kernels.file_format import UnreadableFile
+from kernels.measure.document import MAX_FILE_BYTES
 from kernels.measure.series import PeerCurve
 from viz.measure import live
 from viz.measure.controls import LENGTHS, Choice
@@ -74,7 +75,7 @@ def _upload() -> Source | None:
         return None
     try:
         return file_source(file.getvalue())
-    except InvalidDocument as error:
+    except UnreadableFile as error:
         st.error(plain(f"{file.name} is not accepted: {str(error).rstrip('.')}."), icon=":material/error:")
         return None
 

@@ -8,7 +8,8 @@ import io
 from dataclasses import dataclass, replace
 
 from kernels.device.backend import DeviceInfo
-from kernels.measure.document import Document, InvalidDocument, read_document
+from kernels.file_format import UnreadableFile
+from kernels.measure.document import Document, read_document
 from kernels.measure.measurement import Measurement
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
@@ -83,10 +84,10 @@ def recorded_source() -> Source:
 
 @functools.lru_cache(maxsize=8)
 def file_source(content: bytes) -> Source:
-    """A file of the user's. Raises InvalidDocument, also if the file holds no measurement."""
+    """A file of the user's. Raises UnreadableFile, also if the file holds no measurement."""
     document = read_document(content)
     if not document.entries:
-        raise InvalidDocument("it holds no measurement; python -m kernels.measure --out my.json writes some")
+        raise UnreadableFile("it holds no measurement; python -m kernels.measure --out my.json writes some")
     return Source(FILE, document)
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kernels.measure.document import Document, InvalidDocument, read_document
+from kernels.file_format import UnreadableFile
+from kernels.measure.document import Document, read_document
 from kernels.recordings import FILES, FOLDER, INDEX, recorded_document
 from tests.kernels.documents import DEVICE, document
 
@@ -44,7 +45,7 @@ def test_a_document_survives_json_and_names_every_device_once():
     ],
 )
 def test_a_file_of_another_kind_is_refused(content, message):
-    with pytest.raises(InvalidDocument, match=message):
+    with pytest.raises(UnreadableFile, match=message):
         read_document(content)
 
 
@@ -77,7 +78,7 @@ RESULT = "measurements/0/results/0"
 def test_a_value_that_no_page_could_show_is_refused_with_its_place(place, value):
     list_name, *index = place.split("/")[:2]
     where = f"{list_name}[{index[0]}]" if index else list_name
-    with pytest.raises(InvalidDocument) as refused:
+    with pytest.raises(UnreadableFile) as refused:
         read_document(changed(place, value))
     assert where in str(refused.value)
 

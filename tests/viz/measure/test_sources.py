@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.measure.document import InvalidDocument, read_document
+from kernels.file_format import UnreadableFile
+from kernels.measure.document import read_document
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import DEVICE, LENGTHS, document, measurement
 from viz.measure.sources import Source, file_source, to_csv, to_document
@@ -53,7 +54,7 @@ def test_a_source_names_the_libraries_that_its_peers_are_from():
 
 
 def test_a_file_without_measurements_is_refused():
-    with pytest.raises(InvalidDocument, match="it holds no measurement"):
+    with pytest.raises(UnreadableFile, match="it holds no measurement"):
         file_source(b'{"format": "flash-attention-measurements", "version": 1}')
 
 
