@@ -11,33 +11,21 @@ from kernels.algorithms.flash3.entry import ENTRY
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.attention.flash_attention import flash_attention
-from kernels.check.case.cases import CheckCase
+from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES, CheckCase
 from kernels.check.judge.run import run_check
-from kernels.device.runtime import BACKEND, DEVICE
+from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import naive_attention
 from kernels.oracle.rule import judge_trace
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.signature import forget
-from kernels.problem import AttentionProblem, Band, InvalidProblem
+from kernels.problem import AttentionProblem, Band
 from kernels.problem.inputs import make_inputs
 from kernels.trace.sample import Sample
 from tests.kernels.helpers import on_hopper
 
-SHAPES = [
-    (1, 1),
-    (64, 64),
-    (113, 203),
-    (128, 217),
-    (256, 512),
-    (512, 256),
-    (1, 239),
-    (3, 799),
-    (127, 512),
-    (384, 384),
-    (1023, 1024),
-    (1024, 1023),
-]
+pytestmark = [pytest.mark.gpu, on_hopper]
+SHAPES = [*TRUSTED_SHAPES, *TRUSTED_CAUSAL_SHAPES, (1, 1), (64, 64), (384, 384)]
 HEADS = [(2, 2), (6, 3), (4, 1)]
 BOUNDS = {
     "full": (None, None),
@@ -68,14 +56,6 @@ def attend(query, key, value, mask, groups):
     return flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)[:2]
 
 
-@pytest.mark.skipif(BACKEND == "cuda", reason="says what happens without a GPU")
-def test_without_a_hopper_gpu_it_is_not_used():
-    query = torch.zeros((1, 1, 64, 64), dtype=torch.float16)
-    assert not can_run_hopper(query, query, query)
-
-
-@pytest.mark.gpu
-@on_hopper
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("mask", list(BOUNDS))
 @pytest.mark.parametrize(
@@ -85,9 +65,8 @@ def test_without_a_hopper_gpu_it_is_not_used():
 def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype):
     for q_len, kv_len in SHAPES:
         for q_heads, kv_heads in HEADS:
-            query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(
-                1, 2
-            )  # as a model has it: heads after rows
+            # As a model has it: heads after rows.
+            query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(1, 2)
             key, value = (draw((2, kv_heads, kv_len, head_dim), dtype, seed) for seed in (1, 2))
             more = {"scale": head_dim**-0.5, "band": Band.of(q_len, kv_len, *BOUNDS[mask])}
             out, lse = attend(query, key, value, mask, groups)
@@ -99,21 +78,15 @@ def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype)
             torch.testing.assert_close(lse.double(), exact_lse.double(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.gpu
-@on_hopper
 @pytest.mark.parametrize("mask", ["full", "causal"])
 @pytest.mark.parametrize(("head_dim", "groups"), [(64, 2), (64, 3), (64, "3 slots"), (128, 2), (256, 2)])
 def test_250_repeats_are_bitwise_equal(head_dim, groups, mask):
     query, key, value = (draw((4, 8, 1111, head_dim), torch.float16, seed) for seed in range(3))
     first = attend(query, key, value, mask, groups)
     for _ in range(250):
-        assert all(
-            torch.equal(a, b) for a, b in zip(first, attend(query, key, value, mask, groups), strict=True)
-        )
+        assert all(map(torch.equal, first, attend(query, key, value, mask, groups)))
 
 
-@pytest.mark.gpu
-@on_hopper
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 @pytest.mark.parametrize("where", [0, 1, 2])
 def test_infinities_and_nan_give_what_float64_gives(where, value):
@@ -125,8 +98,6 @@ def test_infinities_and_nan_give_what_float64_gives(where, value):
     assert torch.equal(out.isinf(), exact.isinf())
 
 
-@pytest.mark.gpu
-@on_hopper
 def test_the_public_call_uses_it(monkeypatch):
     used = []
     forget()  # a call that was written down before would not come by the launcher
@@ -144,40 +115,31 @@ def test_the_public_call_uses_it(monkeypatch):
     assert len(used) == 2  # too little work for the whole GPU
 
 
-@pytest.mark.gpu
-@on_hopper
 def test_one_compiled_kernel_serves_all_shapes():
-    kernel = _attn_fwd_hopper
-    query, key, value = (draw((1, 2, 256, 64), torch.float16, seed) for seed in range(3))
-    attend(query, key, value, "full", 2)
-    before = sum(len(compiled[0]) for compiled in kernel.device_caches.values())
+    def versions():
+        return sum(len(compiled[0]) for compiled in _attn_fwd_hopper.device_caches.values())
+
+    def run(q_len, heads, kv_len=512):
+        key = draw((1, heads, kv_len, 64), torch.float16, 4)
+        attend(draw((1, heads, q_len, 64), torch.float16, 3), key, key, "full", 2)
+
+    run(256, 2, 256)
+    before = versions()
     for q_len, heads in ((1, 1), (3, 2), (16, 16), (300, 3), (1024, 1)):
-        attend(
-            draw((1, heads, q_len, 64), torch.float16, 3),
-            draw((1, heads, 512, 64), torch.float16, 4),
-            draw((1, heads, 512, 64), torch.float16, 5),
-            "full",
-            2,
-        )
-    assert sum(len(compiled[0]) for compiled in kernel.device_caches.values()) == before
+        run(q_len, heads)
+    assert versions() == before
 
 
-@pytest.mark.gpu
-@on_hopper
+def problem_of(q_len, kv_len, head_dim, mask="causal", **more):
+    """A problem with the kernel's own tiles."""
+    sizes = {"q_heads": 4, "kv_heads": 2, "q_len": q_len, "kv_len": kv_len, "head_dim": head_dim}
+    return ENTRY.with_own_tiles(AttentionProblem(**sizes, mask=mask, **more))
+
+
 @pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head_dim):
-    sizes = {
-        "batch": 2,
-        "q_heads": 4,
-        "kv_heads": 2,
-        "q_len": 700,
-        "kv_len": 800,
-        "head_dim": head_dim,
-        "block_m": 128,
-        "block_n": 128 if head_dim <= 128 else 64,
-    }
-    problem = AttentionProblem(**sizes, mask=mask, window_left=200, window_right=30)
+    problem = problem_of(700, 800, head_dim, mask, batch=2, window_left=200, window_right=30)
     trace, portable = run_traced(problem, "flash3"), run_traced(problem, "flash2")
     assert judge_trace(trace).passes
     assert trace.total_bytes == ENTRY.requested_bytes(problem)
@@ -192,12 +154,8 @@ def test_its_trace_is_that_of_the_portable_kernel_with_the_same_tiles(mask, head
         assert sum(flash3.requested_bytes(problem, CONFIGS[3])) == flash2_requested_bytes(problem, (192, 128))
 
 
-@pytest.mark.gpu
-@on_hopper
 def test_tracing_changes_no_bit():
-    problem = AttentionProblem(
-        q_heads=8, kv_heads=8, q_len=700, kv_len=700, head_dim=128, mask="causal", block_m=128, block_n=128
-    )
+    problem = problem_of(700, 700, 128)
     *_, out, lse = flash3.traced_launch(problem, CONFIGS[2])
     plain = flash_forward_hopper(
         *make_inputs(problem, DEVICE), band=problem.band, scale=problem.scale, config=CONFIGS[2]
@@ -206,35 +164,21 @@ def test_tracing_changes_no_bit():
     assert torch.equal(lse, plain[1])
 
 
-@pytest.mark.gpu
-@on_hopper
 @pytest.mark.parametrize("lengths", [(512, 128), (300, 40)])
 def test_the_formula_counts_the_key_tile_of_query_tiles_that_see_no_key(lengths):
-    q_len, kv_len = lengths
-    problem = ENTRY.with_own_tiles(AttentionProblem(q_len=q_len, kv_len=kv_len, mask="causal"))
+    problem = problem_of(*lengths, 64)
     trace = run_traced(problem, "flash3")
     assert judge_trace(trace).passes
     assert trace.total_bytes == ENTRY.requested_bytes(problem)
 
 
-@pytest.mark.gpu
-@on_hopper
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_the_check_passes_with_gradients_and_a_sample_is_a_part_of_the_run(head_dim):
-    problem = AttentionProblem(q_heads=4, kv_heads=2, q_len=700, kv_len=800, head_dim=head_dim, mask="causal")
+    problem, sample = problem_of(700, 800, head_dim), Sample((2, 3))
     result = run_check(CheckCase(problem, "flash3"))
     assert result.verdict == "pass", result.reason
     assert {check.name for check in result.tensors} == {"O", "lse", "dQ", "dK", "dV"}
-    own, sample = ENTRY.with_own_tiles(problem), Sample((2, 3))
-    whole, part = run_traced(own, "flash3"), run_traced(own, "flash3", sample)
+    whole, part = run_traced(problem, "flash3"), run_traced(problem, "flash3", sample)
     kept = np.isin(whole.batch_head, sample.heads)
     for name in ("batch_head", "q_tile", "kv_tile", "program", "tensor_bytes_read"):
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[kept])
-
-
-def test_elsewhere_its_trace_is_refused_in_words():
-    if BACKEND != "cuda":
-        with pytest.raises(InvalidProblem, match="Hopper"):
-            flash3.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=128, block_n=128))
-    with pytest.raises(InvalidProblem, match="128 x 128"):
-        flash3.run_traced(AttentionProblem(q_len=128, kv_len=128, block_m=64, block_n=64))

@@ -1,0 +1,137 @@
+"""What the entries of the kernels for Hopper say of them; no GPU is needed for it."""
+
+import pytest
+
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
+from kernels.device.gpus import GPUS, SHARED
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from viz.player.source import kernel_source
+
+ENTRY, BACKWARD = ALGORITHMS["flash3"], ALGORITHMS["flash3_backward"]
+(KERNEL,), SWEEP = ENTRY.kernels, BACKWARD.kernel("_attn_bwd_hopper")
+PROBLEM = AttentionProblem(q_len=700, kv_len=800, head_dim=64, mask="causal")
+both = pytest.mark.parametrize("entry", [ENTRY, BACKWARD], ids=lambda entry: entry.name)
+
+
+@both
+def test_what_it_keeps_fits_a_hopper_gpu(entry):
+    for head_dim in entry.needs.head_dims:
+        problem = entry.with_own_tiles(PROBLEM.with_(head_dim=head_dim))
+        for memory, limit in GPUS["H100"].program_limits.items():
+            assert 0 < entry.chip_bytes(problem, memory) <= limit
+
+
+@both
+def test_every_preset_that_it_takes_is_recorded(entry):
+    problems = {name: entry.with_own_tiles(preset.problem) for name, preset in PRESETS.items()}
+    assert list(entry.recorded) == [name for name in problems if entry.refusal(problems[name]) is None]
+
+
+def test_the_forward_tiles_have_fewer_keys_for_long_rows():
+    tiles = {head_dim: ENTRY.own_tiles(PROBLEM.with_(head_dim=head_dim)) for head_dim in (40, 128, 136, 256)}
+    assert tiles == {40: (128, 128), 128: (128, 128), 136: (128, 64), 256: (128, 64)}
+
+
+def test_the_recorder_writes_the_columns_that_the_entry_reads():
+    """flash3/recording.py takes its columns from the plain kernel's entry."""
+    assert KERNEL.requests == FORWARD.requests
+    assert KERNEL.row_fields == FORWARD.row_fields
+
+
+@pytest.mark.parametrize("head_dim", [64, 256])
+@pytest.mark.parametrize("mask", ["full", "causal", "window"])
+def test_the_forward_kernel_asks_for_the_bytes_of_the_plain_one_if_every_query_tile_sees_a_key(
+    mask, head_dim
+):
+    problem = ENTRY.with_own_tiles(PROBLEM.with_(mask=mask, head_dim=head_dim, window_left=200))
+    assert ENTRY.requested_bytes(problem) == requested_bytes(problem)
+
+
+def test_a_query_tile_that_sees_no_key_loads_one_key_tile():
+    """Of 512 queries the first 384 see none of 128 keys: three tiles."""
+    problem = ENTRY.with_own_tiles(PROBLEM.with_(q_len=512, kv_len=128))
+    keys_and_values = 3 * 128 * 64 * 2 * 2
+    assert ENTRY.requested_bytes(problem) == requested_bytes(problem) + keys_and_values
+
+
+ROW = 64 * 2
+SUMS = 4 + 4 + 64 * 4
+"""Bytes per query of lse, D and the part of dQ, of whole query tiles."""
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    {
+        # Two key tiles; 3 query tiles of 64, 64 and 2 rows. Rows 0 to 129 see keys up to 70 + row: the first
+        # key tile is seen by all, the second from row 58 on.
+        "causal": (
+            PROBLEM.with_(q_len=130, kv_len=200, q_heads=2),
+            200 * 4 * ROW + 2 * (130 + 130) * 2 * ROW + 2 * (3 + 3) * 64 * SUMS,
+        ),
+        # The first 128 keys are seen by nobody: not loaded, their gradients written.
+        "unseen keys": (
+            PROBLEM.with_(q_len=64, kv_len=256, mask="window", window_left=10, window_right=0),
+            128 * ROW * (2 + 4) + 64 * (2 * ROW + SUMS),
+        ),
+    }.values(),
+)
+def test_bytes_of_the_sweep_by_hand(problem, expected):
+    assert SWEEP.requested_bytes(BACKWARD.with_own_tiles(problem.with_(kv_heads=1))) == expected
+
+
+@pytest.mark.parametrize(
+    ("kernel", "phase", "file", "words"),
+    [
+        (KERNEL, "load K", "loader", "load_into(rings.k"),
+        (KERNEL, "load K", "products", "wait_for(rings.k"),
+        (KERNEL, "QK^T", "products", "warpgroup_mma(q, k"),
+        (KERNEL, "mask", "mask", "columns_up_to(last"),
+        (KERNEL, "row max", "softmax", "m_new = "),
+        (KERNEL, "exponentials", "softmax", "gl.exp2(scores"),
+        (KERNEL, "rescale", "products", "acc * factor"),
+        (KERNEL, "rescale", "softmax", "return l * "),
+        (KERNEL, "load V", "loader", "load_into(rings.v"),
+        (KERNEL, "PV", "products", "warpgroup_mma(p, v"),
+        (SWEEP, "load Q, lse", "loader", "load_into(shared.q"),
+        (SWEEP, "load dO, D", "loader", "load_into(shared.do"),
+        (SWEEP, "QK^T", "query_tile", "warpgroup_mma(kept, streamed"),
+        (SWEEP, "dP", "query_tile", "issue_scores(v, tile_of(shared.do"),
+        (SWEEP, "P from lse", "query_tile", "gl.exp2(scores_t"),
+        (SWEEP, "mask", "query_tile", "band.right"),
+        (SWEEP, "dV", "query_tile", "warpgroup_mma(p, do, dv"),
+        (SWEEP, "dS", "query_tile", "dp_t - delta"),
+        (SWEEP, "dK", "query_tile", "warpgroup_mma(ds, q, dk"),
+        (SWEEP, "dQ", "d_query", "warpgroup_mma(ds_t"),
+        (SWEEP, "add dQ", "d_query", "red.global.add"),
+    ],
+)
+def test_each_phase_shows_the_line_it_is_about_in_its_own_file(kernel, phase, file, words):
+    lines = [line for line in kernel_source(kernel, kernel.source).step if line.phase == phase]
+    assert any(words in line.text and line.file.endswith(f"/{file}.py") for line in lines)
+
+
+@pytest.mark.parametrize("words", ["dv = warpgroup_mma(", "dk = warpgroup_mma("])
+def test_a_product_that_stands_in_two_branches_is_shown_with_the_else_between(words):
+    """Without it, the reader would see the product added twice."""
+    texts = [line.text.strip() for line in kernel_source(SWEEP, SWEEP.source).step]
+    first, second = (number for number, text in enumerate(texts) if text.startswith(words))
+    assert "else:" in texts[first:second]
+
+
+@pytest.mark.parametrize(("head_dim", "file"), [(128, "attend"), (136, "attend_wide"), (256, "attend_wide")])
+def test_of_long_rows_the_lines_that_run_are_shown(head_dim, file):
+    source = kernel_source(KERNEL, KERNEL.source_for(PROBLEM.with_(head_dim=head_dim)))
+    files = {path.split("/")[-1] for path in source.further_files}
+    assert files & {"attend.py", "attend_wide.py"} == {f"{file}.py"}
+    shown = {line.phase for line in source.step}
+    assert shown == {line.phase for line in kernel_source(KERNEL, KERNEL.source).step}
+
+
+@pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
+def test_q_is_in_registers_with_padded_head_dim_128_and_o_leaves_by_its_place_in_longer_rows(head_dim):
+    problem = ENTRY.with_own_tiles(PROBLEM.with_(head_dim=head_dim))
+    size = {(part.name, part.memory == SHARED): part.bytes_of(problem) for part in KERNEL.parts}
+    assert size["Q, copy", False] == (32768 if head_dim in (96, 128) else 0)
+    assert (size["O out", True] == 0) == (head_dim > 128)
