@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kernels.problem import InvalidProblem
-
 
 def seconds(text: str) -> float:
     """A time limit, as an argparse type: more than 0, and at most what the clocks of threads can wait."""
@@ -47,18 +45,10 @@ def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def check_report_path(option: str, path: Path | None) -> None:
-    """Refuse a file that could not be written, before the work rather than after it.
-
-    Raises InvalidProblem.
-    """
-    if path is None:
-        return
-    folder = path.parent
-    if not folder.is_dir():
-        raise InvalidProblem(option, str(path), f"there is no folder {folder}", "Create it first.")
-    if path.is_dir():
-        raise InvalidProblem(option, str(path), "it is a folder", "Name a file in it.")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        what = "the file" if path.exists() else f"the folder {folder}"
-        raise InvalidProblem(option, str(path), f"{what} cannot be written", "Name another file.")
+def report_path(text: str) -> Path:
+    """An argparse type: a file that can be written, which is found out before the work."""
+    path = Path(text)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        accepted = "expected a file that can be written, in a folder that exists"
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted: {accepted}")
+    return path

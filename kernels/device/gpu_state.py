@@ -7,7 +7,7 @@ import statistics
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pynvml
 
@@ -25,8 +25,7 @@ SLOWDOWNS = {
 set, are not slowdowns."""
 
 
-@dataclass(frozen=True)
-class GpuReading:
+class GpuReading(NamedTuple):
     """One reading. Clocks in MHz, power in W, temperature in degrees Celsius."""
 
     sm_mhz: float
@@ -71,31 +70,26 @@ def watch_gpu(uuid: str | None, nvml: Any = pynvml) -> Iterator[list[GpuReading]
         yield readings
         return
     stop = threading.Event()
-    thread = threading.Thread(target=_poll, args=(uuid, readings, stop, nvml), daemon=True)
+
+    def poll() -> None:
+        """Read the GPU every EVERY_S seconds, at least once, until the body ends or NVML fails."""
+        with contextlib.suppress(nvml.NVMLError), _nvml_session(nvml):
+            gpu = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+            while not readings or not stop.wait(EVERY_S):
+                clock, highest = nvml.nvmlDeviceGetClockInfo, nvml.nvmlDeviceGetMaxClockInfo
+                mhz = [float(ask(gpu, nvml.NVML_CLOCK_SM)) for ask in (clock, highest)]
+                watts = nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3
+                celsius = float(nvml.nvmlDeviceGetTemperatureV(gpu, nvml.NVML_TEMPERATURE_GPU))
+                reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
+                readings.append(GpuReading(*mhz, watts, celsius, reasons))
+
+    thread = threading.Thread(target=poll, daemon=True)
     thread.start()
     try:
         yield readings
     finally:
         stop.set()
         thread.join(LAST_READING_S)
-
-
-def _poll(uuid: str, readings: list[GpuReading], stop: threading.Event, nvml: Any) -> None:
-    """Read the GPU every EVERY_S seconds, at least once, until `stop` is set or NVML fails."""
-    with contextlib.suppress(nvml.NVMLError), _nvml_session(nvml):
-        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-        while True:
-            readings.append(
-                GpuReading(
-                    sm_mhz=float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-                    sm_mhz_max=float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
-                    power_w=nvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-                    temperature_c=float(nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU)),
-                    reasons=nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
-                )
-            )
-            if stop.wait(EVERY_S):
-                return
 
 
 @contextlib.contextmanager
@@ -119,18 +113,10 @@ def summarise(readings: list[GpuReading]) -> GpuState | None:
     busy = [reading for reading in readings if not reading.reasons & pynvml.nvmlClocksEventReasonGpuIdle]
     if not busy:
         return None
-    clocks = [reading.sm_mhz for reading in busy]
-    return GpuState(
-        sm_mhz_low=min(clocks),
-        sm_mhz_median=statistics.median(clocks),
-        sm_mhz_max=max(reading.sm_mhz_max for reading in busy),
-        power_w=max(reading.power_w for reading in busy),
-        temperature_c=max(reading.temperature_c for reading in busy),
-        slowed_by=tuple(
-            words for bit, words in SLOWDOWNS.items() if any(reading.reasons & bit for reading in busy)
-        ),
-        samples=len(busy),
-    )
+    clocks, highest, watts, celsius, reasons = zip(*busy, strict=True)
+    slowed_by = tuple(words for bit, words in SLOWDOWNS.items() if any(each & bit for each in reasons))
+    of_clock = (min(clocks), statistics.median(clocks), max(highest))
+    return GpuState(*of_clock, max(watts), max(celsius), slowed_by, len(busy))
 
 
 def clock_words(states: Iterable[GpuState]) -> str:

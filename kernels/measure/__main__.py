@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from pathlib import Path
 
 from kernels.measure.document import Document
 from kernels.measure.measure import measure
@@ -13,12 +12,11 @@ from kernels.measure.measurement import report, shape_words
 from kernels.measure.peers import PEERS
 from kernels.measure.series import SweepView
 from kernels.problem import DTYPES, AttentionProblem, InvalidProblem
-from kernels.tool_arguments import check_report_path, numbers, words
+from kernels.tool_arguments import numbers, report_path, words
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The options. Those that take several values, comma separated, are measured in every combination."""
-
+    """The options."""
     parser = argparse.ArgumentParser(
         prog="python -m kernels.measure",
         description="Time and peak memory of attention implementations on this machine's device. "
@@ -40,7 +38,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--peers", type=words, help=f"some of {','.join(PEERS)} (default: those that the device has)")
     add("--directions", type=words, default=["forward"], help="forward, backward or forward,backward")
     add("--budget", type=float, help="seconds of timed calls per peer (default 1)")
-    add("--out", type=Path, help="write JSON to this file instead of standard output")
+    add("--out", type=report_path, help="write JSON to this file instead of standard output")
     return parser
 
 
@@ -55,9 +53,9 @@ def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
                 raise InvalidProblem(option, whole, f"expected at least {part}, which is {least}")
         load = (batch, arguments.q_heads, arguments.tokens or 0, arguments.width or 0)
         problem = SweepView("length", length, head_dim, dtype, mask, *load).problem()
-        more = {"kv_heads": arguments.kv_heads, "kv_len": arguments.kv_len}
-        given = {name: value for name, value in more.items() if value is not None}
-        problems.append(problem.with_(block_m=arguments.block_m, block_n=arguments.block_n, **given))
+        fields = ("kv_heads", "kv_len", "block_m", "block_n")
+        given = {name: getattr(arguments, name) for name in fields if getattr(arguments, name) is not None}
+        problems.append(problem.with_(**given))
     return problems
 
 
@@ -70,7 +68,6 @@ def main(argv: list[str] | None = None) -> int:
     arguments = argument_parser().parse_args(argv)
     measurements, left_out = [], []
     try:
-        check_report_path("out", arguments.out)
         for problem in parse_problems(arguments):
             try:
                 found = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)

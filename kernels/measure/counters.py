@@ -7,12 +7,10 @@ neither torch nor triton.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import glob
 import itertools
 import json
-import math
 import re
 import shutil
 import signal
@@ -78,7 +76,7 @@ class KernelCounters:
 
     @property
     def time_ms(self) -> float:
-        """Duration on the GPU."""
+        """On the GPU."""
         return self.metrics[TIME] / 1e6
 
     @property
@@ -134,12 +132,9 @@ def parse_csv(text: str, metrics: tuple[str, ...]) -> list[KernelCounters]:
     table = csv.DictReader(line for line in text.splitlines() if line.startswith('"'))
     kernels = []
     for row in list(table)[1:]:
-        values = {}
-        for name in metrics:
-            with contextlib.suppress(ValueError):  # "n/a", or no such column
-                value = float((row.get(name) or "").replace(",", ""))
-                if math.isfinite(value):  # ncu writes "nan" for 0 / 0
-                    values[name] = value
+        texts = {name: (row.get(name) or "").replace(",", "") for name in metrics}
+        # Other texts than numbers are "n/a", and "nan" for 0 / 0.
+        values = {name: float(text) for name, text in texts.items() if re.fullmatch(r"[\d.e+-]+", text)}
         kernels.append(KernelCounters(row["Kernel Name"], values))
     return kernels
 
@@ -171,14 +166,13 @@ def read_counters(problem: AttentionProblem, calls: list[tuple[str, str]]) -> tu
     if ncu is None:
         raise CountersUnavailable("ncu (NVIDIA Nsight Compute) is not on the PATH")
     metrics = available_metrics(ncu)
-    kernels_of_calls = split_at_markers(parse_csv(_run_ncu(ncu, problem, calls, metrics), metrics))
-    if len(kernels_of_calls) != len(calls):
-        listed = f"the kernels of {len(kernels_of_calls)} calls, {len(calls)} were made"
-        raise CountersUnavailable(f"ncu listed {listed}")
+    found = split_at_markers(parse_csv(_run_ncu(ncu, problem, calls, metrics), metrics))
+    if len(found) != len(calls):
+        raise CountersUnavailable(f"ncu listed the kernels of {len(found)} calls, {len(calls)} were made")
     from kernels.device.runtime import BACKEND
 
     device, now, runs = device_info(BACKEND), utc_now(), []
-    for (peer, direction), launched in zip(calls, kernels_of_calls, strict=True):
+    for (peer, direction), launched in zip(calls, found, strict=True):
         if not launched:  # a peer that does not take this problem
             continue
         try:
@@ -282,8 +276,7 @@ def _traced(problem: AttentionProblem, algorithm: str, name: str, tuned: str) ->
     from kernels.algorithms import run_traced
     from kernels.primitives.tuning import choose_config
 
-    length = problem.q_len if tuned == "dk_dv" else problem.kv_len
-    dtype = getattr(torch, problem.dtype)
+    length, dtype = problem.q_len if tuned == "dk_dv" else problem.kv_len, getattr(torch, problem.dtype)
     config = choose_config(tuned, problem.head_dim, dtype, problem.mask != "full", length)
     trace = run_traced(problem.with_(block_m=config.block_m, block_n=config.block_n), algorithm)
     steps = trace.kernel == trace.kernels.index(name)

@@ -49,9 +49,7 @@ class TrafficTotal:
 
     @property
     def missing(self) -> str:
-        """Why there are no parts; "" if there are."""
-        if self.parts:
-            return ""
+        """What is said if there are no parts."""
         return "no formula for the kernels that ran" if self.kind == "modelled" else f"not {self.origin}"
 
 
@@ -74,7 +72,9 @@ def four_totals(
     operations = tuple(operations)
     counted = tuple((operation.name, float(operation.bytes_moved)) for operation in operations)
     if peer == "naive":
-        parts = _naive_parts(problem, direction)
+        parts: tuple[Part, ...] = (("five kernels", standard_bytes(problem, "backward")),)
+        if direction == "forward":
+            parts = tuple((stage.name, stage.bytes_moved) for stage in standard_stages(problem))
         by_formula = "S and P are written and read back: Dao et al. 2022, algorithm 0 (backward: algorithm 3)"
         by_tensors = "the sizes of the tensors that each torch operation reads and writes"
         requested = TrafficTotal("requested", "modelled", join_small(counted), by_tensors)
@@ -110,12 +110,6 @@ def join_small(parts: Iterable[Part]) -> tuple[Part, ...]:
     return large + ((("the rest", rest),) if rest else ())
 
 
-def _naive_parts(problem: AttentionProblem, direction: str) -> tuple[Part, ...]:
-    if direction == "backward":
-        return (("five kernels", standard_bytes(problem, "backward")),)
-    return tuple((stage.name, stage.bytes_moved) for stage in standard_stages(problem))
-
-
 def our_modelled_parts(
     problem: AttentionProblem, direction: str, operations: tuple[Operation, ...]
 ) -> tuple[Part, ...]:
@@ -126,10 +120,8 @@ def our_modelled_parts(
         return ((name, flash2_requested_bytes(problem, sides.get(name))),)
     parts = []
     for kernel in ALGORITHMS["backward"].kernels:
-        block_m, block_n = sides.get(kernel.name) or (problem.block_m, problem.block_n)
-        tiled = problem
-        if {block_m, block_n} <= set(BLOCKS):
-            tiled = problem.with_(block_m=block_m, block_n=block_n)
+        blocks = sides.get(kernel.name) or (0, 0)
+        tiled = problem.with_(block_m=blocks[0], block_n=blocks[1]) if {*blocks} <= {*BLOCKS} else problem
         if kernel.requested_bytes is not None:
             parts.append((kernel.name, kernel.requested_bytes(tiled)))
     return tuple(parts)

@@ -52,7 +52,7 @@ class RoofPoint:
 
 
 def datasheet_roof(gpu: Gpu) -> Roof:
-    """What the datasheet of a GPU allows in float16."""
+    """In float16."""
     return Roof(f"datasheet of the {gpu.name}", gpu.hbm_bandwidth, gpu.fp16_flops, "datasheet")
 
 
@@ -65,8 +65,7 @@ def roofs(ceilings: Iterable[Ceiling], device: DeviceInfo, dtype: str, found: st
     """
     known = []
     own = [ceiling for ceiling in ceilings if ceiling.device.name == device.name]
-    copies = [ceiling for ceiling in own if ceiling.kind == COPY]
-    products = [ceiling for ceiling in own if ceiling.kind == PRODUCT]
+    copies, products = ([each for each in own if each.kind == kind] for kind in (COPY, PRODUCT))
     if copies and products:
         product = min(products, key=lambda ceiling: ceiling.dtype != dtype)  # the first one if none is of it
         label = f"{found}, {product.dtype} product"
@@ -96,18 +95,15 @@ def counter_points(runs: Iterable[CounterRun]) -> list[RoofPoint]:
 
 
 def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[RoofPoint]:
-    """Points of timed calls over modelled bytes (see `modelled_bytes`)."""
+    """Points of timed calls over compulsory bytes; for peers of MATERIALISING over those of S and P too."""
     problem, points = measurement.problem, []
     for result in measurement.results:
         if result.timing is not None and result.direction in directions:
             flops = attention_flops(problem, result.direction)
-            intensity = flops / modelled_bytes(problem, result.peer, result.direction)
-            speed = flops / result.timing.median_ms * 1e3
+            formula = standard_bytes if result.peer in MATERIALISING else compulsory_bytes
+            intensity, speed = (
+                flops / formula(problem, result.direction),
+                flops / result.timing.median_ms * 1e3,
+            )
             points.append(RoofPoint(result.peer, result.direction, "modelled", intensity, speed, problem))
     return points
-
-
-def modelled_bytes(problem: AttentionProblem, peer: str, direction: str) -> int:
-    """Bytes of a call by formula: compulsory bytes; for peers of MATERIALISING those of S and P too."""
-    formula = standard_bytes if peer in MATERIALISING else compulsory_bytes
-    return formula(problem, direction)

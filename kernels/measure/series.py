@@ -7,7 +7,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kernels.device.clocks import Timing
 from kernels.measure.measure import naive_peak_bytes
@@ -59,8 +58,7 @@ class SweepView:
 
     def moved_to(self, x: int) -> SweepView:
         """The same view with another value on its axis."""
-        value: dict[str, Any] = {self.axis: x}
-        return replace(self, **value)
+        return replace(self, **{self.axis: x})  # type: ignore[arg-type]  # the axes are whole numbers
 
     def problem(self, dtype: str = "") -> AttentionProblem:
         """The view's problem, of another dtype if one is given. Raises InvalidProblem."""
@@ -103,9 +101,8 @@ class CurvePoint:
     @property
     def needed_bytes(self) -> int | None:
         """Memory that naive attention would have needed (modelled) if it did not fit; else None."""
-        if self.result.out_of_memory and self.result.peer == "naive":
-            return naive_peak_bytes(self.problem, self.result.direction)
-        return None
+        did_not_fit = self.result.out_of_memory and self.result.peer == "naive"
+        return naive_peak_bytes(self.problem, self.result.direction) if did_not_fit else None
 
 
 @dataclass(frozen=True)
@@ -202,14 +199,13 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
         x = view.x_of(measurement.problem)
         for result in measurement.results:
             points[result.peer, result.direction][x] = CurvePoint(x, measurement, result)
-    return [
-        PeerCurve(source, peer, direction, tuple(by_x.values())) for (peer, direction), by_x in points.items()
-    ]
+    return [PeerCurve(source, *key, tuple(by_x.values())) for key, by_x in points.items()]
 
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
     """(x, time of naive attention over the time of the curve) for each x at which the source has both."""
-    wanted = (curve.source, "naive", curve.direction)
-    naive = (other for other in others if (other.source, other.peer, other.direction) == wanted)
-    naive_times = {x: time for other in naive for x, time in other.values("time").items()}
+    wanted, naive_times = (curve.source, "naive", curve.direction), {}
+    for other in others:
+        if (other.source, other.peer, other.direction) == wanted:
+            naive_times |= other.values("time")
     return [(x, naive_times[x] / time) for x, time in curve.values("time").items() if x in naive_times]
