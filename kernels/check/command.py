@@ -58,7 +58,7 @@ from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.check.subject.user_kernel import UserKernel, UserKernelError
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.tool_arguments import check_report_path, seconds
+from kernels.tool_arguments import report_path, seconds
 from kernels.worker.client import START_LIMIT_S, WorkerClient
 from kernels.worker.failures import FAILURES
 
@@ -108,14 +108,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--file", type=Path, help=file)
     axes = "; ".join(f"{name}: {words}" for name, words in AXES_WORDS.items())
     add("--file-axes", choices=AXES, help=f"axes of the file's tensors, {axes} (default bhld, if it fits)")
-    add("--json", type=Path, help="write the report to this file as JSON")
-    add("--html", type=Path, help="write the report to this file as HTML: all cases, and the worst in full")
+    add("--json", type=report_path, help="write the report to this file as JSON")
+    add("--html", type=report_path, help="write the report to this file as HTML: all cases, and the worst in full")
     return parser
 
 
 def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
-    check_report_path("json", arguments.json)
-    check_report_path("html", arguments.html)
     data = arguments.file.read_bytes() if arguments.file else b""
     upload = read_upload(data, arguments.file_axes) if arguments.file else None
     named = _named_kernels(arguments, upload)
