@@ -28,7 +28,7 @@ from kernels.check.case.cases import (
     grid_cases,
     parse_shapes,
 )
-from kernels.check.case.options import CASE_OPTIONS, REPEATS, shell_command
+from kernels.check.case.options import CASE_OPTIONS, REPEATS, WITH_FILE, add_case_options, shell_command
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
 from kernels.check.report.html import to_html
 from kernels.check.report.report import (
@@ -92,8 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         f"scaled_dot_product_attention (default {PUBLIC_CALL}). Several are checked side by side"
     )
     add("--kernel", action="append", default=[], help=named)
-    for option in CASE_OPTIONS:
-        option.add_to(parser)
+    add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
     add("--repeats", type=int, help=f"runs that are compared bit by bit (default {REPEATS}, battery 2)")
     limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
@@ -119,9 +118,10 @@ def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
     named = _named_kernels(arguments, upload)
     _fill_in(arguments, upload)
     first = next(iter(named))
-    backends = KERNELS.get(first, KERNELS[PUBLIC_CALL]).backends
-    _cases(arguments, upload, first, backends[0])  # refuses what it can before the worker starts
-    _say_what_is_judged(upload, [*named])
+    _cases(arguments, upload, first, "cuda")  # refuses what it can before the worker starts
+    if upload is not None:
+        judged = "the O in the file" if first == UPLOADED else "the kernel, on Q, K and V of the file"
+        print(f"Judged: {judged}. {upload.facts.axes_words}")
     own = {name: kernel for name, kernel in named.items() if kernel}
     client = WorkerClient(kernels=[kernel.argument for kernel in own.values()])
     session = _Session(arguments, data, own, client)
@@ -163,14 +163,14 @@ def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict
 def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
     """Give the options of cases their defaults. If none was given, that asks for the battery."""
     values = vars(arguments)
-    given = [option for option in CASE_OPTIONS if values[option.key] is not None]
-    for option in given if upload is not None else ():
-        if not option.with_file:
+    given = [name for name in CASE_OPTIONS if values[name] is not None]
+    for name in given if upload is not None else ():
+        if name not in WITH_FILE:
             words = "it is not accepted with --file, which brings its own shape and type"
-            raise InvalidProblem(option.key, values[option.key], words, "Leave one of the two out.")
-    for option in CASE_OPTIONS:
-        if option not in given and option.default:
-            values[option.key] = option.read(option.default)
+            raise InvalidProblem(name, values[name], words, "Leave one of the two out.")
+    for name, (default, read, _) in CASE_OPTIONS.items():
+        if name not in given and default:
+            values[name] = read(default)
     values["battery"] = not given and upload is None
     if values["repeats"] is None:
         values["repeats"] = 2 if values["battery"] else REPEATS
@@ -178,9 +178,6 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
 
 def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> Grid:
     """The cases of a kernel on a backend. Raises InvalidProblem."""
-    if kernel in KERNELS and backend not in KERNELS[kernel].backends:
-        accepted = ", ".join(key for key in NAMED_KERNELS if backend in KERNELS[key].backends)
-        raise InvalidProblem("kernel", kernel, f"expected one of {accepted} on this device")
     for name in ("blocks", "window"):
         if len(getattr(arguments, name)) != 2:
             raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
@@ -232,15 +229,15 @@ class _Session:
         job.wait()
         result = checked_result(job, case, own.name if own else "", self.client.device)
         print(*result_lines(result, detailed), sep="\n", flush=True)
-        ran = case.kernel != UPLOADED and not (result.refused or result.stopped)
         sensitivity = determinism = None
-        if ran and self.arguments.sensitivity:
-            sensitivity = self._varied(SensitivityRequest(case, version))
-        if ran and self.arguments.determinism:
-            determinism = self._varied(DeterminismRequest(case, version))
+        if case.kernel != UPLOADED and not (result.refused or result.stopped):
+            if self.arguments.sensitivity:
+                sensitivity = self._varied(SensitivityRequest(case, version))
+            if self.arguments.determinism:
+                determinism = self._varied(DeterminismRequest(case, version))
         report = Report(result, sensitivity, determinism)
         for title, rows in varied_tables(report).items():
-            print(*indented(title, *table_text(rows).splitlines()), sep="\n", flush=True)
+            _print_indented(title, *table_text(rows).splitlines())
         self.reports.append(report)
         return result
 
@@ -251,52 +248,37 @@ class _Session:
         try:
             varied = job.result()
         except FAILURES as error:
-            print(*indented(f"{request.name} was not found out: {error}"), flush=True)
+            _print_indented(f"{request.name} was not found out: {error}")
             return None
-        for note in indented(*varied.notes):
-            print(note, flush=True)
+        _print_indented(*varied.notes)
         return varied
 
     def write(self, command: str) -> None:
         """The reports that were asked for, whatever happened to the cases."""
         if self.arguments.json:
-            _write(self.arguments.json, to_json(self.reports, command))
+            self.arguments.json.write_text(to_json(self.reports, command))
         if self.arguments.html:
             results = [report.result for report in self.reports]
             worst = self.reports[results.index(worst_first(results)[0])]
             own, case = self.own.get(worst.result.case.kernel), worst.result.case
             again = shell_command(case, own.given if own else "", str(self.arguments.file or ""))
-            _write(self.arguments.html, to_html(worst, command=again, all_results=results))
+            self.arguments.html.write_text(to_html(worst, command=again, all_results=results))
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a report. The verdict does not depend on it: if it cannot be written, say why."""
-    try:
-        path.write_text(text)
-    except OSError as error:
-        print(f"error: the report was not written: {error}", file=sys.stderr)
-
-
-def _say_what_is_judged(upload: Upload | None, kernels: list[str]) -> None:
-    if upload is None:
-        return
-    if kernels == [UPLOADED]:
-        print("Judged: the O in the file, and what else is in it.")
-    elif upload.facts.has_output:
-        print("Judged: the kernel, on Q, K and V of the file. For the file's own O leave --kernel out.")
-    if upload.facts.axes_words:
-        print(upload.facts.axes_words, file=sys.stderr)
+def _print_indented(*lines: str) -> None:
+    for line in indented(*lines):
+        print(line, flush=True)
 
 
 def _print_summary(of_kernels: list[list[CheckResult]], grids: list[Grid]) -> None:
+    several = len(of_kernels) > 1
     for results, grid in zip(of_kernels, grids, strict=True):
-        if len(results) > 1 or len(of_kernels) > 1:
+        if len(results) > 1 or several:
             of_user = last_words(results) if results[0].case.kernel in USERS else []
             print(f"\n{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
-            for line in indented(*causes(results), *of_user):
-                print(line)
+            _print_indented(*causes(results), *of_user)
         if grid.left_out:
             print(grid.words, file=sys.stderr)
-    if len(of_kernels) > 1:
+    if several:
         print("\nLargest error over what is allowed; above 1 fails:")
         print(table_text(side_by_side(of_kernels)))

@@ -152,8 +152,7 @@ class ErrorMap:
     """The largest error in each cell, divided by the allowed error: above 1 the cell fails.
 
     A cell covers `row_step` rows and `column_step` columns. `kind` is "O" or a gradient's name (rows x
-    head_dim), "weights" (query rows x keys): how much of its attention each row gives to a group of key
-    tiles, or "weights backward" (query tiles x keys): how much weight the backward pass gives them.
+    head_dim), or "weights" (query rows x keys): how much of its attention each row gives to a group of keys.
     """
 
     kind: str

@@ -29,7 +29,7 @@ def page(browser, url):
 def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
     found = page(SMALL)
     expect(found.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
-    expect(found.get_by_text("Tile sizes.")).to_be_visible(timeout=60_000)
+    expect(found.get_by_text("Tile sizes")).to_be_visible(timeout=60_000)
     chart = found.locator(".st-key-weights .nsewdrag").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
@@ -57,7 +57,7 @@ def test_a_row_of_the_grid_opens_its_case(page):
 
 def test_the_report_is_one_file_that_opens_anywhere(page, browser, tmp_path):
     found = page(SMALL)
-    expect(found.get_by_text("Tile sizes.")).to_be_visible(timeout=60_000)
+    expect(found.get_by_text("Tile sizes")).to_be_visible(timeout=60_000)
     with found.expect_download() as waiting:
         found.get_by_role("button", name="Report as one HTML file").click()
     waiting.value.save_as(tmp_path / "report.html")

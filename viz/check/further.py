@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import streamlit as st
@@ -9,12 +10,11 @@ import streamlit as st
 from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
-from kernels.check.report.report import Report, to_json, variation_rows
+from kernels.check.report.report import Report, to_json, varied_tables
 from kernels.check.requests import DeterminismRequest, SensitivityRequest
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.worker.requests import MeasureRequest
 from viz.check.context import CheckContext
-from viz.check.figures.errors import blocks_figure, scales_figure
 from viz.shared import runs, theme
 from viz.shared.downloads import Download, downloads
 from viz.shared.figures.comparison import memory_figure, time_figure
@@ -29,11 +29,13 @@ RUNS = 12
 """The same for the comparison bit by bit, batches of several sequences among them."""
 PEERS = {"cuda": ("ours", "sdpa_flash", "sdpa_cudnn", "naive"), "interpreter": ("sdpa", "naive")}
 """What a user's kernel is timed beside."""
-BLOCKS_WORDS = (
-    "**Tile sizes.** The same inputs with other tiles. The order of the sums changes; the result must not."
+SENSITIVITY_WORDS = (
+    "The same inputs with other tiles: the order of the sums changes; the result must not. And the query "
+    "times powers of two, up to the first that its type cannot hold."
 )
-SCALES_WORDS = (
-    "**Scale of the input.** The query times powers of two, up to the first that its type cannot hold."
+DETERMINISM_WORDS = (
+    "A row's result should not depend on when it is computed, on what else is in the batch, or on where "
+    "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
 )
 STYLE_COLORS = ("background", "text", "line", "good", "bad")
 
@@ -48,6 +50,7 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
     if not can_vary(result):
         return None
     st.subheader("Sensitivity", anchor="sensitivity")
+    st.caption(SENSITIVITY_WORDS)
     one_run = replace(result.case, gradients=False, repeats=1, upload="")
     seconds = VARIATIONS * estimated_seconds(one_run, context.backend)
     button = f"Vary tiles and scale (about {seconds:,.0f} s)"
@@ -57,7 +60,7 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
     )
     sensitivity = result_of(context.store, job, "sensitivity", wait_s=0) if job else None
     if sensitivity:
-        _draw_sensitivity(sensitivity)
+        _show(Report(result, sensitivity), sensitivity.notes)
     return sensitivity
 
 
@@ -70,50 +73,27 @@ def _holder() -> str:
     return f"{runs.session_name()} variations"
 
 
-def _draw_sensitivity(sensitivity: Sensitivity) -> None:
-    _say(sensitivity.notes)
-    blocks, scales = st.columns(2, gap="large") if sensitivity.blocks else [st.container()] * 2
-    if sensitivity.blocks:
-        with blocks:
-            st.caption(BLOCKS_WORDS)
-            plot(blocks_figure(sensitivity.blocks, colors()), key="blocks")
-            for point in sensitivity.blocks:
-                if point.refused:
-                    st.caption(f"{point.label}: {point.refused}")
-    if sensitivity.scales:
-        with scales:
-            st.caption(SCALES_WORDS)
-            plot(scales_figure(sensitivity.scales, colors()), key="scales")
-
-
 def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:
-    """The variations, asked for by a button; then one line each. None while there are none."""
+    """The variations, asked for by a button. None while there are none."""
     if not can_vary(result):
         return None
     st.subheader("Determinism and batch invariance", anchor="determinism")
-    st.caption(
-        "A row's result should not depend on when it is computed, on what else is in the batch, or on where "
-        "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
-    )
+    st.caption(DETERMINISM_WORDS)
     seconds = RUNS * estimated_seconds(replace(result.case, repeats=1), context.backend)
     request = DeterminismRequest(result.case, context.version(result.case.kernel))
     button = f"Compare bit by bit (about {seconds:,.0f} s)"
-    job = context.store.peek(request)
-    if job is None:
-        start, args = context.store.start, (request, context.file)
-        st.button(button, icon=":material/compare_arrows:", key="ask-determinism", on_click=start, args=args)
-        return None
-    determinism = result_of(context.store, job, "determinism", wait_s=0)
-    if determinism is None:
-        return None
-    st.markdown(f"**{determinism.words[0].upper()}{determinism.words[1:]}.**")
-    if determinism.variations:
-        st.dataframe(variation_rows(determinism), hide_index=True, width="stretch")
-    _say(determinism.notes)
+    job = asked_job(context.store, request, math.inf, button, blob=context.file, key="ask-determinism")
+    determinism = result_of(context.store, job, "determinism", wait_s=0) if job else None
+    if determinism:
+        _show(Report(result, determinism=determinism), determinism.notes)
     return determinism
 
 
-def _say(notes: tuple[str, ...]) -> None:
+def _show(report: Report, notes: tuple[str, ...]) -> None:
+    for title, rows in varied_tables(report).items():
+        if rows:
+            st.markdown(f"**{title}**")
+            st.dataframe(rows, hide_index=True)
     for note in notes:
         st.caption(f":material/info: {note}")
 

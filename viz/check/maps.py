@@ -12,7 +12,7 @@ import streamlit as st
 from kernels.check.result import CheckResult, ErrorMap
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
-from viz.check.figures.maps import codes_figure, pickable_tiles, share_figure, signed_figure
+from viz.check.figures.maps import pickable_tiles, share_figure
 from viz.shared.formats import significant
 from viz.shared.layout import colors, explore_link, plot
 
@@ -21,12 +21,6 @@ WEIGHTS = (
     "group of key tiles. So O is the weight that each row gives to each group: it shows along the keys where "
     "a kernel goes wrong, whatever kernel it is."
 )
-BACKWARD_WEIGHTS = (
-    "The backward pass runs once more, with a dO that is 1 in a column of its own for each group of query "
-    "tiles. So dV is the weight that each key gets from each group, as the backward pass computes it."
-)
-TITLES = {"weights backward": "Weights of the backward pass: keys and query tiles"}
-SHARE, SIGNED = "error / allowed", "got − exact"
 PLAYER_STEPS = 4096
 """The player draws at most this many steps. Links to longer runs do not name a step."""
 LONGEST_NUMBER = 9
@@ -50,21 +44,17 @@ def maps_panel(result: CheckResult) -> None:
     if not result.maps:
         return
     st.subheader("Where the errors are", anchor="maps")
-    shown = st.segmented_control(
-        "Maps of", [SHARE, SIGNED], default=SHARE, required=True, key="map-of", label_visibility="collapsed"
-    )
     left, right = st.columns(2, gap="large")
-    weights = result.map("weights")
     with left:
-        if weights is None:
-            st.caption("A result from a file cannot be asked what each row gives to each key tile.")
+        if weights := result.map("weights"):
+            _weights_panel(result, weights)
         else:
-            _weights_panel(result, weights, shown == SIGNED)
+            st.caption("A result from a file cannot be asked what each row gives to each key tile.")
     with right:
-        _tensor_panel(result, shown == SIGNED)
+        _tensor_panel(result)
 
 
-def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None:
+def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
     st.caption(
         "**Over the keys**: how much each row attends to each key tile, against float64. Pick a tile.",
         help=WEIGHTS,
@@ -72,11 +62,8 @@ def _weights_panel(result: CheckResult, weights: ErrorMap, signed: bool) -> None
     problem = result.case.problem
     tile = _chosen_tile(problem, weights)
     index = weights.heads.tolist().index(tile.head)
-    if signed:
-        plot(signed_figure(weights, index, colors()), key="signed-weights")
-    else:
-        figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
-        _clickable(figure, tile.head, pickable_tiles(weights, problem))
+    figure = share_figure(weights, index, problem, colors(), (tile.query, tile.key))
+    _clickable(figure, tile.head, pickable_tiles(weights, problem))
     _head_choice(weights.heads.tolist(), tile)
     _say_tile(problem, weights, index, tile)
     _tile_link(result, tile)
@@ -159,7 +146,7 @@ def step_of(problem: AttentionProblem, tile: Tile) -> int | None:
     return tile.head * sum(steps) + sum(steps[: tile.query]) + tile.key - own.first + 1
 
 
-def _tensor_panel(result: CheckResult, signed: bool) -> None:
+def _tensor_panel(result: CheckResult) -> None:
     maps = {error_map.kind: error_map for error_map in result.maps if error_map.kind != "weights"}
     caption, chart = st.container(), st.container()
     kind = next((tensor.name for tensor in result.failing if tensor.name in maps), next(iter(maps)))
@@ -174,17 +161,11 @@ def _tensor_panel(result: CheckResult, signed: bool) -> None:
             label_visibility="collapsed",
         )
     error_map = maps[kind]
-    title = TITLES.get(kind, f"{kind} over its columns")
-    red = "" if signed else "Red is more than the rule allows."
-    about = BACKWARD_WEIGHTS if kind == "weights backward" else None
-    caption.caption(f"**{title}**, head {error_map.heads[0]}. {red}", help=about)
+    words = f"**{kind} over its columns**, head {error_map.heads[0]}. Red is more than the rule allows."
+    caption.caption(words)
     with chart:
-        if signed:
-            plot(signed_figure(error_map, 0, colors()), key="signed-map")
-        else:
-            plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
-    if error_map.codes is None:
-        st.caption(f"NaN and infinity: none in {kind}, and none in float64.")
-    else:
-        st.caption("**NaN and infinity**, against float64.")
-        plot(codes_figure(error_map, 0, colors()), key="codes-map")
+        plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
+    cells = (
+        "none" if error_map.codes is None else f"{np.count_nonzero(error_map.codes[0]):,} cells of this map"
+    )
+    st.caption(f"NaN and infinity, here or in float64: {cells}.")

@@ -26,12 +26,6 @@ from viz.shared.waiting import asked_job, result_of
 
 PLAYING = "played_kernel"
 """Key in the session of the request that the user wants to see."""
-SHOWN = {"both": f"beside {ALGORITHMS[FIRST].label}", "alone": "alone"}
-
-
-@functools.lru_cache(maxsize=8)
-def _player_data(run: runs.Run, gpu: Gpu) -> dict:
-    return player_data(run.trace, run.provenance, gpu)
 
 
 @functools.lru_cache(maxsize=8)
@@ -68,31 +62,23 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
 
 def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
     gpu = gpu_of(gpu_control(), run.trace.device.name)
-    shown = st.segmented_control(
-        "Shown",
-        list(SHOWN),
-        default="both",
-        required=True,
-        key="played",
-        format_func=SHOWN.__getitem__,
-        label_visibility="collapsed",
-    )
     problem = run.trace.problem
     st.caption(
         f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on inputs of "
         f"{inputs_of}. {NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
         f"{problem.block_n}, by its largest accesses; ours runs with the same."
     )
-    ours = _ours(context, run) if shown == "both" else None
-    if shown == "both" and ours is None:
-        return
-    data = _duel_data(run, ours, gpu) if ours else _player_data(run, gpu)
-    show_player(data, f"played-{shown}", {})
+    if ours := _ours(context, run):
+        show_player(_duel_data(run, ours, gpu), "played", {})
     alone = "Your kernel alone. It opens in any browser without a network or a server."
     downloads(
-        Download(PLAYER, lambda: export_html(_player_data(run, gpu)), "kernel.html", alone),
+        Download(PLAYER, lambda: _page(run, gpu), "kernel.html", alone),
         Download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", "Explore opens it."),
     )
+
+
+def _page(run: runs.Run, gpu: Gpu) -> str:
+    return export_html(player_data(run.trace, run.provenance, gpu))
 
 
 def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:

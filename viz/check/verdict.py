@@ -6,11 +6,11 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import UPLOADED
-from kernels.check.report.report import VERDICT_WORDS, error_row, worst_words
+from kernels.check.report.report import VERDICT_WORDS, error_row
 from kernels.check.result import CheckResult, TensorCheck
 from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
-from viz.check.figures.errors import errors_figure, ulps_figure
+from viz.check.figures.errors import ulps_figure
 from viz.shared import runs
 from viz.shared.cards import Card, draw_cards, verdict_color
 from viz.shared.formats import format_error, plain
@@ -84,15 +84,9 @@ def cards(result: CheckResult) -> None:
 
 def _tensor_card(tensor: TensorCheck) -> Card:
     allowed = _allowed_words(tensor.passes, tensor.tolerance)
-    of_reference = f"{format_error(tensor.naive_max_error)}, mean {format_error(tensor.naive_mean_error)}"
-    return Card(
-        f"{tensor.name} error",
-        format_error(tensor.max_error),
-        f"{tensor.wrong_nonfinite:,} NaN or ∞" if tensor.wrong_nonfinite else allowed,
-        f"Mean error {format_error(tensor.mean_error)}. Reference ({tensor.reference}): {of_reference}; "
-        f"the error is {tensor.ratio:.2f} times as large. Largest error at {worst_words(tensor)}.",
-        verdict_color(tensor.passes),
-    )
+    words = f"{tensor.wrong_nonfinite:,} NaN or ∞" if tensor.wrong_nonfinite else allowed
+    color = verdict_color(tensor.passes)
+    return Card(f"{tensor.name} error", format_error(tensor.max_error), words, color=color)
 
 
 def _allowed_words(passes: bool, tolerance: float) -> str:
@@ -100,19 +94,15 @@ def _allowed_words(passes: bool, tolerance: float) -> str:
 
 
 def numbers_panel(result: CheckResult) -> None:
-    """Two charts and a table; nothing if no tensor was compared."""
+    """The errors of each tensor, and those of O in units in the last place; nothing if none was compared."""
     if not result.tensors:
         return
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.subheader("Errors and what is allowed", anchor="errors")
-        plot(errors_figure(result, colors()), key="errors")
-    output = result.tensor("O")
-    with right:
-        st.subheader("Units in the last place", anchor="ulps")
-        if output and sum(output.ulps):
-            plot(ulps_figure(output, colors()), key="ulps")
+    st.subheader("Errors and what is allowed", anchor="errors")
     st.dataframe([error_row(each, format_error) for each in result.tensors], hide_index=True, key="numbers")
+    output = result.tensor("O")
+    if output and sum(output.ulps):
+        st.subheader("Units in the last place", anchor="ulps")
+        plot(ulps_figure(output, colors()), key="ulps")
 
 
 def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str | None) -> None:

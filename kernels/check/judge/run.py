@@ -23,7 +23,7 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.no_gpu import CONFIGURATIONS
 from kernels.device.runtime import BACKEND, INTERPRETED
-from kernels.oracle.rule import GRADIENTS, Comparison, compare_gradients
+from kernels.oracle.rule import Comparison, compare_gradients
 from kernels.sanitizer.watch import Watch
 from kernels.worker.requests import Progress
 
@@ -80,10 +80,7 @@ def _checked(empty: CheckResult, calls: Calls, watch: Watch, progress: Progress)
     weights, row_sums = weigh_keys(calls)
     progress(0.9, "looking for the cause")
     undefined = undefined_findings(watch, calls, repeats) if wrong or calls.failure else ()
-    seeks = wrong and not undefined
-    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if seeks else ()
-    if seeks and set(wrong) & set(GRADIENTS):
-        weights += weigh_queries(calls)
+    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if wrong and not undefined else ()
     in_order = order_finding(watch, calls, repeats, checks)
     findings = undefined + watch.findings + (in_order or ())
     return replace(
@@ -164,27 +161,11 @@ def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]
     except (Refused, Broken):
         return (), None
     compared = calls.references((query, key, probe)).compare(got)
-    found, weights = _weights("weights", got, compared, group, problem.kv_len)
-    return (found,), weights.sum(dim=-1)
-
-
-def weigh_queries(calls: Calls) -> tuple[ErrorMap, ...]:
-    """How much weight the backward pass gives to each key, by groups of query tiles, against float64.
-
-    One more run, with a dO that is 1 in the column of its group of queries: dV then is the weight that the
-    queries of each group give to the key, as the backward pass computes it again. Empty if it does not run.
-    """
-    if calls.subject is None or "dV" not in calls.got:
-        return ()
-    problem, inputs = calls.case.problem, calls.tensors.inputs
-    probe, group = group_probe(calls.tensors.d_out, problem.block_m)
-    try:
-        d_query, d_key, d_value = calls.gradients(probe)
-    except (Refused, Broken):
-        return ()
-    gradients = (d_query, d_key, d_value)
-    compared = compare_gradients(problem, gradients, inputs, probe, scale=calls.scale, band=calls.band)["dV"]
-    return (_weights("weights backward", d_value, compared, group, problem.q_len)[0],)
+    groups = -(-problem.kv_len // group)
+    weights, error = got.double()[..., :groups], compared.error[..., :groups]
+    signed = weights - compared.exact[..., :groups]
+    found = error_map("weights", error, compared.report.tolerance, signed)
+    return (replace(found, column_step=group, columns=problem.kv_len),), weights.sum(dim=-1)
 
 
 def group_probe(tensor: torch.Tensor, block: int) -> tuple[torch.Tensor, int]:
@@ -200,13 +181,3 @@ def group_probe(tensor: torch.Tensor, block: int) -> tuple[torch.Tensor, int]:
     probe = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
     probe[:, :, row, row // group] = 1
     return probe, group
-
-
-def _weights(
-    kind: str, got: torch.Tensor, compared: Comparison, group: int, columns: int
-) -> tuple[ErrorMap, torch.Tensor]:
-    """The map of weights in groups of so many columns, and the weights themselves in float64."""
-    groups = -(-columns // group)
-    weights, error = got.double()[..., :groups], compared.error[..., :groups]
-    found = error_map(kind, error, compared.report.tolerance, weights - compared.exact[..., :groups])
-    return replace(found, column_step=group, columns=columns), weights

@@ -54,11 +54,7 @@ img {
 pre { white-space: pre-wrap; }
 """
 WRONG = (VERDICT_WORDS["fail"], VERDICT_WORDS["error"])
-MAP_TITLES = {
-    "O": "O: query rows and columns of head_dim",
-    "weights backward": "Weight of each group of query tiles in the backward pass: keys and queries",
-    "weights": "Weight of each group of key tiles: query rows and keys",
-}
+WEIGHTS_TITLE = "Weight of each group of key tiles: query rows and keys"
 
 
 def to_html(
@@ -132,7 +128,8 @@ def _all_cases(results: Sequence[CheckResult]) -> str:
 
 def map_pictures(error_map: ErrorMap) -> str:
     """The title of an error map and one HTML figure per head."""
-    title = MAP_TITLES.get(error_map.kind, f"{error_map.kind}: rows and columns of head_dim")
+    kind = error_map.kind
+    title = WEIGHTS_TITLE if kind == "weights" else f"{kind}: rows and columns of head_dim"
     figures = []
     for head, values in zip(error_map.heads, error_map.values, strict=True):
         source = base64.b64encode(_png(values)).decode()

@@ -185,10 +185,13 @@ def varied_tables(report: Report) -> dict[str, list[Row]]:
     """By title: what came of other tiles, other scales, and of running again."""
     tables = {}
     if varied := report.sensitivity:
-        tables["Tile sizes"] = [*map(point_row, varied.blocks)]
-        tables["Factor on the query"] = [*map(point_row, varied.scales)]
+        tables["Tile sizes"] = [point_row(point, "difference") for point in varied.blocks]
+        tables["Factor on the query"] = [point_row(point, "largest_score") for point in varied.scales]
     if compared := report.determinism:
-        tables[f"Determinism and batch invariance: {compared.words}"] = variation_rows(compared)
+        tables[f"Determinism and batch invariance: {compared.words}"] = [
+            {"what changes": TITLES[each.kind], "run": each.label, "result": each.words}
+            for each in compared.variations
+        ]
     return tables
 
 
@@ -224,8 +227,8 @@ def ulp_rows(tensor: TensorCheck | None) -> list[Row]:
     return [{"": name} | dict(zip(ULP_LABELS, each, strict=True)) for name, each in shares.items()]
 
 
-def point_row(point: SensitivityPoint) -> Row:
-    """The error of O with other tiles, or with a factor on the query."""
+def point_row(point: SensitivityPoint, more: str) -> Row:
+    """The error of O after one variation, with one more of its fields."""
     cells = {
         "verdict": VERDICT_WORDS["pass" if point.passes else "fail"],
         "largest error": number_words(point.max_error),
@@ -233,18 +236,11 @@ def point_row(point: SensitivityPoint) -> Row:
         "reference": number_words(point.naive_max_error),
         "wrong NaN, ∞": f"{point.wrong_nonfinite:,}",
         "of the reference": f"{point.naive_wrong_nonfinite:,}",
+        more.replace("_", " "): number_words(getattr(point, more)),
     }
     if point.refused:
         cells = dict.fromkeys(cells, "") | {"largest error": point.refused}
     return {"variation": point.label} | cells
-
-
-def variation_rows(determinism: Determinism) -> list[Row]:
-    """What changed from run to run, and what came of it."""
-    return [
-        {"what changes": TITLES[each.kind], "run": each.label, "result": each.words}
-        for each in determinism.variations
-    ]
 
 
 def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:

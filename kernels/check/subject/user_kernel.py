@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,7 +191,7 @@ def call_arguments(function: UserFunction, case: CheckCase, device: str, limits:
     """
     from kernels.oracle.naive import visible_mask
 
-    problem, (taken, required) = case.problem, _parameters(function)
+    problem, (taken, required) = case.problem, _parameters(function, limits)
     causal, scale = (next((name for name in names if name in taken), names[0]) for names in (CAUSAL, SCALE))
     wanted: dict[str, Any] = {}
     if limits.gives_is_causal(problem):
@@ -206,32 +206,23 @@ def call_arguments(function: UserFunction, case: CheckCase, device: str, limits:
         wanted[scale] = case.scale
     for name in wanted:
         if name not in taken:
-            of_function, remedy = (
-                getattr(function, "__name__", "?"),
-                ASK_FOR_MASK if name == "attn_mask" else "",
-            )
             lacks = f"it has no parameter {name}, which this problem needs"
-            raise InvalidProblem("kernel", of_function, lacks, remedy)
+            remedy = ASK_FOR_MASK if name == "attn_mask" else ""
+            raise InvalidProblem("kernel", getattr(function, "__name__", "?"), lacks, remedy)
     always = {causal: False, scale: case.score_scale}
     return {name: value for name, value in always.items() if name in required} | wanted
 
 
-class _Anything(Container):
-    """The names that a function with **options takes."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-def _parameters(function: UserFunction) -> tuple[Container[str], set[str]]:
+def _parameters(function: UserFunction, limits: Limits) -> tuple[set[str], set[str]]:
     """Names of the parameters that the function takes, and of those without a default."""
+    anything = {CAUSAL[0], SCALE[0], "attn_mask", "enable_gqa", limits.window}
     try:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError):  # it does not tell
-        return _Anything(), set()
+        return anything, set()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in found.values()):
-        return _Anything(), set()
-    return found, {name for name, each in found.items() if each.default is inspect.Parameter.empty}
+        return anything, set()
+    return {*found}, {name for name, each in found.items() if each.default is inspect.Parameter.empty}
 
 
 def check_output(out: Any, query: torch.Tensor) -> torch.Tensor:

@@ -51,7 +51,7 @@ def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_a_tile_links_int
     assert list(metrics(app)) == ["O error", "lse error", "dQ error", "dK error", "dV error", "3 runs"]
     assert metrics(app)["3 runs"] == ("equal", "bit by bit")
     assert all(delta.startswith("≤") for label, (_, delta) in metrics(app).items() if label.endswith("error"))
-    assert len(app.get("plotly_chart")) >= 4
+    assert len(app.get("plotly_chart")) >= 3
     shown = [element.value for element in app.subheader]
     assert "Determinism and batch invariance" in shown
     assert "Play it" not in shown
@@ -60,7 +60,7 @@ def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_a_tile_links_int
     assert "query tile 2, key tile 1" in words(app)
     step = step_of(AttentionProblem(**SMALL), Tile(0, 2, 1))
     assert links[-1] == links[-1] | {name: str(value) for name, value in (SMALL | {"step": step}).items()}
-    settled(app, lambda app: all(each in words(app) for each in ("Scale of the input", "Tile sizes")))
+    settled(app, lambda app: all(each in words(app) for each in ("Factor on the query", "Tile sizes")))
     for tile in ("9.9.9", "a.b.c", "²..", "0.0." + "9" * 50):
         app = checked(kernel="flash2", tile=tile)
         assert re.search(r"Head 0, query tile [0-2], key tile [01]:", words(app))
@@ -184,7 +184,6 @@ def test_a_right_kernel_is_played_beside_ours_and_its_bits_are_compared_when_ask
     assert "requested by its loads" not in words(app)
     app.button(key="play-it").click().run()
     app = settled(app, lambda app: "Its tiles are 32 × 32" in words(app))
-    app.segmented_control(key="played").set_value("alone").run()
     app.button(key="ask-determinism").click().run()
     settled(app, lambda app: "the same bits" in words(app) and len(app.dataframe))
 
@@ -260,15 +259,6 @@ def test_a_grid_runs_all_cases_the_worst_first_and_says_what_it_left_out():
     assert set(table["query"][:2]) == {80}
 
 
-def test_opening_a_row_sets_every_widget(monkeypatch):
-    state = {"grid-table": SimpleNamespace(selection=SimpleNamespace(rows=[1]))}
-    monkeypatch.setattr(check_grid.st, "session_state", state)
-    problem = AttentionProblem(q_len=7, mask="causal")
-    check_grid._open([SimpleNamespace(case=CheckCase(each)) for each in (AttentionProblem(), problem)])
-    expected = problem.as_dict() | {"view": "case", "layout": "contiguous", "scale": None}
-    assert state == state | expected
-
-
 def grid_of(*seeds):
     store = runs.run_store()
     assert store.client.wait_ready(60)
@@ -286,7 +276,7 @@ def test_a_stopped_grid_keeps_what_it_has():
     grid.advance(context)
     waiting = [job for job in grid.jobs if not job.done]
     grid.stop(context)
-    assert all(not context.store.knows(job.request) for job in waiting)  # the next to ask gets a verdict
+    assert all(context.store.peek(job.request) is not job for job in waiting)  # the next to ask gets a verdict
     assert all(job.wait(30) for job in grid.jobs)
     assert not grid.running
     verdicts = [result.verdict for result in grid.results(context)]

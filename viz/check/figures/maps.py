@@ -1,11 +1,9 @@
-"""Where the errors lie: maps over rows and keys or columns, and the map of NaN and infinity.
+"""Where the errors lie: a map over rows and keys or columns.
 
 Pure: data -> figure.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,18 +11,20 @@ import plotly.graph_objects as go
 from kernels.check.result import CODES, ErrorMap
 from kernels.problem import AttentionProblem
 from viz.shared import theme
-from viz.shared.figures.charts import chart, flat_scale
+from viz.shared.figures.charts import chart
 
-BY_KEY = ("dK", "dV", "weights backward")
+BY_KEY = ("dK", "dV")
 """Kinds of maps whose rows are keys."""
-COLUMNS = {"weights": "key", "weights backward": "query"}
-"""What the columns of a map are, if not those of head_dim."""
 MOST_LINES = 40
 """Tile boundaries are drawn up to this many per axis."""
 MOST_MARKERS = 4096
 """Tiles can be picked up to this many."""
 LEAST_SHARE, MOST_SHARE = 1e-3, 10
 """Errors beyond either share of the allowed one have the colour of it."""
+HOVER = (
+    "row %{y:.0f}, column %{x:.0f}<br>%{customdata[0]:.3g} of what is allowed<br>"
+    "got − exact: %{customdata[1]:.3g}"
+)
 
 
 def share_figure(
@@ -34,20 +34,24 @@ def share_figure(
     colors: theme.Palette,
     tile: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Errors over the allowed error, of head `error_map.heads[index]`.
+    """Errors over the allowed error, of head `error_map.heads[index]`; by hover their sign, NaN and infinity.
 
     A `tile` (query tile, key tile) is outlined, and then every tile can be picked.
     """
     values = np.nan_to_num(error_map.values[index], nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
-    if error_map.kind == "weights":
+    of_keys, codes = error_map.kind == "weights", error_map.codes
+    if of_keys:
         shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
-    figure = _heat_figure(
-        error_map,
-        shown,
-        colors,
-        customdata=np.minimum(values, 1e9),
-        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>%{customdata:.3g} of what is allowed<extra></extra>",
+    heat = go.Heatmap(
+        z=shown,
+        x0=(error_map.column_step - 1) / 2,
+        dx=error_map.column_step,
+        y0=(error_map.row_step - 1) / 2,
+        dy=error_map.row_step,
+        customdata=np.dstack([np.minimum(values, 1e9), error_map.signed[index]]),
+        text=None if codes is None else np.array(CODES)[codes[index]],
+        hovertemplate=f"{HOVER}{'' if codes is None else '<br>%{text}'}<extra></extra>",
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
         colorscale=_passing_scale(colors),
@@ -59,70 +63,19 @@ def share_figure(
         },
         hoverongaps=False,
     )
-    block = problem.block_n if error_map.kind in BY_KEY else problem.block_m
-    shapes = _boundaries("y", error_map.rows, block, colors)
-    if error_map.kind == "weights":
-        shapes += _boundaries("x", error_map.columns, error_map.column_step, colors)
-        if tile is not None:
-            _add_pickable_markers(figure, error_map, problem, colors)
-            shapes += _outline(error_map, problem, tile, colors)
-    return figure.update_layout(shapes=shapes)
-
-
-def signed_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
-    """Got minus exact, of head `error_map.heads[index]`: of each cell the value that is off the most."""
-    values = error_map.signed[index]
-    limit = float(np.abs(values).max()) or 1.0
-    return _heat_figure(
-        error_map,
-        values,
-        colors,
-        zmin=-limit,
-        zmax=limit,
-        colorscale=[[0, colors.flash], [0.5, colors.surface], [1, colors.bad]],
-        colorbar={"title": {"text": "got −<br>exact", "font_size": 13}, "thickness": 14, "tickformat": ".2g"},
-        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>off by %{z:.3g}<extra></extra>",
-    )
-
-
-def codes_figure(error_map: ErrorMap, index: int, colors: theme.Palette) -> go.Figure:
-    """Where NaN and infinities are, and whether float64 has them too."""
-    assert error_map.codes is not None
-    codes = error_map.codes[index]
-    figure = _heat_figure(
-        error_map,
-        codes,
-        colors,
-        customdata=np.array(CODES)[codes],
-        zmin=0,
-        zmax=3,
-        colorscale=flat_scale((colors.surface, colors.state, colors.standard, colors.bad)),
-        colorbar={
-            "tickvals": [0.375, 1.125, 1.875, 2.625],
-            "ticktext": [words.replace(", ", ",<br>") for words in CODES],
-            "thickness": 14,
-        },
-        hovertemplate="row %{y:.0f}, column %{x:.0f}<br>%{customdata}<extra></extra>",
-    )
-    return figure.update_layout(height=320)
-
-
-def _heat_figure(error_map: ErrorMap, z: np.ndarray, colors: theme.Palette, **looks: Any) -> go.Figure:
-    """One cell per cell of the map, on axes of rows and keys or columns."""
-    heat = go.Heatmap(
-        z=z,
-        x0=(error_map.column_step - 1) / 2,
-        dx=error_map.column_step,
-        y0=(error_map.row_step - 1) / 2,
-        dy=error_map.row_step,
-        **looks,
-    )
     plain = {"showgrid": False, "zeroline": False}
-    columns = COLUMNS.get(error_map.kind, "column of head_dim")
-    rows = "key row" if error_map.kind in BY_KEY else "query row"
+    columns = "key" if of_keys else "column of head_dim"
+    rows, block = ("key", problem.block_n) if error_map.kind in BY_KEY else ("query", problem.block_m)
     x = plain | {"title_text": columns, "range": [-0.5, error_map.columns - 0.5]}
-    y = plain | {"title_text": rows, "range": [error_map.rows - 0.5, -0.5]}
-    return chart([heat], colors, 380, "", x, y)
+    y = plain | {"title_text": f"{rows} row", "range": [error_map.rows - 0.5, -0.5]}
+    figure = chart([heat], colors, 380, "", x, y)
+    shapes = _boundaries("y", error_map.rows, block, colors)
+    if of_keys:
+        shapes += _boundaries("x", error_map.columns, error_map.column_step, colors)
+    if tile is not None:
+        _add_pickable_markers(figure, error_map, problem, colors)
+        shapes += _outline(error_map, problem, tile, colors)
+    return figure.update_layout(shapes=shapes)
 
 
 def _passing_scale(colors: theme.Palette) -> list[list]:
