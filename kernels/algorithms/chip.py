@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels.device.gpus import REGISTERS, SHARED
 from kernels.problem import AttentionProblem
-from kernels.trace.algorithm import ChipPart
+from kernels.trace.algorithm import BytesOf, ChipPart
 
 FLOAT32_BYTES = 4
 """m, l, lse, D and every sum are float32, on the chip as in HBM."""
@@ -50,6 +50,23 @@ def scores(name: str, *holds: str, memory: str = REGISTERS) -> ChipPart:
 def whole_rows(name: str, holds: str) -> ChipPart:
     """All scores of the rows of a query tile."""
     return ChipPart(name, lambda problem: problem.block_m * problem.kv_len * FLOAT32_BYTES, (holds,))
+
+
+def columns(problem: AttentionProblem) -> int:
+    """Columns of a tile on Hopper: head_dim, padded to the power of two that the matrix instruction gets."""
+    return max(64, 1 << (problem.head_dim - 1).bit_length())
+
+
+def slots(name: str, rows_of: BytesOf) -> ChipPart:
+    """Places on Hopper for tiles of the inputs in shared memory; `rows_of` gives the rows of all together."""
+    return ChipPart(
+        name, lambda problem: rows_of(problem) * columns(problem) * problem.itemsize, (name,), SHARED
+    )
+
+
+def padded_sum(name: str, rows_of: BytesOf) -> ChipPart:
+    """A float32 sum on Hopper, of so many rows."""
+    return ChipPart(name, lambda problem: rows_of(problem) * columns(problem) * FLOAT32_BYTES, (name,))
 
 
 def row_state(*holds: str) -> ChipPart:

@@ -1,16 +1,9 @@
 """What is known of the backward pass as three kernels."""
 
+from dataclasses import replace
+
+from kernels.algorithms import chip
 from kernels.algorithms.backward.lanes import PLAIN
-from kernels.algorithms.chip import (
-    FLOAT32_BYTES,
-    key_sum,
-    key_tile,
-    query_sum,
-    query_tile,
-    row_bytes,
-    row_state,
-    scores,
-)
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
@@ -28,14 +21,14 @@ def the_scale(problem: AttentionProblem) -> float:
 
 def preprocess_bytes(problem: AttentionProblem) -> int:
     """O and dO read, D written. Dao 2023, algorithm 2."""
-    return problem.heads * problem.q_len * (2 * row_bytes(problem) + FLOAT32_BYTES)
+    return problem.heads * problem.q_len * (2 * chip.row_bytes(problem) + chip.FLOAT32_BYTES)
 
 
 def dk_dv_bytes(problem: AttentionProblem) -> int:
     """K, V, dK and dV once; Q, dO, lse and D once per key tile that they see. Dao 2023, algorithm 2."""
-    row = row_bytes(problem)
+    row = chip.row_bytes(problem)
     once = problem.key_heads * problem.kv_len * 4 * row
-    return once + problem.heads * streamed_queries(problem) * (2 * row + 2 * FLOAT32_BYTES)
+    return once + problem.heads * streamed_queries(problem) * (2 * row + 2 * chip.FLOAT32_BYTES)
 
 
 def dq_bytes(problem: AttentionProblem) -> int:
@@ -43,10 +36,25 @@ def dq_bytes(problem: AttentionProblem) -> int:
 
     Dao 2023, algorithm 2, with dQ in a kernel of its own instead of atomic adds.
     """
-    row = row_bytes(problem)
-    per_head = problem.q_len * (3 * row + 2 * FLOAT32_BYTES) + streamed_keys(problem) * 2 * row
+    row = chip.row_bytes(problem)
+    per_head = problem.q_len * (3 * row + 2 * chip.FLOAT32_BYTES) + streamed_keys(problem) * 2 * row
     return problem.heads * per_head
 
+
+QK = Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores")
+P = Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", sentence_key="weights from lse")
+MASK_P = Phase("mask", needs=("P",), makes=("P",), only_masked=True, sentence_key="mask weights")
+DP = Phase("dP", needs=("V", "dO"), makes=("dP",), sentence_key="d weights")
+DS = Phase("dS", needs=("P", "dP", "D"), makes=("dS",), sentence_key="d scores")
+ADD_DV, ADD_DK, ADD_DQ = (
+    Phase(name, needs=needs, makes=(name,), sentence_key="gradient")
+    for name, needs in (("dV", ("P", "dO", "dV")), ("dK", ("dS", "Q", "dK")), ("dQ", ("dS", "K", "dQ")))
+)
+LOADS_LSE, LOADS_D = replace(P, loads=("lse",), needs=("S",)), replace(DS, loads=("D",), needs=("P", "dP"))
+"""P and dS of a kernel that loads lse and D with each query tile."""
+UNSCALED_DK, UNSCALED_DQ = (replace(phase, sentence_key="unscaled gradient") for phase in (ADD_DK, ADD_DQ))
+STORE_DK_DV = Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV"))
+STORE_DQ = Phase("store dQ", needs=("dQ",), stores=("dQ",))
 
 PREPROCESS = Kernel(
     name="_attn_bwd_preprocess",
@@ -57,7 +65,7 @@ PREPROCESS = Kernel(
         Phase("store D", needs=("D",), stores=("D",)),
     ),
     step=(),
-    parts=(query_tile("O"), query_tile("dO"), row_state("D")),
+    parts=(chip.query_tile("O"), chip.query_tile("dO"), chip.row_state("D")),
     requested_bytes=preprocess_bytes,
     row_flops=2,
     cells="",
@@ -69,33 +77,26 @@ DK_DV = Kernel(
     before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
     step=(
         Phase("load Q", loads=("Q",)),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores"),
-        Phase(
-            "P from lse",
-            loads=("lse",),
-            needs=("S",),
-            makes=("P",),
-            shows="share",
-            sentence_key="weights from lse",
-        ),
-        Phase("mask", needs=("P",), makes=("P",), only_masked=True, sentence_key="mask weights"),
+        QK,
+        LOADS_LSE,
+        MASK_P,
         Phase("load dO", loads=("dO",)),
-        Phase("dV", needs=("P", "dO", "dV"), makes=("dV",), sentence_key="gradient"),
-        Phase("dP", needs=("V", "dO"), makes=("dP",), sentence_key="d weights"),
-        Phase("dS", loads=("D",), needs=("P", "dP"), makes=("dS",), sentence_key="d scores"),
-        Phase("dK", needs=("dS", "Q", "dK"), makes=("dK",), sentence_key="unscaled gradient"),
+        ADD_DV,
+        DP,
+        LOADS_D,
+        UNSCALED_DK,
     ),
-    after=(Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),),
+    after=(STORE_DK_DV,),
     parts=(
-        key_tile("K"),
-        key_tile("V"),
-        query_tile("Q"),
-        query_tile("dO"),
-        scores("S, P", "S", "P"),
-        scores("dS", "dP", "dS"),
-        key_sum("dK"),
-        key_sum("dV"),
-        row_state("lse", "D"),
+        chip.key_tile("K"),
+        chip.key_tile("V"),
+        chip.query_tile("Q"),
+        chip.query_tile("dO"),
+        chip.scores("S, P", "S", "P"),
+        chip.scores("dS", "dP", "dS"),
+        chip.key_sum("dK"),
+        chip.key_sum("dV"),
+        chip.row_state("lse", "D"),
     ),
     requested_bytes=dk_dv_bytes,
     products=4,
@@ -117,24 +118,24 @@ DQ = Kernel(
     before=(Phase("load Q, dO, lse, D", loads=("Q", "dO", "lse", "D"), makes=("dQ",)),),
     step=(
         Phase("load K", loads=("K",)),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores"),
+        QK,
         Phase("mask", needs=("S",), makes=("S",), only_masked=True, sentence_key="mask"),
-        Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", sentence_key="weights from lse"),
+        P,
         Phase("load V", loads=("V",)),
-        Phase("dP", needs=("dO", "V"), makes=("dP",), sentence_key="d weights"),
-        Phase("dS", needs=("P", "dP", "D"), makes=("dS",), sentence_key="d scores"),
-        Phase("dQ", needs=("dS", "K", "dQ"), makes=("dQ",), sentence_key="unscaled gradient"),
+        DP,
+        DS,
+        UNSCALED_DQ,
     ),
-    after=(Phase("store dQ", needs=("dQ",), stores=("dQ",)),),
+    after=(STORE_DQ,),
     parts=(
-        query_tile("Q"),
-        query_tile("dO"),
-        key_tile("K"),
-        key_tile("V"),
-        scores("S, P", "S", "P"),
-        scores("dS", "dP", "dS"),
-        query_sum("dQ"),
-        row_state("lse", "D"),
+        chip.query_tile("Q"),
+        chip.query_tile("dO"),
+        chip.key_tile("K"),
+        chip.key_tile("V"),
+        chip.scores("S, P", "S", "P"),
+        chip.scores("dS", "dP", "dS"),
+        chip.query_sum("dQ"),
+        chip.row_state("lse", "D"),
     ),
     requested_bytes=dq_bytes,
     products=3,

@@ -3,18 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from kernels.algorithms.backward.entry import PREPROCESS
-from kernels.algorithms.chip import (
-    FLOAT32_BYTES,
-    key_sum,
-    key_tile,
-    query_sum,
-    query_tile,
-    row_bytes,
-    row_state,
-    scores,
-    sum_row_bytes,
-)
+from kernels.algorithms import chip
+from kernels.algorithms.backward import entry as plain
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
@@ -29,9 +19,9 @@ def kv_outer_bytes(problem: AttentionProblem) -> int:
 
     Chu, Liu and Lin 2026, algorithm 8.
     """
-    row = row_bytes(problem)
+    row = chip.row_bytes(problem)
     once = problem.key_heads * problem.kv_len * 4 * row
-    step = 2 * row + 2 * FLOAT32_BYTES + 2 * sum_row_bytes(problem)
+    step = 2 * row + 2 * chip.FLOAT32_BYTES + 2 * chip.sum_row_bytes(problem)
     return once + problem.heads * streamed_queries(problem) * step
 
 
@@ -40,20 +30,9 @@ def q_outer_bytes(problem: AttentionProblem) -> int:
 
     Chu, Liu and Lin 2026, algorithm 6.
     """
-    row = row_bytes(problem)
-    once = problem.q_len * (4 * row + FLOAT32_BYTES)
-    return problem.heads * (once + streamed_keys(problem) * (2 * row + 4 * sum_row_bytes(problem)))
-
-
-DV, DK, DQ = (
-    Phase(name, needs=needs, makes=(name,), sentence_key="gradient")
-    for name, needs in (("dV", ("P", "dO", "dV")), ("dK", ("dS", "Q", "dK")), ("dQ", ("dS", "K", "dQ")))
-)
-QK = Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores")
-P = Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", sentence_key="weights from lse")
-MASK = Phase("mask", needs=("P",), makes=("P",), only_masked=True, sentence_key="mask weights")
-DP = Phase("dP", needs=("V", "dO"), makes=("dP",), sentence_key="d weights")
-DS = Phase("dS", needs=("P", "dP", "D"), makes=("dS",), sentence_key="d scores")
+    row = chip.row_bytes(problem)
+    once = problem.q_len * (4 * row + chip.FLOAT32_BYTES)
+    return problem.heads * (once + streamed_keys(problem) * (2 * row + 4 * chip.sum_row_bytes(problem)))
 
 
 def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> Kernel:
@@ -63,12 +42,12 @@ def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> 
         source=SourceRef(FOLDER + module, name),
         parts=(
             *tiles,
-            scores("S, P", "S", "P"),
-            scores("dS", "dP", "dS"),
-            key_sum("dK"),
-            key_sum("dV"),
-            query_sum("dQ"),
-            row_state("lse", "D"),
+            chip.scores("S, P", "S", "P"),
+            chip.scores("dS", "dP", "dS"),
+            chip.key_sum("dK"),
+            chip.key_sum("dV"),
+            chip.query_sum("dQ"),
+            chip.row_state("lse", "D"),
         ),
         products=5,
         row_fields=("row_share",),
@@ -90,22 +69,16 @@ def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> 
 KV_OUTER = _kernel(
     "_attn_bwd_kv_outer",
     "kv_outer",
-    (key_tile("K"), key_tile("V"), query_tile("Q"), query_tile("dO")),
+    (*map(chip.key_tile, ("K", "V")), *map(chip.query_tile, ("Q", "dO"))),
     before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
     step=(
         Phase("load Q, dO", loads=("Q", "dO")),
-        QK,
-        replace(P, loads=("lse",), needs=("S",)),
-        MASK,
-        DV,
-        DP,
-        replace(DS, loads=("D",), needs=("P", "dP")),
-        DK,
+        *(plain.QK, plain.LOADS_LSE, plain.MASK_P, plain.ADD_DV, plain.DP, plain.LOADS_D, plain.ADD_DK),
         Phase("load dQ", loads=("dQ",)),
-        DQ,
-        Phase("store dQ", needs=("dQ",), stores=("dQ",)),
+        plain.ADD_DQ,
+        plain.STORE_DQ,
     ),
-    after=(Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),),
+    after=(plain.STORE_DK_DV,),
     requested_bytes=kv_outer_bytes,
     stays="kv_tile",
     each="for each query tile that sees it",
@@ -115,14 +88,20 @@ KV_OUTER = _kernel(
 Q_OUTER = _kernel(
     "_attn_bwd_q_outer",
     "q_outer",
-    (query_tile("Q"), query_tile("dO"), query_tile("O"), key_tile("K"), key_tile("V")),
+    (
+        chip.query_tile("Q"),
+        chip.query_tile("dO"),
+        chip.query_tile("O"),
+        chip.key_tile("K"),
+        chip.key_tile("V"),
+    ),
     before=(Phase("load O, dO, lse, Q", loads=("O", "dO", "lse", "Q"), makes=("D", "dQ")),),
     step=(
         Phase("load K, V, dK, dV", loads=("K", "V", "dK", "dV")),
-        *(QK, P, MASK, DV, DP, DS, DK, DQ),
-        Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),
+        *(plain.QK, plain.P, plain.MASK_P, plain.ADD_DV, plain.DP, plain.DS, plain.ADD_DK, plain.ADD_DQ),
+        plain.STORE_DK_DV,
     ),
-    after=(Phase("store dQ", needs=("dQ",), stores=("dQ",)),),
+    after=(plain.STORE_DQ,),
     requested_bytes=q_outer_bytes,
     series=("share", "shares", "dQ"),
 )
@@ -147,7 +126,7 @@ def _entry(kernels: tuple[Kernel, ...], order: str, checked: str, **own: Any) ->
 
 
 KV_OUTER_ENTRY = _entry(
-    (PREPROCESS, KV_OUTER),
+    (plain.PREPROCESS, KV_OUTER),
     "kv_outer",
     "key-outer",
     label="Backward, key outer",

@@ -1,16 +1,7 @@
 """What is known of FlashAttention-1."""
 
-from kernels.algorithms.chip import (
-    FLOAT32_BYTES,
-    key_tile,
-    query_sum,
-    query_tile,
-    row_bytes,
-    row_state,
-    scores,
-    sum_row_bytes,
-)
-from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, SERIES
+from kernels.algorithms import chip
+from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, SERIES, TILE_STEP
 from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
@@ -23,18 +14,16 @@ def requested_bytes(problem: AttentionProblem) -> int:
     Dao et al. 2022, algorithm 1; Chu, Liu and Lin 2026, algorithm 4. Between steps O is float32; the last
     step writes it in the type of Q.
     """
-    row, sum_row = row_bytes(problem), sum_row_bytes(problem)
+    row, sum_row = chip.row_bytes(problem), chip.sum_row_bytes(problem)
     per_head = 2 * problem.kv_len * row
     for q_tile in range(problem.q_tiles):
         visits = visited_tiles(problem, q_tile).count
         rows = min(problem.block_m, problem.q_len - q_tile * problem.block_m)
-        per_head += visits * rows * (row + 2 * sum_row + 4 * FLOAT32_BYTES)
+        per_head += visits * rows * (row + 2 * sum_row + 4 * chip.FLOAT32_BYTES)
         if visits:
-            per_head += rows * (row - sum_row + FLOAT32_BYTES)
+            per_head += rows * (row - sum_row + chip.FLOAT32_BYTES)
     return per_head * problem.heads
 
-
-FIGURE = forward_figure("load Q, O, m, l", "load K, V", "load K, V", old_o="load Q, O, m, l")
 
 FORWARD = Kernel(
     name="_attn_fwd_kv_outer",
@@ -44,10 +33,7 @@ FORWARD = Kernel(
     before=(Phase("load K, V", loads=("K", "V")),),
     step=(
         Phase("load Q, O, m, l", loads=("Q", "O", "m", "l")),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores"),
-        Phase("mask", needs=("S",), makes=("S",), only_masked=True, sentence_key="mask"),
-        Phase("row max", needs=("S", "m"), makes=("m",), sentence_key="row max"),
-        Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share", sentence_key="exponentials"),
+        *TILE_STEP[1:5],  # QK^T, mask, row max, exponentials
         Phase(
             "rescale",
             needs=("P", "m", "l", "O"),
@@ -59,12 +45,12 @@ FORWARD = Kernel(
         Phase("store O, m, l, lse", needs=("O", "m", "l"), stores=("O", "m", "l", "lse")),
     ),
     parts=(
-        key_tile("K"),
-        key_tile("V"),
-        query_tile("Q"),
-        scores("S, P", "S", "P"),
-        query_sum("O"),
-        row_state("m", "l"),
+        chip.key_tile("K"),
+        chip.key_tile("V"),
+        chip.query_tile("Q"),
+        chip.scores("S, P", "S", "P"),
+        chip.query_sum("O"),
+        chip.row_state("m", "l"),
     ),
     requested_bytes=requested_bytes,
     products=2,
@@ -74,7 +60,7 @@ FORWARD = Kernel(
     each="for each query tile that sees it",
     series=SERIES,
     bars="l",
-    figure=FIGURE,
+    figure=forward_figure("load Q, O, m, l", "load K, V", "load K, V", old_o="load Q, O, m, l"),
 )
 
 ENTRY = Algorithm(

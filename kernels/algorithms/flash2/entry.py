@@ -1,14 +1,6 @@
 """What is known of FlashAttention-2."""
 
-from kernels.algorithms.chip import (
-    FLOAT32_BYTES,
-    key_tile,
-    query_sum,
-    query_tile,
-    row_bytes,
-    row_state,
-    scores,
-)
+from kernels.algorithms import chip
 from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, visited_tiles
@@ -33,12 +25,12 @@ TILE_STEP = (
 """A tile step of the forward kernels that keep a query tile and stream keys past it."""
 
 ON_CHIP = (
-    query_tile("Q"),
-    key_tile("K"),
-    key_tile("V"),
-    scores("S, P", "S", "P"),
-    query_sum("O"),
-    row_state("m", "l"),
+    chip.query_tile("Q"),
+    chip.key_tile("K"),
+    chip.key_tile("V"),
+    chip.scores("S, P", "S", "P"),
+    chip.query_sum("O"),
+    chip.row_state("m", "l"),
 )
 WARPS = LaneRole(
     "program",
@@ -61,18 +53,24 @@ def requested_bytes(problem: AttentionProblem, blocks: tuple[int, int] | None = 
 
     Dao 2023, algorithm 1, without the tiles that the mask skips; `blocks` replaces the problem's tile sizes.
     """
-    row = row_bytes(problem)
-    per_head = problem.q_len * (2 * row + FLOAT32_BYTES) + streamed_keys(problem, blocks) * 2 * row
+    row = chip.row_bytes(problem)
+    per_head = problem.q_len * (2 * row + chip.FLOAT32_BYTES) + streamed_keys(problem, blocks) * 2 * row
     return problem.heads * per_head
 
 
 def tile_bytes(problem: AttentionProblem, q_tile: int) -> dict[str, int]:
     """Requested bytes of one query tile of one head: the terms of `requested_bytes`, by tensor."""
     first, end = tile_bounds(problem, q_tile)
-    tiles, row = visited_tiles(problem, q_tile), row_bytes(problem)
+    tiles, row = visited_tiles(problem, q_tile), chip.row_bytes(problem)
     keys = max(min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n, 0)
     rows = end - first
-    return {"Q": rows * row, "K": keys * row, "V": keys * row, "O": rows * row, "lse": rows * FLOAT32_BYTES}
+    return {
+        "Q": rows * row,
+        "K": keys * row,
+        "V": keys * row,
+        "O": rows * row,
+        "lse": rows * chip.FLOAT32_BYTES,
+    }
 
 
 FORWARD = Kernel(

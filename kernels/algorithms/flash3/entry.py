@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, row_state, scores
+from kernels.algorithms import chip
 from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
-from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
-from kernels.trace.algorithm import Algorithm, BytesOf, ChipPart, Kernel, Phase, SourcePart, SourceRef
+from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase, SourcePart, SourceRef
 from kernels.trace.lane_kernel import LaneKernel
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
 from kernels.trace.needs import Needs
@@ -21,45 +20,25 @@ def tiles_of(problem: AttentionProblem) -> tuple[int, int]:
     return 128, 128 if problem.head_dim <= 128 else 64
 
 
-def _columns(problem: AttentionProblem) -> int:
-    """Columns of a tile: head_dim, padded to the power of two that the matrix instruction gets."""
-    return max(64, 1 << (problem.head_dim - 1).bit_length())
-
-
 def _is_wide(problem: AttentionProblem) -> bool:
     """Whether rows are so long that one query tile is there at a time, and O leaves by way of its place."""
-    return _columns(problem) == 256
-
-
-def _slots(name: str, rows_of: BytesOf) -> ChipPart:
-    """Places of a ring of tiles in shared memory; `rows_of` gives the rows of all places together."""
-    return ChipPart(
-        name,
-        lambda problem: rows_of(problem) * _columns(problem) * problem.itemsize,
-        (name,),
-        SHARED,
-    )
+    return chip.columns(problem) == 256
 
 
 ON_CHIP = (
-    _slots("Q", lambda problem: problem.block_m * (1 if _is_wide(problem) else 2)),
-    _slots("K", lambda problem: 2 * problem.block_n),
-    _slots("V", lambda problem: 2 * problem.block_n),
-    ChipPart(
-        "O out",
-        lambda problem: 0 if _is_wide(problem) else problem.block_m * _columns(problem) * problem.itemsize,
-        ("O out",),
-        SHARED,
-    ),
+    chip.slots("Q", lambda problem: problem.block_m * (1 if _is_wide(problem) else 2)),
+    chip.slots("K", lambda problem: 2 * problem.block_n),
+    chip.slots("V", lambda problem: 2 * problem.block_n),
+    chip.slots("O out", lambda problem: 0 if _is_wide(problem) else problem.block_m),
     ChipPart(
         "Q, copy",
-        lambda problem: problem.block_m * 128 * problem.itemsize if _columns(problem) == 128 else 0,
+        lambda problem: problem.block_m * 128 * problem.itemsize if chip.columns(problem) == 128 else 0,
         ("Q",),
     ),
-    scores("S"),
+    chip.scores("S"),
     ChipPart("P", lambda problem: problem.block_m * problem.block_n * problem.itemsize, ("P",)),
-    ChipPart("O", lambda problem: problem.block_m * _columns(problem) * FLOAT32_BYTES, ("O",)),
-    row_state("m", "l"),
+    chip.padded_sum("O", lambda problem: problem.block_m),
+    chip.row_state("m", "l"),
 )
 """S of one key tile and P of the tile before it are there together: a product is under way with each."""
 
@@ -69,13 +48,13 @@ def requested_bytes(problem: AttentionProblem) -> int:
 
     Dao 2023, algorithm 1, without the tiles that the mask skips.
     """
-    row, keys = row_bytes(problem), 0
+    row, keys = chip.row_bytes(problem), 0
     for q_tile in range(problem.q_tiles):
         tiles = visited_tiles(problem, q_tile)
         first = min(tiles.first, problem.kv_tiles - 1)
         end = max(tiles.end, first + 1)
         keys += min(end * problem.block_n, problem.kv_len) - first * problem.block_n
-    return problem.heads * (problem.q_len * (2 * row + FLOAT32_BYTES) + keys * 2 * row)
+    return problem.heads * (problem.q_len * (2 * row + chip.FLOAT32_BYTES) + keys * 2 * row)
 
 
 WARPGROUP = LaneRole(

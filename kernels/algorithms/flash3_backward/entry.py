@@ -1,13 +1,13 @@
 """What is known of the backward sweep for Hopper GPUs."""
 
-from kernels.algorithms.chip import FLOAT32_BYTES, query_tile, row_bytes, row_state
+from kernels.algorithms import chip
+from kernels.algorithms.backward import entry as plain
 from kernels.algorithms.flash3_backward.lanes import BLOCK_M, BLOCK_N, LABEL, NEEDS, SWEEP_LANES, own_tiles
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
 from kernels.trace.algorithm import (
     Algorithm,
-    BytesOf,
     ChipPart,
     Kernel,
     Phase,
@@ -22,14 +22,9 @@ STAGES = 2
 """Slots for Q, for dO and for dS."""
 
 
-def _columns(problem: AttentionProblem) -> int:
-    """Columns of a tile: head_dim, padded to the power of two that the matrix instruction gets."""
-    return max(64, 1 << (problem.head_dim - 1).bit_length())
-
-
 def _padded_sum_row_bytes(problem: AttentionProblem) -> int:
     """Bytes of a row of the float32 sum of dQ, which has the columns of a tile."""
-    return _columns(problem) * FLOAT32_BYTES
+    return chip.columns(problem) * chip.FLOAT32_BYTES
 
 
 def _padded_rows(problem: AttentionProblem) -> int:
@@ -39,8 +34,8 @@ def _padded_rows(problem: AttentionProblem) -> int:
 
 def prepare_bytes(problem: AttentionProblem) -> int:
     """O, dO and lse read; lse, D and zeros for the float32 sum of dQ written, for whole query tiles."""
-    read = problem.heads * problem.q_len * (2 * row_bytes(problem) + FLOAT32_BYTES)
-    return read + _padded_rows(problem) * (2 * FLOAT32_BYTES + _padded_sum_row_bytes(problem))
+    read = problem.heads * problem.q_len * (2 * chip.row_bytes(problem) + chip.FLOAT32_BYTES)
+    return read + _padded_rows(problem) * (2 * chip.FLOAT32_BYTES + _padded_sum_row_bytes(problem))
 
 
 def sweep_bytes(problem: AttentionProblem) -> int:
@@ -48,8 +43,8 @@ def sweep_bytes(problem: AttentionProblem) -> int:
 
     K and V are not loaded by a program whose keys nobody sees.
     """
-    row, total = row_bytes(problem), 0
-    rows_of_tile = BLOCK_M * (2 * FLOAT32_BYTES + _padded_sum_row_bytes(problem))
+    row, total = chip.row_bytes(problem), 0
+    rows_of_tile = BLOCK_M * (2 * chip.FLOAT32_BYTES + _padded_sum_row_bytes(problem))
     for kv_tile in range(problem.kv_tiles):
         tiles = visiting_tiles(problem, kv_tile)
         visits = max(tiles.end - tiles.first, 0)
@@ -62,39 +57,18 @@ def sweep_bytes(problem: AttentionProblem) -> int:
 
 def finish_bytes(problem: AttentionProblem) -> int:
     """The float32 sum of dQ read for whole query tiles, dQ written."""
-    written = problem.heads * problem.q_len * row_bytes(problem)
+    written = problem.heads * problem.q_len * chip.row_bytes(problem)
     return written + _padded_rows(problem) * _padded_sum_row_bytes(problem)
-
-
-def the_scale(problem: AttentionProblem) -> float:
-    """The factor that the recorded sum of dK lacks: the kernel multiplies by it at the end."""
-    return problem.scale
-
-
-def _slots(name: str, rows: int, slots: int = 1, holds: str = "") -> ChipPart:
-    """Places for tiles of the inputs in shared memory."""
-    bytes_of: BytesOf = lambda problem: slots * rows * _columns(problem) * problem.itemsize  # noqa: E731
-    return ChipPart(name, bytes_of, (holds or name,), SHARED)
 
 
 def _numbers(name: str) -> ChipPart:
     """Places for a number per row of a query tile, which comes with the tile."""
-    return ChipPart(name, lambda problem: STAGES * BLOCK_M * FLOAT32_BYTES, (name,), SHARED)
-
-
-def _sum(name: str, rows: int) -> ChipPart:
-    """A float32 sum in registers."""
-    return ChipPart(name, lambda problem: rows * _columns(problem) * FLOAT32_BYTES, (name,))
+    return ChipPart(name, lambda problem: STAGES * BLOCK_M * chip.FLOAT32_BYTES, (name,), SHARED)
 
 
 def _kept_bytes(problem: AttentionProblem) -> int:
     """K and V once more, in registers, with head_dim up to 64."""
-    return 2 * BLOCK_N * 64 * problem.itemsize if _columns(problem) == 64 else 0
-
-
-def _scores(*holds: str) -> ChipPart:
-    """A tile of keys and queries in float32."""
-    return ChipPart(", ".join(holds), lambda problem: BLOCK_M * BLOCK_N * FLOAT32_BYTES, holds)
+    return 2 * BLOCK_N * 64 * problem.itemsize if chip.columns(problem) == 64 else 0
 
 
 PREPARE = Kernel(
@@ -108,7 +82,7 @@ PREPARE = Kernel(
         Phase("dQ = 0", makes=("dQ",), stores=("dQ",)),
     ),
     step=(),
-    parts=(query_tile("O"), query_tile("dO"), row_state("lse", "D")),
+    parts=(chip.query_tile("O"), chip.query_tile("dO"), chip.row_state("lse", "D")),
     requested_bytes=prepare_bytes,
     row_flops=2,
     cells="",
@@ -136,42 +110,29 @@ SWEEP = Kernel(
     step=(
         Phase("load Q, lse", loads=("Q", "lse")),
         Phase("load dO, D", loads=("dO", "D")),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores"),
-        Phase("dP", needs=("V", "dO"), makes=("dP",), sentence_key="d weights"),
-        Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", sentence_key="weights from lse"),
-        Phase("mask", needs=("P",), makes=("P",), only_masked=True, sentence_key="mask weights"),
-        Phase("dV", needs=("P", "dO", "dV"), makes=("dV",), sentence_key="gradient"),
-        Phase("dS", needs=("P", "dP", "D"), makes=("dS",), sentence_key="d scores"),
-        Phase("dK", needs=("dS", "Q", "dK"), makes=("dK",), sentence_key="unscaled gradient"),
+        *(plain.QK, plain.DP, plain.P, plain.MASK_P),
+        *(plain.ADD_DV, plain.DS, plain.UNSCALED_DK),
         Phase("dQ", needs=("dS", "K"), makes=("dQ",), sentence_key="part of dQ"),
         Phase("add dQ", needs=("dQ",), stores=("dQ",), sentence_key="add to dQ"),
     ),
-    after=(Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV")),),
+    after=(plain.STORE_DK_DV,),
     parts=(
-        _slots("K", BLOCK_N),
-        _slots("V", BLOCK_N),
-        _slots("Q", BLOCK_M, STAGES),
-        _slots("dO", BLOCK_M, STAGES),
+        *(chip.slots(name, lambda problem: BLOCK_N) for name in ("K", "V")),
+        *(chip.slots(name, lambda problem: STAGES * BLOCK_M) for name in ("Q", "dO")),
         _numbers("lse"),
         _numbers("D"),
-        ChipPart(
-            "dS",
-            lambda problem: STAGES * BLOCK_N * BLOCK_M * problem.itemsize,
-            ("dS",),
-            SHARED,
-        ),
+        ChipPart("dS", lambda problem: STAGES * BLOCK_N * BLOCK_M * problem.itemsize, ("dS",), SHARED),
         ChipPart("K, V", _kept_bytes, ("K", "V")),
-        _scores("S", "P"),
-        _scores("dP"),
-        _sum("dK", BLOCK_N),
-        _sum("dV", BLOCK_N),
-        _sum("dQ", BLOCK_M),
+        chip.scores("S, P", "S", "P"),
+        chip.scores("dP"),
+        *(chip.padded_sum(name, lambda problem: BLOCK_N) for name in ("dK", "dV")),
+        chip.padded_sum("dQ", lambda problem: BLOCK_M),
     ),
     requested_bytes=sweep_bytes,
     products=5,
     row_fields=("row_share",),
     sums=(
-        RecordedSum("acc_dk", "kv_tile", "d_key", factor=the_scale),
+        RecordedSum("acc_dk", "kv_tile", "d_key", factor=plain.the_scale),
         RecordedSum("acc_dv", "kv_tile", "d_value"),
     ),
     stays="kv_tile",
@@ -186,10 +147,10 @@ FINISH = Kernel(
     before=(
         Phase("load dQ", loads=("dQ",)),
         Phase("scale", needs=("dQ",), makes=("dQ",), sentence_key="scale dQ"),
-        Phase("store dQ", needs=("dQ",), stores=("dQ",)),
+        plain.STORE_DQ,
     ),
     step=(),
-    parts=(query_tile("dQ"),),
+    parts=(chip.query_tile("dQ"),),
     requested_bytes=finish_bytes,
     row_flops=1,
     cells="",

@@ -1,6 +1,6 @@
 """What is known of row-wise attention."""
 
-from kernels.algorithms.chip import key_tile, query_sum, query_tile, row_bytes, row_state, whole_rows
+from kernels.algorithms import chip
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
 
@@ -13,7 +13,7 @@ def half_of_the_bytes(problem: AttentionProblem) -> int:
     Chu, Liu and Lin 2026, algorithm 1 and eq 36. No tile is skipped, whatever the mask.
     """
     per_head = problem.q_len + problem.q_tiles * problem.kv_len
-    return problem.heads * per_head * row_bytes(problem)
+    return problem.heads * per_head * chip.row_bytes(problem)
 
 
 SCORES = Kernel(
@@ -25,7 +25,7 @@ SCORES = Kernel(
         Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
         Phase("row max", needs=("S", "m"), makes=("m",)),
     ),
-    parts=(query_tile("Q"), key_tile("K"), whole_rows("rows of S", "S"), row_state("m")),
+    parts=(chip.query_tile("Q"), chip.key_tile("K"), chip.whole_rows("rows of S", "S"), chip.row_state("m")),
     requested_bytes=half_of_the_bytes,
     products=1,
     row_fields=("row_max",),
@@ -42,7 +42,7 @@ VALUES = Kernel(
         Phase("PV", needs=("P", "V", "O"), makes=("O",), shows="share"),
     ),
     after=(Phase("store O", needs=("O",), stores=("O",)),),
-    parts=(key_tile("V"), whole_rows("rows of P", "P"), query_sum("O")),
+    parts=(chip.key_tile("V"), chip.whole_rows("rows of P", "P"), chip.query_sum("O")),
     requested_bytes=half_of_the_bytes,
     products=1,
     row_fields=("row_max", "row_sum", "row_share"),

@@ -1,13 +1,6 @@
 """What is known of standard attention."""
 
-from kernels.algorithms.chip import (
-    key_tile,
-    query_sum,
-    query_tile,
-    row_state,
-    scores,
-    whole_rows,
-)
+from kernels.algorithms import chip
 from kernels.algorithms.standard.traffic import matrix_bytes, product_bytes
 from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
@@ -25,7 +18,7 @@ SCORES = Kernel(
         Phase("mask", needs=("S",), makes=("S",), only_masked=True),
         Phase("store S", needs=("S",), stores=("S",)),
     ),
-    parts=(query_tile("Q"), key_tile("K"), scores("S", memory=SHARED)),
+    parts=(chip.query_tile("Q"), chip.key_tile("K"), chip.scores("S", memory=SHARED)),
     requested_bytes=product_bytes,
     products=1,
     cells="plain",
@@ -38,7 +31,7 @@ READ_SCORES = Kernel(
         Phase("load S", loads=("S",), needs=("S",), shows="scores"),  # beside the tiles of S before it
         Phase("row max", needs=("S", "m"), makes=("m",)),
     ),
-    parts=(whole_rows("rows of S", "S"), row_state("m")),
+    parts=(chip.whole_rows("rows of S", "S"), chip.row_state("m")),
     requested_bytes=matrix_bytes,
     row_fields=("row_max",),
     each="for each tile of S",
@@ -54,7 +47,7 @@ WRITE_WEIGHTS = Kernel(
         Phase("exponentials", needs=("S", "m", "l"), makes=("P",), shows="share"),
         Phase("store P", needs=("P",), stores=("P",)),
     ),
-    parts=(whole_rows("rows of P", "P"), row_state("m", "l")),
+    parts=(chip.whole_rows("rows of P", "P"), chip.row_state("m", "l")),
     requested_bytes=matrix_bytes,
     row_fields=("row_max", "row_sum", "row_share"),
     each="for each tile of P",
@@ -71,7 +64,7 @@ PRODUCT = Kernel(
         Phase("PV", needs=("P", "V", "O"), makes=("O",)),
     ),
     after=(Phase("store O", needs=("O",), stores=("O",)),),
-    parts=(scores("P", memory=SHARED), key_tile("V"), query_sum("O")),
+    parts=(chip.scores("P", memory=SHARED), chip.key_tile("V"), chip.query_sum("O")),
     requested_bytes=product_bytes,
     products=1,
     row_fields=("row_share",),
