@@ -289,6 +289,5 @@ def _clock(drawn: Drawn) -> dict:
     return {
         "start": encode(drawn.start, "uint32"),
         "end": encode(np.clip(schedule.end[selection.last], 0, 2**32 - 1), "uint32"),
-        "sm": encode(schedule.sm[selection.first], "uint16"),
         "measured": schedule.measured,
     }

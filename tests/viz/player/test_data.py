@@ -11,25 +11,15 @@ from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
-from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo
 from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import PROBLEM, hand_built
 from viz.player import selection, tiles
-from viz.player.data import duel_data, player_data
+from viz.player.data import player_data
 
 
 def decode(text, dtype):
     return np.frombuffer(base64.b64decode(text), np.dtype(dtype).newbyteorder("<"))
-
-
-def turns(trace):
-    return selection.turns(trace, algorithm_of(trace))
-
-
-def attention_share(trace):
-    return tiles.attention_share(trace, algorithm_of(trace))
 
 
 def bytes_of(data, direction):
@@ -88,28 +78,6 @@ def test_rows_that_see_no_key_are_said(q_len, words):
     assert note.startswith(f"{words} no key")
 
 
-def test_attention_shares_add_up_to_one_for_every_row_of_a_real_trace():
-    trace = recorded_run(PRESETS["ragged"].problem, "flash2").trace
-    share = attention_share(trace)
-    for program in np.unique(trace.program):
-        steps = trace.program == program
-        rows = min(
-            trace.problem.q_len - int(trace.q_tile[steps][0]) * trace.problem.block_m, trace.problem.block_m
-        )
-        np.testing.assert_allclose(share[steps][:, :rows].sum(axis=0), 1, atol=1e-5)
-
-
-def test_a_query_tile_without_a_key_has_no_share_and_no_loop():
-    problem = AttentionProblem(q_len=48, kv_len=16, head_dim=16, block_m=16, block_n=16, mask="causal")
-    trace = hand_built(problem)
-    object.__setattr__(
-        trace, "row_max", np.where(trace.kv_tile[:, None] < 0, -np.inf, trace.row_max).astype(np.float32)
-    )
-    data = player_data(trace, "", GPUS["A100"])
-    assert decode(data["steps"]["kv"], "int32").tolist() == [-1, -1, 0]
-    assert decode(data["steps"]["share"], "uint16").tolist()[:2] == [0, 0]
-
-
 def test_32_by_32_tiles_stay_under_200_kilobytes():
     trace = hand_built(AttentionProblem(q_len=2048, kv_len=2048))
     assert trace.steps == 1024
@@ -156,8 +124,13 @@ def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
     assert {strip["name"] for strip in data["strips"]} | set(real.tensors) <= moved
 
 
-def test_shares_of_every_algorithm_add_up_to_one(real):
-    share, entry = attention_share(real), algorithm_of(real)
+def test_shares_of_every_algorithm_add_up_to_one_and_its_turns_keep_a_tile(real):
+    entry = algorithm_of(real)
+    share, turn = tiles.attention_share(real, entry), selection.turns(real, entry)
+    for one in np.unique(turn):  # a turn keeps one tile on the chip
+        steps = turn == one
+        assert len(np.unique(real.kernel[steps])) == 1
+        assert min(len(np.unique(real.q_tile[steps])), len(np.unique(real.kv_tile[steps]))) == 1
     for index, kernel in enumerate(entry.kernels):
         if kernel.cells != "share":
             assert not share[real.kernel == index].any()
@@ -170,14 +143,6 @@ def test_shares_of_every_algorithm_add_up_to_one(real):
                 np.testing.assert_allclose(total[:rows], 1, atol=2e-3)
 
 
-def test_turns_keep_one_tile_on_the_chip(real):
-    turn = turns(real)
-    for one in np.unique(turn):
-        steps = turn == one
-        assert len(np.unique(real.kernel[steps])) == 1
-        assert min(len(np.unique(real.q_tile[steps])), len(np.unique(real.kv_tile[steps]))) == 1
-
-
 def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
     run = run_traced(REAL.with_(kv_splits=2), "split_kv")
     data = player_data(run, "here", GPUS["H200"])
@@ -186,15 +151,3 @@ def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
     assert (kv[0], end[0], kv[1], end[1]) == (0, 2, 2, 4)
     assert data["key_parts"] == [0, 2, 4]
     assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["key_parts"] == []
-
-
-def test_two_runs_share_one_modelled_clock():
-    runs = [run_traced(REAL, name) for name in ("flash2", "flash1")]
-    data = duel_data((runs[0], "a"), (runs[1], "b"), GPUS["A100"])
-    for trace, text in zip(runs, data["costs"], strict=True):
-        ends = decode(text, "float64")
-        assert len(ends) == trace.steps
-        assert (np.diff(ends) > 0).all()
-        bandwidth_bound = 1e9 * trace.total_bytes / GPUS["A100"].hbm_bandwidth
-        assert ends[-1] >= bandwidth_bound * (1 - 1e-12)
-    assert data["runs"][0]["id"] != data["runs"][1]["id"]

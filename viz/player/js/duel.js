@@ -62,8 +62,6 @@ export class Race extends Track {
 }
 
 export class Duel extends Playback {
-  transitionMs = 0; // it has none
-
   constructor(root, onSettled = () => {}) {
     super("duel", root, onSettled);
     this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
@@ -119,11 +117,6 @@ export class Duel extends Playback {
     this.transport.use(this.race);
   }
 
-  // The position that a value of the slider stands for.
-  positionOf(value) {
-    return value;
-  }
-
   get palette() {
     return this.panes[0].palette;
   }
@@ -131,15 +124,6 @@ export class Duel extends Playback {
   // The data of both runs.
   get shown() {
     return this.data;
-  }
-
-  setOrder(order) {
-    const { race } = this;
-    if (order === race.order) return;
-    const finished = race.position >= race.last();
-    race.order = order;
-    race.position = 0;
-    this.transport.goTo(finished ? race.last() : 0);
   }
 
   // What is worth remembering, in words.
@@ -156,13 +140,9 @@ export class Duel extends Playback {
     this.draw();
   }
 
-  drawStill() {
-    this.draw();
-  }
-
   draw(now = performance.now()) {
     const { race, panes, controls: shown } = this;
-    if (!race || !panes[0].visible) return;
+    if (!race || this.root.clientWidth === 0) return;
     const done = panes.map((pane, i) => {
       pane.timeline.position = pane.model.phaseStart[race.done(i)];
       pane.draw(pane.stateAt(1));

@@ -5,9 +5,10 @@ import { takeKeys } from "./controls/keyboard.js";
 import { Transport } from "./run/transport.js";
 import { SavePanel } from "./save/save.js";
 
-// A subclass has `shown` (the data), `palette`, `state()`, `positionOf(value)` of the slider, and what
-// transport.js calls of its owner.
+// A subclass has `shown` (the data), `palette`, `state()`, and what transport.js calls of its owner.
 export class Playback {
+  transitionMs = 0; // how long the present step takes to change
+
   // `kind` is "player" or "duel"; `onSettled` is called with `state()` once it has stood there for a moment.
   constructor(kind, root, onSettled) {
     Object.assign(this, { root, onSettled });
@@ -55,6 +56,25 @@ export class Playback {
   get caption() {
     const where = this.controls.count.textContent;
     return { title: this.shown.title, where, foot: this.notes.textContent };
+  }
+
+  // The position that a value of the slider stands for.
+  positionOf(value) {
+    return value;
+  }
+
+  // Draw what is shown as it stands.
+  drawStill() {
+    this.draw();
+  }
+
+  // Another order of the track, from its start, or from its end if it has come there.
+  setOrder(order) {
+    const { track } = this.transport;
+    if (order === track.order) return;
+    const finished = track.position >= track.last();
+    track.order = order;
+    this.transport.goTo(finished ? track.last() : 0);
   }
 
   fullScreen() {

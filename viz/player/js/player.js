@@ -39,7 +39,10 @@ export class Player extends Playback {
     this.aside = new Aside();
     const units = Object.fromEntries(UNITS.map((unit) => [unit, unit]));
     const orders = { one: "one by one", gpu: "all at once" };
-    this.units = choice("step by", units, (unit) => this.setUnit(unit));
+    this.units = choice("step by", units, (unit) => {
+      this.timeline.unit = unit;
+      this.transport.changed();
+    });
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
     this.numbers = button("Numbers", "", () => this.opened.toggle());
     const byClock = "when its warps did what, by the SM's clock (l)";
@@ -112,20 +115,6 @@ export class Player extends Playback {
     return this.pane.timeline;
   }
 
-  setUnit(unit) {
-    this.timeline.unit = unit;
-    this.transport.changed();
-  }
-
-  setOrder(order) {
-    const { timeline } = this;
-    if (order === timeline.order) return;
-    const { finished } = timeline.cursor();
-    timeline.order = order;
-    this.transport.goTo(finished ? timeline.last() : 0);
-  }
-
-  // The position that a value of the slider stands for.
   positionOf(value) {
     return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
   }
@@ -201,24 +190,21 @@ export class Player extends Playback {
 
   // Where a step rescales, the sums shrink over a short time.
   animate() {
-    const { transport } = this;
     cancelAnimationFrame(this.transition);
-    const old = performance.now() - transport.movedAt > TWEEN_MS;
-    if (transport.playing || this.reduced || old || !this.timeline.cursor().phase?.rescales) return;
+    if (this.transport.playing || this.tweenAt(performance.now()) === 1) return;
     this.transition = requestAnimationFrame((now) => {
       this.draw(now);
       this.animate();
     });
   }
 
-  // Draw what is shown as it stands, with so much of a transition over.
+  // With so much of a transition over.
   drawStill(tween = 1) {
     this.stillTween = tween;
     this.draw();
     this.stillTween = undefined;
   }
 
-  // How long the present step takes to change, at the present speed.
   get transitionMs() {
     const { speed } = this.transport;
     const changes = !this.reduced && speed <= TWEENED_SPEED && this.timeline.cursor().phase?.rescales;
@@ -227,9 +213,9 @@ export class Player extends Playback {
 
   tweenAt(now) {
     if (this.stillTween !== undefined) return this.stillTween;
-    const { playing, speed, movedAt } = this.transport;
-    if (this.reduced || speed > TWEENED_SPEED) return 1;
-    return Math.min(1, Math.max(0, now - movedAt) / (playing ? TWEEN_MS / speed : TWEEN_MS));
+    const { playing, movedAt } = this.transport;
+    const ms = this.transitionMs && (playing ? this.transitionMs : TWEEN_MS);
+    return ms ? Math.min(1, Math.max(0, now - movedAt) / ms) : 1;
   }
 
   draw(now = performance.now()) {

@@ -6,17 +6,20 @@ import { drawStrips, nameHeads, stripState } from "../../../../viz/player/js/gri
 import { KIND, stepsOfTile, tileKind } from "../../../../viz/player/js/run/model.js";
 import { given, givenRun, isNear, range, standing } from "./given.js";
 
-// A context that notes the boxes that are filled, and with what; other calls do nothing.
+// A palette whose colours are their names.
+const named = new Proxy({}, { get: (_, name) => name });
+
+// A context that notes the boxes that are filled, and the colours of lines; other calls do nothing.
 function noting() {
-  const boxes = [];
+  const [boxes, lines] = [[], []];
   const known = {
-    isVector: true,
     globalAlpha: 1,
     measureText: (words) => ({ width: 5 * words.length }),
     fillRect: (x, y, w, h) => boxes.push({ x, y, w, h, alpha: context.globalAlpha, fill: context.fillStyle }),
   };
+  known.stroke = () => lines.push(context.strokeStyle);
   const context = new Proxy(known, { get: (own, name) => own[name] ?? (() => {}) });
-  return { context, boxes };
+  return { context, boxes, lines };
 }
 
 // The corners of the path of a tile's visible part.
@@ -132,7 +135,7 @@ test("tiles narrower than a pixel are drawn together, and the strip has no gap",
   const { at } = standing(model, "1600.3");
   const grid = { x: 40.3, y: 50, cellWidth: 0.12, cellHeight: 90, width: 600, height: 90, room: 700 };
   const { context, boxes } = noting();
-  drawStrips(context, grid, model, {}, at);
+  drawStrips(context, grid, model, named, at);
   const keys = boxes.filter(({ y }) => y === boxes[0].y); // K lies above V
   assert.ok(keys.length <= 600);
   keys.slice(1).forEach(({ x }, i) => assert.equal(x, keys[i].x + keys[i].w));
@@ -147,9 +150,9 @@ test("tiles beside each other that the mask skips are drawn together", () => {
   for (const q of range(400)) model.kinds.fill(2, 400 * q, 400 * q + q + 1);
   const { context, boxes } = noting();
   const layouts = [{ x: 0, y: 0, cellWidth: 2, cellHeight: 2 }];
-  drawAllDone(context, { layouts, model, palette: {}, steps: [] });
+  drawAllDone(context, { layouts, model, palette: named, steps: [] });
   assert.deepEqual(
-    boxes.slice(1).map(({ x, y, w, h }) => [x, y, w, h]),
+    boxes.map(({ x, y, w, h }) => [x, y, w, h]),
     range(399).map((q) => [2 * q + 2, 2 * q, 798 - 2 * q, 2]),
   );
 });
@@ -159,12 +162,9 @@ test("a hidden tile that was computed is crossed, as those that are skipped", ()
   const isHidden = (i) =>
     tileKind(model, i) === KIND.hidden && model.kernels[model.kernel[i]].cells === "share";
   const step = range(model.count).find(isHidden);
-  const { context, boxes } = noting();
+  const { context, boxes, lines } = noting();
   const grid = { x: 0, y: 0, width: 80, height: 80, cellWidth: 8, cellHeight: 8 };
   const palette = { scale: ["#000000", "#ffffff"], surface: "surface", line: "line", plain: "plain" };
   drawAllDone(context, { layouts: [], layoutOf: () => grid, model, palette, steps: [step] });
-  assert.deepEqual(
-    boxes.map(({ fill }) => fill),
-    ["surface", { color: "line", spacing: 4, cross: true }],
-  );
+  assert.deepEqual([boxes.map(({ fill }) => fill), lines], [["surface"], ["line"]]);
 });

@@ -56,16 +56,6 @@ test("phases of a step depend on its place in the turn and on the mask", () => {
   assert.deepEqual(names(givenRun("keyless").model.phases[0]), [...before, ...after]);
 });
 
-test("a step counts its phases, and one without any counts as one", () => {
-  const { data, model } = backward;
-  assert.equal(model.phaseStart[0], 0);
-  model.phases.forEach(({ length }, i) =>
-    assert.equal(model.phaseStart[i + 1] - model.phaseStart[i], length),
-  );
-  const steps = { ...data.steps, phase_classes: data.steps.phase_classes.map(() => []) };
-  assert.deepEqual([...makeModel({ ...data, steps }).phaseStart], range(model.count + 1));
-});
-
 test("a step is about a tile of the grid, or about a query or a key tile alone", () => {
   const { model, trace } = backward;
   const both = range(model.count).map((i) => trace.q_tile[i] >= 0 && trace.kv_tile[i] >= 0);

@@ -71,8 +71,7 @@ test("the cursor tells step and phase of every position", () => {
 
 test("a step without phases takes one position, in which no phase is shown", () => {
   const line = made({ steps: { ...data.steps, phase_classes: data.steps.phase_classes.map(() => []) } });
-  const onwards = [0, 1, 2].map((position) => Object.assign(line, { position }).moved(1));
-  assert.deepEqual(onwards, [1, 2, 3]);
+  assert.equal(line.last(), line.model.count);
   line.position = 3;
   const { step, phase, done, complete } = line.cursor();
   assert.deepEqual([step, phase, done, complete, line.text()], [2, null, 3, true, "3"]);

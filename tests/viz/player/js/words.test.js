@@ -106,39 +106,25 @@ for (const name of given("algorithms")) {
   });
 }
 
-test("a step is told by its kernel and its tiles", () => {
-  const of = (where) => stepsWhere(backward.trace, where)[0];
-  const first = of({ kernel: 0, q_tile: 1 });
-  assert.equal(readoutOf(backward, first), "_attn_bwd_preprocess: query tile 1. 1.5 kB so far.");
-  assert.match(
-    readoutOf(backward, first, "load O, dO"),
-    /^_attn_bwd_preprocess: query tile 1: load O, dO\. /,
-  );
-  const alone = of({ kernel: 1, q_tile: -1 });
-  assert.match(readoutOf(backward, alone), /^_attn_bwd_dk_dv: key tile 0 is seen by no query\. /);
-  const cut = of({ kernel: 2, q_tile: 2, kv_tile: 4 });
-  assert.match(
-    readoutOf(backward, cut),
-    /^_attn_bwd_dq: query tile 2, key tile 4 \(partly masked\)\. Row 16: P /,
-  );
-});
-
-test("a step of split keys is told by its part", () => {
-  const told = [2, 3, 6].map((kv_tile) =>
-    readoutOf(parts, stepsWhere(parts.trace, { kernel: 0, kv_tile })[0]),
-  );
-  const combined = stepsWhere(parts.trace, { kernel: 1 }).slice(0, 3);
-  assert.deepEqual(
-    [...told, ...combined.map((step) => readoutOf(parts, step))].map((words) => words.split(". ")[0]),
+test("a step is told by its kernel and its tiles, and of split keys by its part", () => {
+  for (const [run, where, words, index = 0] of [
+    [backward, { kernel: 0, q_tile: 1 }, "_attn_bwd_preprocess: query tile 1. 1.5 kB so far."],
+    [backward, { kernel: 1, q_tile: -1 }, "_attn_bwd_dk_dv: key tile 0 is seen by no query. "],
     [
-      "_attn_split_kv: part 0, key tile 2",
-      "_attn_split_kv: part 1, key tile 3",
-      "_attn_split_kv: part 2, key tile 6",
-      "_attn_combine: part 0, key tiles 0 to 2",
-      "_attn_combine: part 1, key tiles 3 to 5",
-      "_attn_combine: part 2, key tile 6",
+      backward,
+      { kernel: 2, q_tile: 2, kv_tile: 4 },
+      "_attn_bwd_dq: query tile 2, key tile 4 (partly masked). Row 16: P ",
     ],
-  );
+    [parts, { kernel: 0, kv_tile: 2 }, "_attn_split_kv: part 0, key tile 2. "],
+    [parts, { kernel: 0, kv_tile: 3 }, "_attn_split_kv: part 1, key tile 3. "],
+    [parts, { kernel: 1 }, "_attn_combine: part 0, key tiles 0 to 2. "],
+    [parts, { kernel: 1 }, "_attn_combine: part 2, key tile 6. ", 2],
+  ]) {
+    const told = readoutOf(run, stepsWhere(run.trace, where)[index]);
+    assert.ok(told.startsWith(words), told);
+  }
+  const [first] = stepsWhere(backward.trace, { kernel: 0, q_tile: 1 });
+  assert.match(readoutOf(backward, first, "load O, dO"), /: load O, dO\. /);
 });
 
 test("the state is that of the picked row, once one of its steps has been played", () => {
@@ -149,44 +135,31 @@ test("the state is that of the picked row, once one of its steps has been played
 
 test("a tile is told by what the mask leaves of it, and its share in the head and kernel at hand", () => {
   const { model, trace } = backward;
-  for (const batch_head of range(2)) {
-    for (const kv_tile of range(5)) {
-      for (const kernel of [1, 2]) {
-        const [step] = stepsWhere(trace, { kernel, batch_head, q_tile: 2, kv_tile });
-        const words = tileWords(model, { head: batch_head, q: 2, kv: kv_tile }, kernel, true);
-        const kind = step === undefined ? "skipped by the mask" : "partly masked";
-        assert.ok(words.startsWith(`query tile 2, key tile ${kv_tile}: ${kind}`));
-        const percent = /, (\S+) % of the attention/.exec(words)?.[1];
-        if (step === undefined) assert.equal(percent, undefined);
-        else assert.ok(Math.abs(Number(percent) - (100 * model.share[step]) / 65535) < 0.06);
-      }
-    }
-  }
+  const told = (batch_head, kv_tile, kernel) => {
+    const [step = -1] = stepsWhere(trace, { kernel, batch_head, q_tile: 2, kv_tile });
+    const words = tileWords(model, { head: batch_head, q: 2, kv: kv_tile }, kernel, true);
+    assert.equal(words.includes("skipped by the mask"), step < 0);
+    const percent = Number(/, (\S+) % of the attention/.exec(words)?.[1]);
+    assert.ok(step < 0 ? Number.isNaN(percent) : Math.abs(percent - model.share[step] / 655.35) < 0.06);
+  };
+  for (const kv_tile of range(5))
+    [0, 1].forEach((head) => [1, 2].forEach((kernel) => told(head, kv_tile, kernel)));
   const { model: standard } = givenRun("standard");
-  const told = [0, 2].map((kernel) => tileWords(standard, { head: 0, q: 1, kv: 0 }, kernel));
-  assert.deepEqual(
-    told.map((words) => words.includes("%")),
-    [false, true], // the first kernel only computes scores
-  );
+  const isOfWeights = (kernel) => tileWords(standard, { head: 0, q: 1, kv: 0 }, kernel).includes("%");
+  assert.deepEqual([0, 2].map(isOfWeights), [false, true]); // the first kernel only computes scores
   assert.match(tileWords(clocked.model, { head: 0, q: 0, kv: 0 }, 0), /partly masked, 100 %/);
   assert.match(tileWords(parts.model, { head: 0, q: 0, kv: 1 }, 1), /key tiles 0 to 2 together: /);
 });
 
 test("two runs are told by their steps and bytes, and in a race by their times", () => {
-  const panes = [clocked, clocked];
   const costs = [
     [5e5, 2e6],
     [5e5, 3e6],
   ];
-  const third = clocked.model.bytes[3];
-  assert.equal(
-    duelWords(panes, [10, 3], costs, true, "Modelled."),
-    `A: 10 of 10 steps in 2 ms, 348 B. B: 3 of 10 steps, ${third} B. Modelled.`,
-  );
-  assert.equal(
-    duelWords(panes, [10, 3], costs, false, "Modelled."),
-    `A: 10 of 10 steps, 348 B. B: 3 of 10 steps, ${third} B.`,
-  );
+  const told = (race) => duelWords([clocked, clocked], [10, 3], costs, race, "Modelled.");
+  const second = `B: 3 of 10 steps, ${clocked.model.bytes[3]} B.`;
+  assert.equal(told(true), `A: 10 of 10 steps in 2 ms, 348 B. ${second} Modelled.`);
+  assert.equal(told(false), `A: 10 of 10 steps, 348 B. ${second}`);
 });
 
 test("a row is told by its number, and of packed heads by its head and query", () => {

@@ -77,12 +77,36 @@ export function text(context, words, x, y, color, style = {}) {
   context.fillText(words, x, y);
 }
 
-// A box in a colour, or of a hatching.
+// A box in a colour, or of a hatching {color, spacing, cross}: thin lines, which mean "not there yet", or if
+// they cross, "hidden by the mask".
 export function fillBox(context, fill, x, y, w, h, alpha = 1) {
   context.globalAlpha = alpha;
-  context.fillStyle = fill;
-  context.fillRect(x, y, w, h);
+  if (fill.spacing) hatchBox(context, fill, x, y, w, h);
+  else {
+    context.fillStyle = fill;
+    context.fillRect(x, y, w, h);
+  }
   context.globalAlpha = 1;
+}
+
+// Rising lines are those where x + y is a multiple of the spacing, falling ones those where x - y is.
+function hatchBox(context, { color, spacing, cross }, x, y, w, h) {
+  const [right, bottom] = [x + w, y + h];
+  context.strokeStyle = color;
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let sum = Math.ceil((x + y) / spacing) * spacing; sum < right + bottom; sum += spacing) {
+    const [from, to] = [Math.max(x, sum - bottom), Math.min(right, sum - y)];
+    context.moveTo(from, sum - from);
+    context.lineTo(to, sum - to);
+  }
+  const first = cross ? Math.ceil((x - bottom) / spacing) * spacing : Infinity;
+  for (let gap = first; gap < right - y; gap += spacing) {
+    const [from, to] = [Math.max(x, gap + y), Math.min(right, gap + bottom)];
+    context.moveTo(from, from - gap);
+    context.lineTo(to, to - gap);
+  }
+  context.stroke();
 }
 
 export function drawLine(context, color, width, [x, y, toX, toY], dash = []) {
@@ -124,34 +148,6 @@ export function outline(context, box, palette, width) {
 // The darker of the two colours that text and background have, for words on a light tile.
 export function ink({ text: words, background }) {
   return lightness(words) < lightness(background) ? words : background;
-}
-
-const patterns = new Map();
-
-// Thin lines. They mean "not there yet"; crossed, "hidden by the mask".
-export function hatch(context, color, spacing = 5, cross = false) {
-  if (context.isVector) return { color, spacing, cross };
-  const key = `${color} ${spacing} ${cross}`;
-  if (!patterns.has(key)) patterns.set(key, makeHatch(context, color, spacing, cross));
-  return patterns.get(key);
-}
-
-function makeHatch(context, color, spacing, cross) {
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = spacing * 2;
-  const pen = tile.getContext("2d");
-  pen.strokeStyle = color;
-  pen.lineWidth = 1;
-  for (let at = -spacing * 2; at <= spacing * 4; at += spacing) {
-    pen.moveTo(at, spacing * 2);
-    pen.lineTo(at + spacing * 2, 0);
-    if (cross) {
-      pen.moveTo(at, 0);
-      pen.lineTo(at + spacing * 2, spacing * 2);
-    }
-  }
-  pen.stroke();
-  return context.createPattern(tile, "repeat");
 }
 
 // The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.

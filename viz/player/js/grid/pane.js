@@ -47,17 +47,15 @@ export class Pane {
     this.showBytes = fillBytes(this.nodes.bytes, this.model, this.palette, largest);
   }
 
-  get visible() {
-    return this.nodes.stage.clientWidth > 0;
-  }
-
   // The cursor, with what the panels ask of it. `tween` says how much of the transition is over, from 0 to 1.
   stateAt(tween) {
     const { model, timeline } = this;
     const at = timeline.cursor();
     at.tween = tween;
     at.isDone = (step) => timeline.isDone(at, step);
-    const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : this.latestStarted(at);
+    // with all programs at once: a step of the kernel that runs at this moment
+    const latest = timeline.moments.start.findLastIndex((start) => start <= (at.time ?? -1));
+    const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
     const isOfRows = at.step >= 0 && model.values.alpha && model.q[at.step] >= 0;
@@ -66,16 +64,6 @@ export class Pane {
     at.alphaRange = [Math.min(...alphas), Math.max(...alphas)];
     at.meanAlpha = 1 + (alphas.reduce((sum, alpha) => sum + alpha, 0) / alphas.length - 1) * tween;
     return at;
-  }
-
-  // With all programs at once: a step of the kernel that runs at this moment.
-  latestStarted(at) {
-    const { timeline } = this;
-    if (timeline.order === "one" || !at.started) return 0;
-    return Math.max(
-      0,
-      timeline.moments.start.findLastIndex((start) => start <= at.time),
-    );
   }
 
   // Draw everything; returns the bytes so far and the number of tiles in progress. `isHidden`: the bytes
@@ -158,14 +146,14 @@ export class Pane {
     const { model, pinned } = this;
     const hit = this.onPick && this.hit(event);
     if (!hit) return;
-    this.pinned = rowOfHit(model, hit);
-    if (pinned && this.pinnedText() === pinnedText(model, pinned)) this.pinned = null;
+    const row = rowOfHit(model, hit);
+    this.pinned = pinned && Object.keys(row).every((name) => row[name] === pinned[name]) ? null : row;
     this.onPick();
   }
 
   // The picked row as head and number of the row, "2.195".
   pinnedText() {
-    return pinnedText(this.model, this.pinned);
+    return `${this.pinned.head}.${rowNumber(this.model, this.pinned)}`;
   }
 
   // Pick the row of such words, or the drawn row above it; no row for anything else.
@@ -185,8 +173,6 @@ export class Pane {
     return hit ? tileWords(this.model, hit, this.stateAt(1).kernel, Boolean(this.onPick)) : "";
   }
 }
-
-const pinnedText = (model, pinned) => `${pinned.head}.${rowNumber(model, pinned)}`;
 
 // The drawn row of a place on the grid.
 export function rowOfHit(model, { head, q, offset }) {

@@ -1,10 +1,13 @@
 // The grid of score tiles: what was visited, what is being worked on.
 
-import { drawLine, fillBox, hatch, ink, shareColor, text } from "./draw.js";
+import { drawLine, fillBox, ink, shareColor, text } from "./draw.js";
 import { cellBox } from "./layout.js";
 import { KIND, hasTile, keysOfRow, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
+
+// What the mask hides.
+const crossedIn = ({ line }) => ({ color: line, spacing: 4, cross: true });
 
 function gapBetween(layout) {
   return layout.cellWidth > 5 && layout.cellHeight > 5 ? 1 : 0;
@@ -45,9 +48,8 @@ function drawDone(context, layout, model, palette, step) {
   // once weights are known: what the mask hides of the tile is crossed, as the tiles are that it skips
   if (inColor && (isCut || kind === KIND.hidden)) {
     context.clearRect(box.x, box.y, box.w, box.h);
-    for (const fill of [palette.surface, hatch(context, palette.line, 4, true)]) {
-      fillBox(context, fill, box.x, box.y, w, h);
-    }
+    fillBox(context, palette.surface, box.x, box.y, w, h);
+    fillBox(context, crossedIn(palette), box.x, box.y, w, h);
     context.fillStyle = color;
     if (kind !== KIND.hidden) {
       visiblePath(context, model, step, { ...box, w, h });
@@ -96,15 +98,14 @@ function* skippedTiles({ kinds, kvTiles }) {
 // Tiles that were not visited yet are hatched; tiles that the mask skips are crossed.
 function drawUnvisited(context, layout, model, palette) {
   const { x: left, y: top, width, height, cellWidth, cellHeight } = layout;
-  fillBox(context, hatch(context, palette.line, 6), left, top, width, height);
-  const crossed = hatch(context, palette.line, 4, true);
+  fillBox(context, { color: palette.line, spacing: 6 }, left, top, width, height);
   const gap = gapBetween(layout);
   for (const [first, end] of skippedTiles(model)) {
     const x = left + (first % model.kvTiles) * cellWidth;
     const y = top + Math.floor(first / model.kvTiles) * cellHeight;
     const w = (end - first) * cellWidth;
     fillBox(context, palette.surface, x, y, w, cellHeight);
-    if (gap) fillBox(context, crossed, x + 1, y + 1, w - 2, cellHeight - 2);
+    if (gap) fillBox(context, crossedIn(palette), x + 1, y + 1, w - 2, cellHeight - 2);
   }
   if (cellWidth < 8 || cellHeight < 8) return;
   for (let kv = 0, x = left; kv <= model.kvTiles; kv++, x += cellWidth) {

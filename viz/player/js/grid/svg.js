@@ -67,9 +67,7 @@ export class SvgContext {
   }
 
   fillRect(x, y, width, height) {
-    const { fillStyle: fill } = this;
-    if (!fill.spacing) this.add("rect", { x, y, width, height, fill });
-    else this.add("path", { d: hatching(fill, x, y, width, height), fill: "none", stroke: fill.color });
+    this.add("rect", { x, y, width, height, fill: this.fillStyle });
   }
 
   strokeRect(x, y, width, height) {
@@ -133,23 +131,4 @@ export class SvgContext {
     const opacity = this.globalAlpha < 1 ? this.globalAlpha : "";
     this.marks.push(tag("text", { ...place, ...font, ...paint, opacity }, escaped(words)));
   }
-}
-
-// The lines of a hatching in a box, as a path. They are drawn one by one, since printers make an image of
-// each box that is filled with a pattern. Rising lines are those where x + y is a multiple of the spacing.
-function hatching({ spacing, cross }, x, y, width, height) {
-  const [right, bottom] = [x + width, y + height];
-  let path = "";
-  const line = (fromX, fromY, toX, toY) =>
-    (path += `M${round(fromX)} ${round(fromY)}L${round(toX)} ${round(toY)}`);
-  for (let sum = Math.ceil((x + y) / spacing) * spacing; sum < right + bottom; sum += spacing) {
-    const [from, to] = [Math.max(x, sum - bottom), Math.min(right, sum - y)];
-    line(from, sum - from, to, sum - to);
-  }
-  if (!cross) return path;
-  for (let gap = Math.ceil((x - bottom) / spacing) * spacing; gap < right - y; gap += spacing) {
-    const [from, to] = [Math.max(x, gap + y), Math.min(right, gap + bottom)];
-    line(from, from - gap, to, to - gap);
-  }
-  return path;
 }

@@ -1,6 +1,6 @@
 // Where the tracks of the shown SMs lie, and what is drawn of them: only what is seen.
 
-import { FONT, fillBox, hatch, outline, text } from "../grid/draw.js";
+import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { visibleEvents } from "./lane_model.js";
 import { tickWords, ticksOf } from "./span.js";
 
@@ -106,7 +106,7 @@ function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) 
     if (track.begins) clipTo(context, 0, top + h / 2 - 12, left - 4, 24, label);
   }
   const looks = run.activities.map(({ kind, name }) =>
-    makeLook(context, model.data.looks[kind], name, palette),
+    makeLook(model.data.looks[kind], name, palette),
   );
   clipToTime(context, layout, () => {
     for (const placed of tracks) drawTrack(context, layout, span, placed, { run, looks, palette });
@@ -114,9 +114,9 @@ function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) 
 }
 
 // How the events of an activity are drawn: the colour of narrow ones, the fill and the words of wide ones.
-function makeLook(context, { color, fill }, name, palette) {
+function makeLook({ color, fill }, name, palette) {
   const solid = palette[color];
-  const fills = { solid, hatched: hatch(context, solid, 3), open: hatch(context, palette.line, 5) };
+  const fills = { solid, hatched: { color: solid, spacing: 3 }, open: { color: palette.line, spacing: 5 } };
   const onSolid = color === "plain" ? palette.text : palette.background;
   const halo = fill === "solid" ? "" : palette.background;
   return { name, solid, pattern: fills[fill], ink: fill === "solid" ? onSolid : palette.text, halo, fill };

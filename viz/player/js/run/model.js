@@ -22,7 +22,7 @@ export function modelOf(data) {
 }
 
 export function makeModel(data) {
-  const { steps, rows, problem, clock } = data;
+  const { steps, rows, problem } = data;
   const model = {
     data,
     count: steps.count,
@@ -42,12 +42,6 @@ export function makeModel(data) {
     values: mapValues(rows.values, decodeValues),
     matrices: mapValues(data.matrices, decodeMatrix),
     matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
-    clock: {
-      start: decode(clock.start, Uint32Array),
-      end: decode(clock.end, Uint32Array),
-      sm: decode(clock.sm, Uint16Array),
-      measured: clock.measured,
-    },
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
     gridTensors: data.kernels.map((kernel) => gridTensor(kernel, data.grid)),

@@ -5,6 +5,8 @@
 // once, and positions count moments: by the GPU's own clock if there is one, else in modelled waves over the
 // SMs (kernels/trace/schedule.py).
 
+import { decode } from "./model.js";
+
 export const UNITS = ["tile", "phase", "program"];
 
 export class Track {
@@ -115,9 +117,9 @@ export class Timeline extends Track {
 }
 
 // Distinct start times, and for each step when it starts and ends.
-function findMoments({ clock }) {
-  const start = Float64Array.from(clock.start);
-  const end = Float64Array.from(clock.end, (value, i) => Math.max(value, start[i] + 1));
+function findMoments({ data: { clock } }) {
+  const start = decode(clock.start, Uint32Array);
+  const end = decode(clock.end, Uint32Array).map((value, i) => Math.max(value, start[i] + 1));
   const times = [...new Set(start)].toSorted((a, b) => a - b);
   return { start, end, times, last: end.reduce((a, b) => Math.max(a, b), 0), measured: clock.measured };
 }

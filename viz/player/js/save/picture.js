@@ -7,7 +7,6 @@ import {
   closeFrame,
   drawElsewhere,
   fillBox,
-  hatch,
   openFrame,
   shareColor,
   text,
@@ -176,7 +175,7 @@ function paintClasses(context, node, box, palette) {
     if (name in HATCHED) {
       const [below, color, spacing, cross] = HATCHED[name];
       if (below) fill(context, box, palette[below]);
-      fillBox(context, hatch(context, palette[color], spacing, cross), box.x, box.y, box.w, box.h);
+      fillBox(context, { color: palette[color], spacing, cross }, box.x, box.y, box.w, box.h);
     }
     if (name === "fa-negative" && !node.closest(".fa-of-row")) {
       const w = Math.min(box.w / 2, MINUS);

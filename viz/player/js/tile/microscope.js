@@ -136,8 +136,8 @@ export class Microscope {
     }
     this.takePointer(slot, matrix, (node) => placeOf(cells.indexOf(node)));
     if (isOfRow) this.takeKeys(slot, matrix);
-    const place = `grid-row: ${slot.row + 1}; grid-column: ${slot.column + 1};`;
-    const node = element("div", { class: "fa-slot", style: place }, [label, matrix]);
+    const node = element("div", { class: "fa-slot" }, [label, matrix]);
+    if (!isOfRow) node.style.gridArea = `${slot.row + 1} / ${slot.column + 1}`;
     const hasRoom = isOfRow ? columns <= MOST_WITH_NUMBERS : isWide && isTall && w >= 26;
     return { node, label, matrix, cells, placeOf, hasRoom };
   }

@@ -11,15 +11,12 @@ export class OpenTile {
   // `player` has pane, timeline and transport.
   constructor(player) {
     this.player = player;
+    this.pane = player.pane;
     this.microscope = new Microscope(this);
     this.isOpen = false; // whether a tile is shown in its numbers
     this.predicts = false; // whether the reader is asked for m, l and alpha before they are shown
     this.chosen = ""; // the row that was picked here and not by the reader, in words
     this.runsRows = false; // whether whoever shows the player runs the kernel again for the numbers of a row
-  }
-
-  get pane() {
-    return this.player.pane;
   }
 
   get timeline() {
@@ -52,10 +49,13 @@ export class OpenTile {
   }
 
   toggle() {
-    const step = this.canOpen && !this.isOpen ? this.stepToOpen(this.pane.pinned) : -1;
-    if (this.isOpen) this.close();
-    else if (step >= 0) this.open(step);
-    else if (this.canOpen) this.player.controls.tell(this.whyNot());
+    if (this.isOpen) {
+      this.close();
+    } else if (this.canOpen) {
+      const step = this.stepToOpen(this.pane.pinned);
+      if (step >= 0) this.open(step);
+      else this.player.controls.tell(this.whyNot());
+    }
   }
 
   // The step whose tile is opened now, -1 if there is none; of a picked row, one that holds it.
@@ -112,8 +112,9 @@ export class OpenTile {
   // Pick the row that is told, so that it is known which row of a large tile is wanted.
   pickTold(step) {
     const { model, pinned } = this.pane;
-    if (step < 0 || knowsRow(model, toldRow(model, step, pinned))) return;
-    this.pane.pinned = { head: model.head[step], q: model.q[step], row: toldRow(model, step, pinned) };
+    const row = step < 0 ? -1 : toldRow(model, step, pinned);
+    if (row < 0 || knowsRow(model, row)) return;
+    this.pane.pinned = { head: model.head[step], q: model.q[step], row };
     this.chosen = this.pane.pinnedText();
   }
 
