@@ -1,5 +1,6 @@
 """A kernel that cannot run here, or does not take the problem, is not checked, and says why."""
 
+import math
 import re
 
 import numpy as np
@@ -37,14 +38,19 @@ def test_what_a_kernel_does_not_take_or_need_is_not_checked(changes, words):
 
 
 def test_an_own_assert_is_its_own_refusal_although_its_words_are_those_of_triton():
-    head_dim = 80
     try:
-        assert head_dim & (head_dim - 1) == 0, "head_dim must be a power of two"
+        assert not PROBLEM, "head_dim must be a power of two"
     except AssertionError as error:
         given = error
     found = judged(given, lambda file: file == __file__, phase="forward", launched=False, interpreted=True)
     assert isinstance(found, Refused)
-    assert "take this problem: AssertionError: head_dim must" in str(found)
+    assert "AssertionError: head_dim must" in str(found)
+
+
+def test_if_float32_overflows_too_there_is_no_verdict(checked):
+    source = "def attention(q, k, v, scale): return q * 0"
+    result = checked(source, dtype="bfloat16", scale=1e38)
+    assert (result.verdict, result.tensor("O").tolerance) == ("invalid", math.inf)
 
 
 @pytest.mark.parametrize(

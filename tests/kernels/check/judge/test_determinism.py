@@ -1,7 +1,8 @@
 """Which variations change bits, and how the distance in units in the last place is counted."""
 
+from pathlib import Path
+
 import msgspec
-import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,6 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.judge.compare import difference, ulps_between
 from kernels.check.judge.vary import run_determinism, run_sensitivity
 from kernels.check.result import Determinism
-from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
 from tests.kernels.sanitizer import cases as memory_cases
@@ -20,14 +20,12 @@ PROBLEM = AttentionProblem(
 
 
 @pytest.fixture
-def of_user(tmp_path):
-    def determinism(change, problem=PROBLEM):
-        path = tmp_path / "mine.py"
-        path.write_text(f"import torch\ncount = [0]\ndef attention(q, k, v):\n    {change}\n")
-        name_user_kernels([UserKernel.parse(f"{path}:attention")])
-        return run_determinism(CheckCase(problem, "user", gradients=False, repeats=1))
+def of_user(named):
+    def case(change, **fields):
+        named(f"import torch\ncount = [0]\ndef attention(q, k, v):\n    {change}\n")
+        return CheckCase(PROBLEM, "user", gradients=False, repeats=1, **fields)
 
-    return determinism
+    return case
 
 
 def changing(determinism):
@@ -48,15 +46,13 @@ def changing(determinism):
     ids=["right", "counts its runs", "batch", "row", "head", "largest of all"],
 )
 def test_what_the_bits_depend_on_is_found(change, kinds, of_user):
-    assert changing(of_user(change)) == kinds
+    assert changing(run_determinism(of_user(change))) == kinds
 
 
 def test_one_ulp_is_told():
-    one = torch.tensor([1.0, -2.0, 0.0, 3.0])
-    other = torch.from_numpy(np.nextafter(one.numpy(), np.float32(9)))
-    assert ulps_between(one, other).tolist() == [1, 1, 1, 1]
-    assert ulps_between(torch.tensor([0.0]), torch.tensor([-0.0])).tolist() == [0]
-    assert ulps_between(torch.tensor([-1e-45]), torch.tensor([1e-45])).tolist() == [2]
+    one, other = torch.tensor([1.0, -2.0, 0.0, -1e-45]), torch.tensor([1.0, -2.0, -0.0, 1e-45])
+    other[:2] = torch.nextafter(one[:2], torch.tensor(9.0))
+    assert ulps_between(one, other).tolist() == [1, 1, 0, 2]
     half = torch.tensor([1.0, 2.0]).half()
     assert ulps_between(half, torch.tensor([1.0, 2.002]).half()).tolist() == [0, 1]
     found = difference("O", one, one + torch.tensor([0, 0, 0, 0.5]))
@@ -90,13 +86,36 @@ def test_under_a_mask_rows_stay_where_they_are():
 
 
 def test_a_kernel_that_refuses_says_why(of_user):
-    assert "fails" in of_user("raise NotImplementedError('fails')").notes[0]
+    assert "fails" in run_determinism(of_user("raise NotImplementedError('fails')")).notes[0]
+
+
+RIGHT = "return torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v"
+TAKES_THEM_FOR_CONTIGUOUS = (
+    "q, k, v = (t.as_strided(t.shape, torch.empty(t.shape).stride()) for t in (q, k, v))"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "layout", "passes"),
+    [
+        (
+            "out = q @ k.mT * q.shape[-1] ** -0.5; q.mul_(2); return torch.softmax(out, -1) @ v",
+            "contiguous",
+            True,
+        ),
+        (f"{TAKES_THEM_FOR_CONTIGUOUS}; {RIGHT}", "contiguous", True),
+        (f"{TAKES_THEM_FOR_CONTIGUOUS}; {RIGHT}", "transposed", False),
+    ],
+)
+def test_other_scales_are_run_on_fresh_tensors_in_the_layout_of_the_case(change, layout, passes, of_user):
+    first = run_sensitivity(of_user(change, layout=layout)).scales[0]
+    assert (first.label, first.passes) == ("2^0", passes)
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="memory is watched in the interpreter only")
 @pytest.mark.parametrize("vary", [run_determinism, run_sensitivity])
-def test_what_leaves_its_tensors_is_found_and_not_done_while_the_case_is_varied(vary):
-    name_user_kernels([UserKernel.parse(f"{memory_cases.__file__}:writes_past_output")])
+def test_what_leaves_its_tensors_is_found_and_not_done_while_the_case_is_varied(vary, named):
+    named(Path(memory_cases.__file__), "writes_past_output")
     problem = AttentionProblem(q_len=20, kv_len=32, head_dim=16)
     notes = vary(CheckCase(problem, "user", False, 2)).notes
     assert any(note.startswith("Found while these ran: out-of-bounds write: ") for note in notes), notes

@@ -3,65 +3,33 @@
 import torch
 import torch.nn.functional as F
 
-FIRST, KEYS, OUTPUTS = [], {}, {}
+FIRST, KEPT = [], {}
 
 
 def right(query, key, value):
     return F.scaled_dot_product_attention(query, key, value)
 
 
+def kept(name, like):
+    """Memory that later calls with this shape get again."""
+    return KEPT.setdefault((name, like.shape), torch.zeros_like(like))
+
+
 def adds_up(query, key, value):
     """Adds to what the call before left in its memory."""
     out = right(query, key, value)
-    sums = OUTPUTS.setdefault(("sum", out.shape), torch.zeros_like(out))
-    with torch.no_grad():
-        sums += out
-    return sums.clone()
+    return kept("sum", out).add_(out.detach()).clone()
 
 
 def keeps_the_keys(query, key, value):
     """Keeps K by its address."""
-    kept = KEYS.setdefault((key.data_ptr(), key.shape), key.detach().clone())
-    return right(query, kept, value)
+    first = KEPT.setdefault((key.data_ptr(), key.shape), key.detach().clone())
+    return right(query, first, value)
 
 
 def returns_one_memory(query, key, value):
     out = right(query, key, value)
-    static = OUTPUTS.setdefault(("static", out.shape), torch.empty_like(out))
-    with torch.no_grad():
-        static.copy_(out)
-    return static
-
-
-class Right(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, query, key, value):
-        ctx.save_for_backward(query, key, value)
-        return right(query, key, value)
-
-    @staticmethod
-    def backward(ctx, d_out):
-        found = gradients_of(ctx.saved_tensors, d_out)
-        return tuple(
-            each if needed else None for each, needed in zip(found, ctx.needs_input_grad, strict=True)
-        )
-
-
-class Learns(torch.autograd.Function):
-    """Leaves out the last key; its gradients are right."""
-
-    @staticmethod
-    def forward(ctx, query, key, value):
-        ctx.save_for_backward(query, key, value)
-        return right(query, key[:, :, :-1], value[:, :, :-1])
-
-    @staticmethod
-    def backward(ctx, d_out):
-        return gradients_of(ctx.saved_tensors, d_out)
-
-
-def wrong_when_it_learns(query, key, value):
-    return Learns.apply(query, key, value) if query.requires_grad else right(query, key, value)
+    return kept("static", out).copy_(out.detach())
 
 
 def breaks_at_other_numbers(query, key, value):
@@ -87,63 +55,62 @@ def lse_later(query, key, value):
     return (right(query, key, value), scores.logsumexp(-1)) if len(FIRST) > 1 else right(query, key, value)
 
 
-class Remembers(torch.autograd.Function):
-    """Right gradients, computed from the tensors of the last forward pass of all."""
+class Own(torch.autograd.Function):
+    """Attention with a backward pass of its own, which gets `ctx` and the right gradients."""
 
     @staticmethod
-    def forward(ctx, query, key, value):
-        OUTPUTS["last"] = (query, key, value)
-        return right(query, key, value)
-
-    @staticmethod
-    def backward(ctx, d_out):
-        return gradients_of(OUTPUTS["last"], d_out)
-
-
-def remembers_the_last_forward(query, key, value):
-    return Remembers.apply(query, key, value)
-
-
-class AddsUp(torch.autograd.Function):
-    """Keeps its gradients in the graph, and adds to them."""
-
-    @staticmethod
-    def forward(ctx, query, key, value):
+    def forward(ctx, backward, query, key, value):
+        ctx.own = backward
+        KEPT["last"] = (query, key, value)
         ctx.save_for_backward(query, key, value)
-        ctx.sums = [torch.zeros_like(tensor) for tensor in (query, key, value)]
         return right(query, key, value)
 
     @staticmethod
     def backward(ctx, d_out):
-        for total, gradient in zip(ctx.sums, gradients_of(ctx.saved_tensors, d_out), strict=True):
-            total += gradient
-        return tuple(total.clone() for total in ctx.sums)
+        tensors = KEPT["last"] if ctx.own is of_the_last_forward else ctx.saved_tensors
+        with torch.enable_grad():
+            leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+            return None, *ctx.own(ctx, torch.autograd.grad(right(*leaves), leaves, d_out))
 
 
-def adds_up_in_the_graph(query, key, value):
-    return AddsUp.apply(query, key, value)
+def if_needed(ctx, found):
+    return [each if needed else None for each, needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
 
 
-class Skips(Right):
+def of_the_last_forward(ctx, found):
+    """Right gradients, computed from the tensors of the last forward pass of all."""
+    return found
+
+
+def summed(ctx, found):
+    """Keeps its gradients in the graph, and adds to them."""
+    ctx.sums = [total + each for total, each in zip(getattr(ctx, "sums", (0, 0, 0)), found, strict=True)]
+    return ctx.sums
+
+
+def without_dq(ctx, found):
     """Leaves out the pass that computes dQ if nobody asks for it, and with it what dK needs."""
-
-    @staticmethod
-    def backward(ctx, d_out):
-        found = gradients_of(ctx.saved_tensors, d_out)
-        if not ctx.needs_input_grad[0]:
-            return None, found[1] * 0, found[2]
-        return found
+    return found if ctx.needs_input_grad[1] else (None, found[1] * 0, found[2])
 
 
-def wrong_without_dq(query, key, value):
-    return Skips.apply(query, key, value)
+def right_with_a_backward_of_its_own(*tensors):
+    return Own.apply(if_needed, *tensors)
 
 
-def right_with_a_backward_of_its_own(query, key, value):
-    return Right.apply(query, key, value)
+def remembers_the_last_forward(*tensors):
+    return Own.apply(of_the_last_forward, *tensors)
 
 
-def gradients_of(tensors, d_out):
-    with torch.enable_grad():
-        leaves = [tensor.detach().requires_grad_() for tensor in tensors]
-        return torch.autograd.grad(right(*leaves), leaves, d_out)
+def adds_up_in_the_graph(*tensors):
+    return Own.apply(summed, *tensors)
+
+
+def wrong_without_dq(*tensors):
+    return Own.apply(without_dq, *tensors)
+
+
+def wrong_when_it_learns(query, key, value):
+    """Leaves out the last key; its gradients are right."""
+    out = Own.apply(if_needed, query, key, value)
+    few = right(query, key[:, :, :-1], value[:, :, :-1])
+    return out + (few - out).detach() if query.requires_grad else out

@@ -4,13 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.check.case.cases import CheckCase
 from kernels.check.judge import run as judge_run
-from kernels.check.judge.run import run_check
 from kernels.check.subject import compiling
-from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
-from kernels.problem import AttentionProblem
 from tests.kernels.check.kernels import planted
 from tests.kernels.sanitizer import cases
 
@@ -26,16 +22,15 @@ def patience(monkeypatch):
     monkeypatch.setattr(compiling, "LIMIT_S", 60.0)
 
 
-def checked(file, function="attention", gradients=False):
-    name_user_kernels([UserKernel.parse(f"{file}:{function}")])
-    problem = AttentionProblem(q_len=16, kv_len=40, head_dim=16)
-    return run_check(CheckCase(problem, "user", gradients, repeats=1), compiles=True)
+@pytest.fixture
+def compiled(checked):
+    return lambda source, function="attention", **changes: checked(source, function, compiles=True, **changes)
 
 
 @pytest.mark.parametrize("function", cases.REFUSED_BY_THE_COMPILER)
-def test_what_the_compiler_refuses_fails_with_its_line(function):
+def test_what_the_compiler_refuses_fails_with_its_line(function, compiled):
     line, words = cases.REFUSED_BY_THE_COMPILER[function]
-    result = checked(FILE, function)
+    result = compiled(FILE, function, kv_len=40)
     assert result.verdict == "fail"
     assert result.tensor("O").passes
     (finding,) = result.findings
@@ -47,32 +42,27 @@ def test_what_the_compiler_refuses_fails_with_its_line(function):
     assert finding.words in result.reason
 
 
-def test_what_compiles_passes_and_names_the_kernels_of_both_passes():
-    result = checked(PLANTED, "right", gradients=True)
+def test_what_compiles_passes_and_names_the_kernels_of_both_passes(compiled):
+    result = compiled(PLANTED, "right", gradients=True)
     assert result.verdict == "pass", result.reason
     assert any("_forward, _backward" in note for note in result.notes)
 
 
-def test_a_kernel_is_compiled_again_after_its_file_was_saved(tmp_path):
-    path = tmp_path / "mine.py"
+def test_a_kernel_is_compiled_again_after_its_file_was_saved(compiled):
     for of, verdict in {"right": "pass", "type_changes": "fail"}.items():
-        path.write_text(f"{FILE.read_text()}\nattention = {of}\n")
-        assert checked(path).verdict == verdict
+        assert compiled(f"{FILE.read_text()}\nattention = {of}\n", kv_len=40).verdict == verdict
 
 
 @pytest.mark.parametrize("body", ["sys.exit(3)", "os._exit(3)"])
-def test_what_cannot_be_compiled_here_is_said_and_is_no_verdict(body, tmp_path):
+def test_what_cannot_be_compiled_here_is_said_and_is_no_verdict(body, compiled):
     """Code that behaves otherwise when it is compiled costs the note alone, and not the next case."""
-    path = tmp_path / "mine.py"
     guard = f"import os, sys\nif os.environ['TRITON_INTERPRET'] == '0':\n    {body}\n"
-    path.write_text(f"{guard}{FILE.read_text()}\nattention = right\n")
-    result = checked(path)
+    result = compiled(f"{guard}{FILE.read_text()}\nattention = right\n")
     assert result.verdict == "pass", result.reason
     assert any(note.startswith("Not compiled for a GPU: ") and "3" in note for note in result.notes)
 
 
-def test_what_launches_no_kernel_is_not_compiled(tmp_path, monkeypatch):
-    path = tmp_path / "mine.py"
-    path.write_text("from torch.nn.functional import scaled_dot_product_attention as attention\n")
+def test_what_launches_no_kernel_is_not_compiled(compiled, monkeypatch):
     monkeypatch.setattr(judge_run, "ask_compiler", None)
-    assert checked(path).verdict == "pass"
+    source = "from torch.nn.functional import scaled_dot_product_attention as attention\n"
+    assert compiled(source).verdict == "pass"

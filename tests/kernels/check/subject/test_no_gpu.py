@@ -3,14 +3,9 @@
 import pytest
 import torch
 
-from kernels.check.case.cases import CheckCase
-from kernels.check.judge.run import run_check
-from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import INTERPRETED
-from kernels.problem import AttentionProblem
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="there is a GPU")
-TINY = AttentionProblem(q_len=16, kv_len=16, head_dim=16)
 
 COPY = """
 import torch
@@ -42,22 +37,12 @@ assert SMS > 1 and TARGET == 80 and SHARED > 1000 and MAJOR == 8
 """
 
 
-@pytest.fixture
-def check(tmp_path):
-    def run(source, gradients=False):
-        (tmp_path / "mine.py").write_text(source)
-        name_user_kernels([UserKernel.parse(f"{tmp_path / 'mine.py'}:attention")])
-        return run_check(CheckCase(TINY, "user", gradients, 2))
-
-    return run
-
-
 def body(line, before=""):
     return f"import torch\n{before}def attention(q, k, v):\n    {line}\n    return v\n"
 
 
-def test_autotune_takes_one_configuration_and_questions_at_import_get_an_answer_that_is_said(check):
-    result = check(COPY.replace("@triton.autotune", f"{ASKS}\n@triton.autotune"))
+def test_autotune_takes_one_configuration_and_questions_at_import_get_an_answer_that_is_said(checked):
+    result = checked(COPY.replace("@triton.autotune", f"{ASKS}\n@triton.autotune"))
     assert result.verdict == "pass", result.reason
     assert result.interpreted
     assert any("first of its 2 configurations" in note and "BLOCK=64" in note for note in result.notes)
@@ -86,9 +71,9 @@ LIBRARY = "def fast(q):\n    assert q.shape[-1] == 128, 'head_dim is 128'\n"
     ],
     ids=["device", "assert", "ValueError", "NotImplementedError", "static", "library", "at import"],
 )
-def test_what_a_kernel_does_not_support_is_not_checked_with_its_line(source, words, tmp_path, check):
+def test_what_a_kernel_does_not_support_is_not_checked_with_its_line(source, words, tmp_path, checked):
     (tmp_path / "library.py").write_text(LIBRARY)
-    result = check(source)
+    result = checked(source)
     assert result.verdict == "invalid"
     assert words in result.reason
     assert ("line 2, in <module>" in result.trace) == ("BUFFER" in source)
@@ -97,21 +82,21 @@ def test_what_a_kernel_does_not_support_is_not_checked_with_its_line(source, wor
 @pytest.mark.parametrize(
     "line", ["a, b = q.shape", "int('x')", "q.view(3, 3)", "raise RuntimeError('broken')", "assert_(q)"]
 )
-def test_an_error_that_is_not_a_refusal_fails(line, check):
-    result = check(body(line, before="def assert_(q):\n    return q.nothing\n"))
+def test_an_error_that_is_not_a_refusal_fails(line, checked):
+    result = checked(body(line, before="def assert_(q):\n    return q.nothing\n"))
     assert result.verdict == "fail"
     assert "forward raised" in result.reason
     assert "in attention" in result.trace
     assert "site-packages" not in result.trace
 
 
-def test_an_assertion_on_a_result_is_a_failure_and_no_refusal(check):
-    result = check(COPY.replace("    return out\n", "    assert out.sum() > 1e9\n    return out\n"))
+def test_an_assertion_on_a_result_is_a_failure_and_no_refusal(checked):
+    result = checked(COPY.replace("    return out\n", "    assert out.sum() > 1e9\n    return out\n"))
     assert result.verdict == "fail"
     assert "AssertionError" in result.reason
 
 
-def test_what_o_was_is_kept_if_the_backward_pass_fails(check):
+def test_what_o_was_is_kept_if_the_backward_pass_fails(checked):
     source = """
 import torch
 class Mine(torch.autograd.Function):
@@ -126,7 +111,7 @@ def helper(d_out):
 def attention(q, k, v):
     return Mine.apply(q, k, v)
 """
-    result = check(source, gradients=True)
+    result = checked(source, gradients=True)
     assert result.verdict == "fail"
     assert result.tensor("O").passes
     assert "backward raised RuntimeError: not written yet (mine.py:11" in result.reason

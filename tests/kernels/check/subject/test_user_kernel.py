@@ -5,33 +5,17 @@ import re
 import pytest
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.judge.run import run_check
 from kernels.check.subject.limits import Limits
-from kernels.check.subject.user_kernel import UserKernel, call_arguments, name_user_kernels
+from kernels.check.subject.user_kernel import UserKernel, call_arguments
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
 
-SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, mask="causal", q_heads=2)
-
-
-@pytest.fixture
-def named(tmp_path):
-    def name(source, function="attention"):
-        path = tmp_path / "mine.py"
-        path.write_text(source)
-        kernel = UserKernel.parse(f"{path}:{function}")
-        name_user_kernels([kernel])
-        return kernel
-
-    return name
-
 
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "fail"), ("attention_fixed", "pass")])
-def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict):
-    name_user_kernels([UserKernel.parse(f"{BUGGY}:{function}")])
+def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict, checked):
     problem = AttentionProblem(q_len=96, kv_len=128, head_dim=32, block_m=32, block_n=32)
-    result = run_check(CheckCase(problem, "user", repeats=2))
+    result = checked(BUGGY, function, CheckCase(problem, "user", repeats=2))
     assert result.verdict == verdict, result.reason
     assert result.label == f"buggy_kernel.py:{function}"
     assert any("Gradients were not checked" in note for note in result.notes)
@@ -42,13 +26,9 @@ def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict):
     assert (wrong[0] > 0.5 and wrong[-1] == 0) if verdict == "fail" else not any(wrong)
 
 
-def test_a_kernel_of_torch_is_checked_with_its_gradients(named):
-    named(
-        "import torch.nn.functional as F\n"
-        "def attention(*args, **kwargs):\n"
-        "    return F.scaled_dot_product_attention(*args, **kwargs)\n"
-    )
-    result = run_check(CheckCase(SMALL, "user", repeats=1))
+def test_a_kernel_of_torch_is_checked_with_its_gradients(checked):
+    source = "from torch.nn.functional import scaled_dot_product_attention as attention\n"
+    result = checked(source, gradients=True, kv_len=50, mask="causal", q_heads=2, kv_heads=1)
     assert result.verdict == "pass"
     assert result.tensor("dK").passes
     assert not result.interpreted
@@ -78,9 +58,8 @@ INSTEAD = (
 
 
 @pytest.mark.parametrize(("source", "verdict", "words"), INSTEAD)
-def test_what_a_kernel_does_instead_is_said(named, source, verdict, words):
-    named(source)
-    result = run_check(CheckCase(AttentionProblem(q_len=32, kv_len=32, head_dim=16), "user"))
+def test_what_a_kernel_does_instead_is_said(checked, source, verdict, words):
+    result = checked(source, q_len=32)
     assert result.verdict == verdict
     assert re.search(words, result.reason)
 

@@ -5,14 +5,10 @@ import sys
 import pytest
 
 from kernels.check.case import cases
-from kernels.check.case.cases import CheckCase
-from kernels.check.judge.run import run_check
 from kernels.check.subject.limits import InvalidLimits, Limits
-from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.check.subject.user_modules import package_root, source_files
-from kernels.problem import AttentionProblem
 
-TINY = AttentionProblem(q_len=16, kv_len=16, head_dim=16)
 RIGHT = "torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v"
 WRONG = "torch.softmax((q @ k.mT).float(), -1).to(v.dtype) @ v"
 
@@ -22,11 +18,6 @@ def write(folder, files):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-
-
-def check(path, problem=TINY, **options):
-    name_user_kernels([UserKernel.parse(f"{path}:attention")])
-    return run_check(CheckCase(problem, "user", False, 1, **options))
 
 
 def core(expression):
@@ -43,7 +34,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_edit_of_anything_that_it_imports_is_the_code_that_runs_next(layout, tmp_path):
+def test_an_edit_of_anything_that_it_imports_is_the_code_that_runs_next(layout, tmp_path, checked):
     main, helper, line = LAYOUTS[layout]
     body = f"{line}def attention(q, k, v):\n    return core(q, k, v)\n"
     packages = {
@@ -54,15 +45,15 @@ def test_an_edit_of_anything_that_it_imports_is_the_code_that_runs_next(layout, 
     write(tmp_path, {main: body, helper: core(RIGHT), **packages})
     kernel = UserKernel.parse(f"{tmp_path / main}:attention")
     before = kernel.version
-    assert check(tmp_path / main).verdict == "pass"
+    assert checked(tmp_path / main).verdict == "pass"
     write(tmp_path, {helper: core(WRONG)})
     assert kernel.version != before
-    assert check(tmp_path / main).verdict == "fail"
+    assert checked(tmp_path / main).verdict == "fail"
     assert sys.modules["kernels.check.case.cases"] is cases
     assert not [name for name in sys.modules if name.partition(".")[0] in ("helper", "pack")]
 
 
-def test_imports_inside_a_function_find_the_users_package(tmp_path):
+def test_imports_inside_a_function_find_the_users_package(tmp_path, checked):
     write(
         tmp_path,
         {
@@ -70,7 +61,7 @@ def test_imports_inside_a_function_find_the_users_package(tmp_path):
             "kernels/fast.py": core(RIGHT),
         },
     )
-    assert check(tmp_path / "mine.py").verdict == "pass"
+    assert checked(tmp_path / "mine.py").verdict == "pass"
 
 
 def test_all_files_are_found_and_a_loop_of_imports_ends(tmp_path):
@@ -84,14 +75,14 @@ def test_all_files_are_found_and_a_loop_of_imports_ends(tmp_path):
 # --- what a file declares ---
 
 
-def test_cases_outside_the_declared_limits_are_skipped_in_words(tmp_path):
+def test_cases_outside_the_declared_limits_are_skipped_in_words(checked):
     limits = 'CHECK = {"head_dims": [32], "lengths": 16, "dtypes": ["float16"], "strides": "contiguous"}\n'
-    write(tmp_path, {"mine.py": f"{limits}import torch\ndef attention(q, k, v):\n    return {RIGHT}\n"})
-    result = check(tmp_path / "mine.py", TINY.with_(q_len=17, dtype="bfloat16"), layout="sliced")
+    source = f"{limits}import torch\ndef attention(q, k, v):\n    return {RIGHT}\n"
+    result = checked(source, q_len=17, dtype="bfloat16", layout="sliced")
     assert result.verdict == "invalid"
     for words in ("head_dim 16", "lengths 17 and 16", "bfloat16", "sliced tensors"):
         assert words in result.reason
-    assert check(tmp_path / "mine.py", TINY.with_(head_dim=32)).verdict == "pass"
+    assert checked(source, head_dim=32).verdict == "pass"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +94,7 @@ def test_a_declaration_that_is_none_is_refused_by_name(values):
         Limits.declared(values)
 
 
-def test_another_layout_a_top_left_mask_and_a_window_of_its_own_are_checked_as_declared(tmp_path):
+def test_another_layout_a_top_left_mask_and_a_window_of_its_own_are_checked_as_declared(checked):
     body = """
 import torch
 CHECK = {"layout": "blhd", "causal": "top_left", "window": "window_size", "lse": "log2"}
@@ -119,9 +110,8 @@ def attention(q, k, v, causal=False, window_size=(-1, -1)):
     out = torch.softmax(s, -1).to(v.dtype) @ v
     return out.transpose(1, 2), torch.logsumexp(s, -1) / 0.6931471805599453
 """
-    write(tmp_path, {"mine.py": body})
-    causal = check(tmp_path / "mine.py", TINY.with_(kv_len=24, q_heads=2, kv_heads=2, mask="causal"))
+    causal = checked(body, kv_len=24, q_heads=2, kv_heads=2, mask="causal")
     assert (causal.verdict, len(causal.tensors)) == ("pass", 2), causal.reason
     assert any("aligned to the top left" in note for note in causal.notes)
-    window = TINY.with_(kv_len=24, mask="window", window_left=3, window_right=1)
-    assert check(tmp_path / "mine.py", window).verdict == "pass"
+    window = {"mask": "window", "window_left": 3, "window_right": 1}
+    assert checked(body, kv_len=24, **window).verdict == "pass"
