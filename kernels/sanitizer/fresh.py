@@ -18,12 +18,8 @@ PATTERNS = {2: 0x7FDB, 4: 0x7FDB5A3C, 8: 0x7FFB5A3C7FDB5A3C}
 """Bits of unwritten elements by their size in bytes: a quiet NaN in every float type, a large integer.
 Elements of one byte have too few bits to be told apart."""
 
-_aten = torch.ops.aten
-_NAMES = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 _MAKERS = {
-    getattr(packet, overload)
-    for packet in (getattr(_aten, name) for name in _NAMES)
-    for overload in packet.overloads()
+    f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 }
 
 
@@ -34,18 +30,16 @@ class AfterOperation(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """As torch's own modes say it."""
         return True
 
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Run the operation."""
         made = func(*args, **(kwargs or {}))
         self.hear(func, args, made)
         return made
 
-    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+    def hear(self, func: Any, args: tuple, made: Any) -> None:
         """What was called with what, and what it gave."""
         raise NotImplementedError
 
@@ -54,8 +48,7 @@ class FillFresh(AfterOperation):
     """Fills what torch.empty and its like return, on the CPU."""
 
     def hear(self, func: Callable, args: tuple, made: Any) -> None:
-        """Fill new memory."""
-        if func in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
+        if func._schema.name in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
             storage = made.untyped_storage()
             if made.element_size() in PATTERNS and storage.nbytes():
                 elements_of(storage, made.element_size())[:] = PATTERNS[made.element_size()]

@@ -49,15 +49,15 @@ class Ledger:
 
     def unwritten(self, launch: Launch, region: Region, addresses: np.ndarray) -> None:
         """Reads of elements that nobody has written."""
-        words = f"reads {_element(region, int(addresses[0]))}, which neither a launch nor torch has written"
+        element = region.words_of(int(addresses[0]))
+        words = f"reads {element}, which neither a launch nor torch has written"
         self._add("read of unwritten memory", launch, region, words, len(addresses))
 
     def conflict(self, launch: Launch, region: Region, addresses: np.ndarray, other: int) -> None:
         """Writes to elements to which another program of the launch wrote something else."""
-        words = (
-            f"writes {_element(region, int(addresses[0]))}; program {launch.place_of(other)} of the same "
-            "launch wrote another value there, and nothing orders them"
-        )
+        element = region.words_of(int(addresses[0]))
+        by = f"program {launch.place_of(other)} of the same launch wrote another value there"
+        words = f"writes {element}; {by}, and nothing orders them"
         self._add("write conflict", launch, region, words, len(addresses))
 
     def _add(self, kind: str, launch: Launch, region: Region | None, words: str, elements: int) -> None:
@@ -75,18 +75,8 @@ class Ledger:
 
     def findings(self) -> tuple[Finding, ...]:
         """One finding per kind, line and tensor."""
-        return tuple(
-            Finding(
-                fault.kind,
-                f"{fault.words}. Elements: {fault.elements:,}; programs: {len(fault.programs):,}",
-                *fault.site,
-                line_of(*fault.site),
-            )
-            for fault in self._faults.values()
-        )
-
-
-def _element(region: Region, address: int) -> str:
-    index = region.index(address)
-    at = f"{region.name}{list(index)}" if index else f"element {region.element(address):,} of {region.name}"
-    return f"{at} ({region.argument})"
+        found = []
+        for fault in self._faults.values():
+            words = f"{fault.words}. Elements: {fault.elements:,}; programs: {len(fault.programs):,}"
+            found.append(Finding(fault.kind, words, *fault.site, line_of(*fault.site)))
+        return tuple(found)

@@ -48,17 +48,15 @@ def play(
     what `attend` raises.
     """
     if not INTERPRETED:
-        raise InvalidProblem(
-            "kernel", label, "a compiled kernel cannot be watched", "Set TRITON_INTERPRET=1."
-        )
+        compiled = "a compiled kernel cannot be watched"
+        raise InvalidProblem("kernel", label, compiled, "Set TRITON_INTERPRET=1.")
     with watch_memory(logs=True) as watch, FollowCopies() as follow:
         output = attend(*inputs)
     launches = watch.logged
     events = sum(len(launch.events) for launch in launches)
     if not events:
-        raise InvalidProblem(
-            "kernel", label, "it launched no Triton kernel; torch's operations are not played"
-        )
+        none = "it launched no Triton kernel; torch's operations are not played"
+        raise InvalidProblem("kernel", label, none)
     if events > MAX_EVENTS or len(launches) > MOST_LAUNCHES:
         most = f"at most {MAX_EVENTS:,} accesses and {MOST_LAUNCHES} launches are played"
         raise InvalidProblem("kernel", label, most, "Choose a shorter sequence or fewer heads.")

@@ -59,15 +59,17 @@ class Region:
         """Number of the element at a tagged address, counted from the tensor's first one."""
         return (address - self.base) // self.itemsize
 
-    def index(self, address: int) -> tuple[int, ...] | None:
-        """Index into the tensor of the element at a tagged address; None if it is no element of it."""
+    def words_of(self, address: int) -> str:
+        """The element at a tagged address: "q[0, 1, 2, 3] (argument 1 of kernel)"."""
         rest, index = self.element(address), [0] * self.tensor.dim()
-        strides = self.tensor.stride()
-        for dim in sorted(range(self.tensor.dim()), key=lambda dim: (-strides[dim], self.tensor.shape[dim])):
+        strides, shape = self.tensor.stride(), self.tensor.shape
+        for dim in sorted(range(self.tensor.dim()), key=lambda dim: (-strides[dim], shape[dim])):
             if strides[dim]:
                 index[dim], rest = divmod(rest, strides[dim])
-        inside = all(0 <= i < size for i, size in zip(index, self.tensor.shape, strict=True))
-        return tuple(index) if rest == 0 and inside else None
+        words = f"{self.name}{index}"
+        if rest or not index or not all(0 <= i < size for i, size in zip(index, shape, strict=True)):
+            words = f"element {self.element(address):,} of {self.name}"  # it is between the tensor's own
+        return f"{words} ({self.argument})"
 
 
 class Access(NamedTuple):
@@ -133,12 +135,10 @@ class Launch:
 
     def log_access(self, region: Region, pointers: np.ndarray, itemsize: int, how: str) -> None:
         """Write down an access inside the memory of a tensor, by the pointers that the mask leaves."""
-        if not pointers.size:
-            return
-        first, last = ((int(end) - region.low) // region.itemsize for end in (pointers.min(), pointers.max()))
-        writes, reads, site = how != "read", how != "write", current_site(self.site[0])
-        event = Access(self.program, region.tag, writes, reads, first, last, pointers.size * itemsize, site)
-        self.events.append(event)
+        if pointers.size:
+            ends = [(int(end) - region.low) // region.itemsize for end in (pointers.min(), pointers.max())]
+            kind, site = (how != "read", how != "write"), current_site(self.site[0])
+            self.events.append(Access(self.program, region.tag, *kind, *ends, pointers.size * itemsize, site))
 
     def tag_of(self, tensor: Any) -> int:
         """The tag of a pointer to this argument; 0 if it is not an argument of the launch."""

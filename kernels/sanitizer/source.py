@@ -32,17 +32,16 @@ def current_site(of_file: str = "") -> Site:
     If one of these frames is in `of_file`, the innermost of those: the kernel's line that calls a helper in
     another file.
     """
-    found = None
+    found = ("", 0)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not _is_foreign(frame.f_code):
-            found = found or (frame.f_code.co_filename, frame.f_lineno)
-            if not of_file or found[0] == of_file:
-                return found
-            if frame.f_code.co_filename == of_file:
-                return of_file, frame.f_lineno
+            site = (frame.f_code.co_filename, frame.f_lineno)
+            if of_file in ("", site[0]):
+                return site
+            found = found if found[0] else site
         frame = frame.f_back
-    return found or ("", 0)
+    return found
 
 
 def line_of(file: str, line: int) -> str:
@@ -53,18 +52,17 @@ def line_of(file: str, line: int) -> str:
 COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.FunctionDef, ast.ClassDef)
 
 
-@functools.lru_cache(maxsize=64)
-def _parsed(file: str, _version: int) -> tuple[tuple[str, ...], ast.Module]:
-    text = Path(file).read_text()
-    return tuple(text.splitlines()), ast.parse(text)
-
-
-def _read(file: str) -> tuple[tuple[str, ...], ast.Module]:
+def _read(file: str) -> tuple[list[str], ast.Module]:
     """Lines and syntax tree of a file; empty ones for a kernel that no file holds."""
+    linecache.checkcache(file)
+    lines = linecache.getlines(file)
     try:
-        return _parsed(file, Path(file).stat().st_mtime_ns)
-    except (OSError, SyntaxError, ValueError):
-        return (), ast.Module([], [])
+        return lines, _parsed("".join(lines))
+    except (SyntaxError, ValueError):
+        return [], ast.Module([], [])
+
+
+_parsed = functools.lru_cache(maxsize=64)(ast.parse)
 
 
 def _around(file: str, line: int, kind: type[ast.stmt]) -> ast.stmt | None:
@@ -110,7 +108,7 @@ def source_lines(kernel: Site, names: dict[Statement, str]) -> tuple[tuple[int, 
             if where == file
             for line in range(first, last + 1)
         }
-        text = "\n".join(_read(file)[0][node.lineno - 1 : _end(node)])
+        text = "".join(_read(file)[0][node.lineno - 1 : _end(node)])
         for number, words in enumerate(textwrap.dedent(text).splitlines(), node.lineno):
             if words.strip():
                 shown.append((number, words, of_line.get(number, ""), Path(file).name))

@@ -29,7 +29,6 @@ class Tile(NamedTuple):
 
     @property
     def program(self) -> int:
-        """The program that made the access."""
         return self.access.program
 
 
@@ -87,11 +86,8 @@ def _give_role(role: Role, events: list, numbers: np.ndarray) -> np.ndarray:
 
 def _free_name(name: str, scratch: dict[int, str]) -> str:
     taken = {*QUERY_SIDE, *KEY_SIDE, *scratch.values()}
-    number = 2
-    free = name
-    while free in taken:
-        free, number = f"{name} ({number})", number + 1
-    return free
+    names = (name, *(f"{name} ({number})" for number in range(2, len(taken) + 3)))
+    return next(free for free in names if free not in taken)
 
 
 def block_of(tiles: list[Tile], side: tuple[str, ...]) -> tuple[int, str]:

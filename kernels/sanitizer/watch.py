@@ -37,11 +37,7 @@ class Request(NamedTuple):
     how: str
     """"read", "write", "atomic", or "exchange" for an atomic that needs no old value."""
     values: np.ndarray | None = None
-    """What a write stores."""
-
-    def values_of(self, lanes: np.ndarray) -> np.ndarray | None:
-        """What a write stores in these lanes."""
-        return None if self.values is None else np.broadcast_to(self.values, self.pointers.shape)[lanes]
+    """What a write stores, shaped as the pointers."""
 
 
 class Watch:
@@ -166,13 +162,13 @@ class Watch:
             self._ledger.unwritten(launch, region, addresses[bad])
         if how == "read":
             return
-        if how == "write":
-            self._hold_against_writers(launch, region, places, request.values_of(lanes))
+        if request.values is not None:
+            self._hold_against_writers(launch, region, places, request.values[lanes])
         if memory.fresh is not None:
             memory.fresh[places] = False
 
     def _hold_against_writers(
-        self, launch: Launch, region: Region, places: np.ndarray, stored: np.ndarray | None
+        self, launch: Launch, region: Region, places: np.ndarray, stored: np.ndarray
     ) -> None:
         """Two programs that write other bits to one element are in conflict, unless both may hold a lock."""
         memory, me, locked = region.memory, launch.program + 1, launch.program in launch.locked
@@ -180,7 +176,7 @@ class Watch:
         others = (before != 0) & (np.abs(before) != me)
         if locked:
             others &= before > 0
-        if others.any() and stored is not None and stored.dtype.itemsize == memory.itemsize:
+        if others.any() and stored.dtype.itemsize == memory.itemsize:
             others &= memory.elements[places] != stored.view(memory.elements.dtype)
         if others.any():
             first = int(np.argmax(others))
@@ -255,7 +251,10 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
         """Pointers and mask to use; a mask of a block pointer is an array, and others are handles."""
         lanes = mask if isinstance(mask, np.ndarray) else mask.data
         lanes = np.broadcast_to(lanes, pointers.data.shape)
-        data, lanes = watch.resolve(Request(pointers.data, _itemsize(pointers), how, values), lanes)
+        if values is not None:
+            values = np.broadcast_to(values, pointers.data.shape)
+        itemsize = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        data, lanes = watch.resolve(Request(pointers.data, itemsize, how, values), lanes)
         return handle(data, pointers.dtype), handle(lanes, boolean)
 
     def create_masked_load(pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
@@ -290,7 +289,3 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
         "create_atomic_rmw": create_atomic_rmw,
         "create_atomic_cas": create_atomic_cas,
     }
-
-
-def _itemsize(pointers: Any) -> int:
-    return max(1, pointers.get_element_ty().primitive_bitwidth // 8)

@@ -60,11 +60,12 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
     """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each."""
     shown = []
     for curve in (curve for source in sources for curve in source.curves(choice.view)):
-        every, x = choice.axis != ONE_POINT, choice.view.length
-        points = tuple(point for point in curve.points if every or point.x == x)
+        if choice.axis == ONE_POINT:
+            at_it = tuple(point for point in curve.points if point.x == choice.view.length)
+            curve = replace(curve, points=at_it)
         chosen = curve.peer in choice.peers or curve.source == FILE
-        if chosen and points and curve.direction in choice.directions:
-            shown.append(replace(curve, points=points))
+        if chosen and curve.points and curve.direction in choice.directions:
+            shown.append(curve)
     return shown
 
 
@@ -127,11 +128,10 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
         return
     naive, fused, x = found
     at = f"{LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
-    direction = f" {fused.direction}" if len(choice.directions) > 1 else ""
     against = f"{peer_label(fused.peer)} against naive attention, {naive.source}"
     shown = []
     for label, metric, less, how in (
-        (f"Speed-up{direction}", "time", "", "median of each"),
+        (f"Speed-up {fused.direction}", "time", "", "median of each"),
         ("Memory", "memory", " less", "peak of allocated bytes beyond the inputs; results count"),
     ):
         theirs, ours = (curve.values(metric).get(x, 0) for curve in (naive, fused))
@@ -142,8 +142,7 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
         grows = [curve.exponent(metric) for curve in (naive, fused)]
         if None not in grows:
             of_naive, own = (f"∝ N^{exponent:.1f}" for exponent in grows)
-            label = f"{metric.capitalize()} of a sequence"
-            shown.append(Card(label, own, f"naive {of_naive}", f"{EXPONENT} {against}."))
+            shown.append(Card(f"{metric.capitalize()} of a sequence", own, f"naive {of_naive}", EXPONENT))
     draw_cards(shown)
 
 
@@ -151,12 +150,9 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
     """One large chart with its table, for each direction, and the chosen peers that were not measured."""
     metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
     for direction in choice.directions:
-        if len(choice.directions) > 1:
-            st.markdown(f"**{direction}**")
         in_direction = [curve for curve in curves if curve.direction == direction]
-        if not in_direction:
-            st.caption(f"Nothing was measured {direction} yet.")
-        elif metric in EMPTY and not any(curve_values(curve, curves, metric) for curve in in_direction):
+        st.markdown(f"**{direction}**" + ("" if in_direction else ": nothing was measured yet."))
+        if metric in EMPTY and not any(curve_values(curve, curves, metric) for curve in in_direction):
             st.info(EMPTY[metric], icon=":material/search_off:")
         else:
             _chart_and_table(in_direction, metric, choice, direction)
@@ -168,10 +164,9 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
 
 def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
     axis = choice.view.axis
+    figure, rows = sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
     if choice.axis == ONE_POINT:
         figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
-    else:
-        figure, rows = sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
     chart, table = st.columns([3, 2], gap="medium")
     with chart:
         plot(figure, key=f"sweep-{direction}")
@@ -210,18 +205,12 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
     if value is None:
         if point.result.out_of_memory:
             return "out of memory"
-        return short_reason(point.result.refused or ("–" if metric == "speedup" else "not measured"))
+        return short_reason(point.result.refused or "–")
     words = format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
         return f"{words}, {host_words(point)}"
     timing = point.result.timing
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
-
-
-def scene_panel(choice: Choice) -> None:
-    """The chart that is shown, as a scene of a talk."""
-    words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
-    scene_popover(lambda: chart_scene(choice, CHARTS[st.session_state["chart"]]), "measure_scene", words)
 
 
 def chart_scene(choice: Choice, metric: str) -> Scene | str:
@@ -231,21 +220,21 @@ def chart_scene(choice: Choice, metric: str) -> Scene | str:
         return "A scene shows time, TFLOP/s, memory or speed-up along an axis. Choose one of these."
     fixed = (view.length, view.head_dim, view.mask, view.dtype)
     chart = Chart(metric, view.axis, choice.directions[0], choice.peers, *fixed)
-    recorded = [peer for peer in chart.peers if peer in recorded_peers(chart)]
+    recorded = tuple(peer for peer in chart.peers if peer in recorded_peers(chart))
     if not recorded:
         return "Nothing of this chart was recorded, and a talk shows what was recorded."
-    shown = msgspec.structs.replace(chart, peers=tuple(recorded))
-    title = TITLES[metric][0].upper() + TITLES[metric][1:]
-    stops = (Stop(str(len(recorded))),)
+    shown = msgspec.structs.replace(chart, peers=recorded)
+    title, stops = TITLES[metric][0].upper() + TITLES[metric][1:], (Stop(str(len(recorded))),)
     return Scene(title, "Recorded on the {device}.", None, stops, view="chart", chart=shown)
 
 
-def files(sources: list[Source], curves: list[PeerCurve]) -> None:
-    """What is on the charts, as CSV and as the JSON that this page reads again."""
-    name = "attention-measurements"
-    each_line = "One line per result, with device, versions, date and the command that repeats it."
-    again = "With device, versions, date and command. Upload it on this page to see it again."
+def files(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
+    """What is on the charts, as CSV, as the JSON that this page reads again, and as a scene of a talk."""
+    name, with_them = "attention-measurements", "with device, versions, date and the command that repeats it."
+    again = f"Upload it on this page to see it again. It is {with_them}"
     downloads(
-        Download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", each_line),
+        Download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}"),
         Download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again),
     )
+    words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
+    scene_popover(lambda: chart_scene(choice, CHARTS[st.session_state["chart"]]), "measure_scene", words)

@@ -48,8 +48,9 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
     layout = {"barmode": "stack", "bargap": 0.28, "showlegend": False, "margin_t": 34}
     figure = chart(bars, colors, 60 + 62 * len(totals), title, x, y, **layout)
     for total in totals:
-        words = total.missing if total.bytes is None else format_bytes(total.bytes)
-        font = {"size": 13, "color": colors.muted} if total.bytes is None else {"size": 15}
+        words, font = total.missing, {"size": 13, "color": colors.muted}
+        if total.bytes is not None:
+            words, font = format_bytes(total.bytes), {"size": 15}
         note(figure, words, total.bytes or 0, y=_label(total), font=font, **BEHIND)
     return figure
 
@@ -141,8 +142,6 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
 
 
 def refusal_words(curve: PeerCurve, metric: str) -> str:
-    """Why the last point of a curve has no number."""
-    for point in reversed(curve.points):
-        if reason := point.result.refused:
-            return short_reason(reason)
-    return "not measured" if metric == "call" else "no naive attention beside it"
+    """Why the only point of a curve has no number."""
+    missing = "not measured" if metric == "call" else "no naive attention beside it"
+    return short_reason(curve.points[-1].result.refused or missing)

@@ -5,13 +5,12 @@ The next point is queued when the last one has ended, so that other users do not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import streamlit as st
 
-from kernels.measure.ceilings import Ceiling
 from kernels.measure.document import Document
-from kernels.measure.measurement import Measurement
+from kernels.measure.measurement import Measurement, shape_words
 from kernels.measure.peers import PEERS
 from kernels.worker.client import Job, WorkerClient
 from kernels.worker.failures import FAILURES
@@ -63,13 +62,11 @@ class LiveSweep:
         try:
             return job.result()
         except FAILURES as error:
-            problem = request.problem
-            shape = f"length {problem.q_len}, head_dim {problem.head_dim}, batch {problem.batch}"
-            self.failures.append(f"{shape}: {error}")
+            self.failures.append(f"{shape_words(request.problem)}: {error}")
         return None
 
     def cancel(self) -> None:
-        """Keep what has been measured and stop the rest."""
+        """Stop the points that are left."""
         self.cancelled = True
         if self.running is not None:
             self.running.cancel()
@@ -78,14 +75,14 @@ class LiveSweep:
 def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:
     """The button that measures the chosen points here; its tooltip says why if it cannot."""
     device, sweep = store.client.device if store else None, st.session_state.get("sweep")
-    peers = tuple(name for name in choice.peers if PEERS[name].runs_on(backend))
+    here = [name for name in choice.peers if backend in PEERS[name].backends]
+    peers = tuple(name for name in here if PEERS[name].is_installed)
     words = NO_DEVICE.get(backend, "")
     if device and not words:
         labels = ", ".join(PEERS[name].label for name in peers) or "none of the chosen peers runs here"
         words = f"{format_count(len(choice.points), 'point')} on {device.name}: {labels}."
-        for peer in (PEERS[name] for name in choice.peers if backend in PEERS[name].backends):
-            if not peer.is_installed:
-                words += f" {peer.label} is not installed: `pip install --pre {peer.package}`."
+        for peer in (PEERS[name] for name in here if name not in peers):
+            words += f" {peer.label} is not installed: `pip install --pre {peer.package}`."
     st.button(
         "Measure here",
         icon=":material/speed:",
@@ -130,24 +127,10 @@ def command_for(choice: Choice, dtype: str, peers: tuple[str, ...], budget_s: fl
     return " ".join(["python -m kernels.measure", *(f"--{name} {value}" for name, value in options.items())])
 
 
-def live_document() -> Document:
-    """What this session has measured so far."""
-    return st.session_state.setdefault("live", Document())
-
-
 def live_source(backend: str) -> Source:
-    """What this session has measured so far, as an origin of numbers."""
-    return Source(HERE, live_document(), CPU_DTYPE if backend != "cuda" else None)
-
-
-def keep(measurement: Measurement, command: str) -> None:
-    """Add a point to this session's measurements, and its command if it is new."""
-    st.session_state["live"] = merged([live_document(), Document(command, (measurement,))])
-
-
-def keep_ceilings(ceilings: tuple[Ceiling, ...]) -> None:
-    """Take ceilings into this session's measurements."""
-    st.session_state["live"] = replace(live_document(), ceilings=ceilings)
+    """What this session has measured so far."""
+    document = st.session_state.setdefault("live", Document())
+    return Source(HERE, document, CPU_DTYPE if backend != "cuda" else None)
 
 
 def live_panel() -> None:
@@ -168,7 +151,8 @@ def sweep_progress(sweep: LiveSweep) -> None:
     """Carry the sweep on, show its progress, and redraw the page after each point."""
     measurement = sweep.advance()
     if measurement is not None:
-        keep(measurement, sweep.command)
+        found = Document(sweep.command, (measurement,))
+        st.session_state["live"] = merged([st.session_state["live"], found])
     if measurement is not None or not sweep.active:
         st.rerun()
     now = f": {job_words(sweep.running)}" if sweep.running else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from kernels.measure.counters import CounterRun
@@ -40,9 +42,7 @@ def roofline_panel(
     if not sources:
         st.caption("Nothing is measured yet.")
         return
-    name = next(iter(sources))
-    if len(sources) > 1:
-        name = segments("Device", tuple(sources), "roof", label_visibility="collapsed")
+    name = segments("Device", tuple(sources), "roof", label_visibility="collapsed")
     source = sources.get(name) or next(iter(sources.values()))
     found = "measured" if source.name == HERE else "recorded"
     document, dtype = source.document, source.dtype or choice.view.dtype
@@ -101,7 +101,7 @@ def _ceilings(store: runs.RunStore | None, backend: str) -> None:
     job = asked_job(store, CeilingsRequest(), CEILINGS_S, button, key="ceilings")
     found = result_of(store, job, "ceilings") if job else None
     if job and found:
-        if live.live_document().ceilings != found:
-            live.keep_ceilings(found)
+        if st.session_state["live"].ceilings != found:
+            st.session_state["live"] = replace(st.session_state["live"], ceilings=found)
             st.rerun()
         retry_button(store, [job], "ceilings-again", "Measure the ceilings again")

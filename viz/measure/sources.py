@@ -42,15 +42,14 @@ class Source:
         if self.device is None:
             return "nothing yet"
         devices = " and ".join(dict.fromkeys(device.name for device in self.document.devices))
+        dates = sorted({entry.recorded_at[:10] for entry in self.document.entries})
+        days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+        versions = f"torch {self.device.torch}"  # on a CPU, no kernel of Triton is timed
+        if self.device.backend == "cuda":
+            versions = f"{library_versions(self.device)}, driver {self.device.driver}"
         results = [result for entry in self.document.measurements for result in entry.results]
         libraries = {f"{peer_label(result.peer)} {result.version}" for result in results if result.version}
-        return plain(", ".join([devices, self.date, _versions(self.device), *sorted(libraries)]))
-
-    @property
-    def date(self) -> str:
-        """Day of the measurements, or the first and the last day."""
-        dates = sorted({entry.recorded_at[:10] for entry in self.document.entries})
-        return dates[0] if len(dates) <= 1 else f"{dates[0]} to {dates[-1]}"
+        return plain(", ".join([devices, days, versions, *sorted(libraries)]))
 
     def curves(self, view: SweepView) -> list[PeerCurve]:
         """The curves of the view.
@@ -68,13 +67,6 @@ class Source:
         view = replace(view, dtype=self.dtype or view.dtype)
         found = [peer_curves(self.name, each, view) for each in by_device.values()]
         return max(found, key=lambda curves: sum(len(curve.points) for curve in curves), default=[])
-
-
-def _versions(device: DeviceInfo) -> str:
-    """Those that matter for the numbers: "torch 2.11.0, Triton 3.6.0, driver 580"; on a CPU torch's alone."""
-    if device.backend == "cuda":
-        return f"{library_versions(device)}, driver {device.driver}"
-    return f"torch {device.torch}"
 
 
 def recorded_source() -> Source:

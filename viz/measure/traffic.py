@@ -45,8 +45,7 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
     device_store = None if backend in NO_DEVICE else store
     st.caption(EXPLAINED)
     for direction in choice.directions:
-        if len(choice.directions) > 1:
-            st.markdown(f"**{direction}**")
+        st.markdown(f"**{direction}**")
         runs_by_peer = {
             run.peer: run for run in counters if (run.problem, run.direction) == (problem, direction)
         }
@@ -88,8 +87,7 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
     """A shape whose counters are recorded, first one like that of the sidebar, or that one itself."""
     problems = {_shape_words(run.problem): run.problem for run in counters}
     chosen = choice.view.problem(choice.view.dtype)
-    wanted = (chosen.head_dim, chosen.mask)
-    alike = [(problem.head_dim, problem.mask) == wanted for problem in problems.values()]
+    alike = [(each.head_dim, each.mask) == (chosen.head_dim, chosen.mask) for each in problems.values()]
     first = alike.index(True) if True in alike else 0
     words = "A shape with hardware counters, or the one chosen in the sidebar, which has three of the totals."
     options = [*problems, SIDEBAR_SHAPE]
@@ -117,10 +115,10 @@ def _count_ours(store: runs.RunStore, backend: str, problem: AttentionProblem) -
     traced = result_of(store, job, "count-ours") if job else None
     if traced is None:
         return ()
-    counted = (traced.trace.tensor_bytes_read, traced.trace.tensor_bytes_written)
-    read, written = (heads * int(each.sum()) for each in counted)
-    tiles = f"{head.block_m}x{head.block_n} tiles"
-    return (Operation(FLASH2.kernels[0].name, read, written, tiles),)
+    read, written = (
+        heads * int(each.sum()) for each in (traced.trace.bytes_read, traced.trace.bytes_written)
+    )
+    return (Operation(FLASH2.kernels[0].name, read, written, f"{head.block_m}x{head.block_n} tiles"),)
 
 
 def share_words(totals: FourTotals, counters: CounterRun | None) -> str:

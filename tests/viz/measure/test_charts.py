@@ -33,9 +33,7 @@ def test_the_table_says_what_the_chart_shows(swept):
 
 def test_call_time_stands_apart_from_the_kernels_time(swept):
     ours = [curve for curve in swept if curve.peer == "ours"]
-    assert (
-        table_rows(ours, "call", "length")[peer_label("ours")] == ["not measured"] * 4
-    )  # older than call times
+    assert table_rows(ours, "call", "length")[peer_label("ours")] == ["–"] * 4  # older than call times
     assert "call time" not in point_rows(ours)
     called = [replace(curve, points=tuple(with_call_time(point) for point in curve.points)) for curve in ours]
     rows = table_rows(called, "call", "length")

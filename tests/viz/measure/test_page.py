@@ -53,7 +53,7 @@ def button(app, label):
 def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
     app = open_measure()
     shown = {metric.label: metric.value for metric in app.metric}
-    assert shown["Speed-up · N 2k · recorded"] == "10×"
+    assert shown["Speed-up forward · N 2k · recorded"] == "10×"
     assert shown["Memory of a sequence"] == "∝ N^1.0"
     assert set(names(figures(app)[0])) == {"naive (torch)", OURS}
     assert app.dataframe[0].value["naive (torch)"][0] == "1 ms ±10%"
