@@ -108,7 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     axes = "; ".join(f"{name}: {words}" for name, words in AXES_WORDS.items())
     add("--file-axes", choices=AXES, help=f"axes of the file's tensors, {axes} (default bhld, if it fits)")
     add("--json", type=report_path, help="write the report to this file as JSON")
-    add("--html", type=report_path, help="write the report to this file as HTML: all cases, and the worst in full")
+    add(
+        "--html",
+        type=report_path,
+        help="write the report to this file as HTML: all cases, and the worst in full",
+    )
     return parser
 
 

@@ -62,10 +62,6 @@ class Evidence:
         largest = largest_finite(self.setting.value)
         return compare(got, exact, low, lambda: compute(torch.float32), factor, largest).report.passes
 
-    def fitting(self, names: list[str], compute: Callable[[torch.dtype], Gradients]) -> list[str]:
-        """Which of these gradients equal what is computed."""
-        return [name for name in names if self.equals(name, partial(_one_of, compute, name))]
-
 
 def _one_of(compute: Callable[[torch.dtype], Gradients], name: str, dtype: torch.dtype) -> torch.Tensor:
     return compute(dtype)[name]
@@ -190,7 +186,7 @@ def _gradient_cause(evidence: Evidence, wrong: list[str]) -> Cause | None:
         return scaled
     best, d_out = None, evidence.calls.tensors.d_out
     for words, compute in gradient_variants(evidence.setting, d_out, evidence.calls.band):
-        fitting = evidence.fitting(wrong, compute)
+        fitting = [name for name in wrong if evidence.equals(name, partial(_one_of, compute, name))]
         if len(fitting) > (len(best.tensors) if best else 0):
             best = _cause(words, *fitting)
         if len(fitting) == len(wrong):

@@ -73,7 +73,12 @@ def _blocks(
         f"{block_m} x {block_n}": replace(case, problem=case.problem.with_(block_m=block_m, block_n=block_n))
         for block_m, block_n in BLOCKS
     }
-    quick = {label: tiled for label, tiled in cases.items() if _is_quick(tiled)}
+    quick = {
+        label: tiled
+        for label, tiled in cases.items()
+        if BACKEND == "cuda"
+        or estimated_seconds(replace(tiled, gradients=False, repeats=1), BACKEND) <= POINT_LIMIT_S
+    }
     if left_out := [label for label in cases if label not in quick]:
         notes.append(f"Tiles left out, because the interpreter is slow on small ones: {', '.join(left_out)}.")
     subject, inputs = make_subject(case), tensors.inputs
@@ -90,11 +95,6 @@ def _blocks(
         difference = float((out.double() - base.double()).abs().nan_to_num(nan=0.0, posinf=math.inf).max())
         points.append(replace(_point(label, out, references), difference=difference))
     return tuple(points)
-
-
-def _is_quick(case: CheckCase) -> bool:
-    forward_once = replace(case, gradients=False, repeats=1)
-    return BACKEND == "cuda" or estimated_seconds(forward_once, BACKEND) <= POINT_LIMIT_S
 
 
 def factors(largest: float, dtype: torch.dtype) -> list[int]:
@@ -197,10 +197,8 @@ def _batches(case: CheckCase, tensors: Tensors) -> Iterator[_Way]:
         return
     for batch in BATCHES:
         larger = replace(case, problem=case.problem.with_(batch=batch))
-        among, label = (
-            _changed(first, partial(_among_others, batch)),
-            f"last of a batch of {batch}, against alone",
-        )
+        among = _changed(first, partial(_among_others, batch))
+        label = f"last of a batch of {batch}, against alone"
         yield _Way("batch", label, larger, among, base, lambda tensor: tensor[-1:])
 
 

@@ -59,15 +59,12 @@ class Limits:
         if not isinstance(values, dict | None):
             given = type(values).__name__
             raise InvalidLimits(f"{NAME} is a {given}; expected a dict with {', '.join(keys)}")
-        for key, value in (values or {}).items():
-            if key not in keys:
-                raise InvalidLimits(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
-            try:
-                msgspec.convert({key: value}, cls)
-            except msgspec.ValidationError as error:
-                words = f"{NAME}[{key!r}] is {value!r}; expected {keys[key]} (README)"
-                raise InvalidLimits(words) from error
-        return msgspec.convert(values or {}, cls)
+        for key in (values or {}).keys() - keys.keys():
+            raise InvalidLimits(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
+        try:
+            return msgspec.convert(values or {}, cls)
+        except msgspec.ValidationError as error:  # it names what was given, what is expected, and the key
+            raise InvalidLimits(f"{NAME}: {error} (README)") from error
 
     def excludes(self, case: CheckCase) -> str:
         """Why the case is outside the limits; "" if it is inside."""

@@ -82,14 +82,15 @@ def _imports_of(source: bytes) -> tuple[tuple[int, list[str]], ...]:
         nodes = [*ast.walk(ast.parse(source))]
     except (SyntaxError, ValueError):
         return ()
-    found = [
-        (0, each.name.split(".")) for node in nodes if isinstance(node, ast.Import) for each in node.names
-    ]
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            module = node.module.split(".") if node.module else []
-            found += [(node.level, [*module, each.name]) for each in node.names]
-    return tuple(found)
+    return tuple(
+        (
+            getattr(node, "level", 0),
+            f"{getattr(node, 'module', None) or ''}.{each.name}".strip(".").split("."),
+        )
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for each in node.names
+    )
 
 
 class UserModules:

@@ -1,8 +1,6 @@
 """Cases and grids: whatever is asked for is either run or refused in words."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kernels.check.case.cases import (
     MAX_CASES,
@@ -65,23 +63,3 @@ def test_the_users_kernel_comes_first_where_one_was_named():
     assert kernels_on("interpreter", 1)[0] == "user"
     assert not {"user", "sdpa_flash"} & {*kernels_on("interpreter", 0)}
     assert "sdpa_flash" in kernels_on("cuda", 0)
-
-
-ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.just([1])
-FIELDS = st.sampled_from(list(AttentionProblem().as_dict()))
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.dictionaries(FIELDS, ANYTHING, max_size=5))
-def test_any_values_give_a_problem_or_a_refusal_that_names_a_field(values):
-    problem = refusal = None
-    try:
-        problem = AttentionProblem(**values)
-    except InvalidProblem as error:
-        refusal = error
-    if problem is None:
-        assert refusal.field in str(refusal)
-        assert refusal.field in {*values, "kv_heads"}
-    else:
-        assert AttentionProblem(**problem.as_dict()) == problem
-        assert problem.q_heads % problem.kv_heads == 0

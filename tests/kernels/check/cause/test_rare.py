@@ -1,6 +1,5 @@
 """Mistakes that show in few cases, and right kernels that do not take all of them: what the battery says."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,10 @@ from kernels.check.case.cases import PUBLIC_CALL, CheckCase
 from kernels.check.judge.run import run_check
 from kernels.check.report.report import overall
 from kernels.check.subject.subjects import MASK_INSTEAD
-from kernels.device.runtime import INTERPRETED
 from kernels.problem import AttentionProblem
 
 FILE = Path(__file__).parents[1] / "kernels/rare.py"
 TINY = AttentionProblem(q_len=20, kv_len=24, head_dim=16)
-on_the_interpreter = pytest.mark.skipif(not INTERPRETED, reason="there is a GPU")
 
 
 @pytest.fixture
@@ -77,25 +74,6 @@ def test_the_cause_says_what_a_kernel_may_declare(function, lengths, failing, de
     assert all(failing in result.case.words and declared in result.cause for result in failed)
     declares = FILE.read_text().replace('"gqa"', f'{declared}, "gqa"')
     assert overall([*on_the_battery(function, few, source=declares)]) == "pass"
-
-
-@on_the_interpreter
-def test_every_configuration_is_run_and_the_wrong_one_is_named(checked):
-    result = checked(FILE, "wrong_in_its_second_configuration")
-    assert result.verdict == "fail"
-    assert result.tensor("O").passes  # with the first
-    assert "configuration 2 of 2 of @triton.autotune (_copy: SIZE=64)" in result.reason
-    result = checked(FILE, "right_in_both_configurations")
-    assert result.verdict == "pass", result.reason
-    assert any("(number 1, 2)" in note for note in result.notes)
-
-
-@on_the_interpreter
-@pytest.mark.parametrize("function", ["uses_libdevice", "uses_libdevice_of_cuda"])
-def test_a_function_of_libdevice_is_not_checked_and_no_failure(function, checked):
-    result = checked(FILE, function)
-    assert result.verdict == "invalid"
-    assert re.match(r"needs a GPU: .*libdevice\.exp .*\(rare\.py:.*exp\(values\)", result.refused)
 
 
 def test_a_causal_mask_that_comes_as_a_tensor_is_said(checked):

@@ -114,31 +114,28 @@ def test_a_cut_file_and_a_huge_one_are_refused(whole, monkeypatch):
         ({"recorded_at": 7}, "`int`"),
         ({"launches": []}, "launched"),
         ({"launches": [{"num_warps": "many", "num_stages": 1}]}, "num_warps"),
+        ({"q_tile": lambda a: a + 3}, "q_tile has values outside of -1 to 2"),
+        ({"batch_head": lambda a: a + 1}, "batch_head has values outside of 0 to 1"),
+        ({"kernel": lambda a: a + 1}, "kernel has values outside of 0 to 0"),
+        ({"program": lambda a: a - 1}, "program has values"),
+        ({"q_tile": lambda a: a.astype(float)}, "q_tile does not hold"),
+        ({"tensor_bytes_read": lambda a: -a}, "tensor_bytes_read has values"),
+        ({"row_max": lambda a: a[:-1]}, "row_max has shape"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_wrong_header_is_refused(whole, changes, words):
-    assert words in refused(with_header(arrays_of(whole), **changes))
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "words"),
-    [
-        ("q_tile", lambda a: a + 3, "q_tile has values outside of -1 to 2"),
-        ("batch_head", lambda a: a + 1, "batch_head has values outside of 0 to 1"),
-        ("kernel", lambda a: a + 1, "kernel has values outside of 0 to 0"),
-        ("program", lambda a: a - 1, "program has values"),
-        ("q_tile", lambda a: a.astype(float), "q_tile does not hold"),
-        ("tensor_bytes_read", lambda a: -a, "tensor_bytes_read has values"),
-        ("row_max", lambda a: a[:-1], "row_max has shape"),
-        ("row_max", None, "no row_max"),
-        ("program", None, "damaged file"),
-    ],
-)
-def test_wrong_arrays_are_refused(whole, name, change, words):
+def test_a_wrong_header_and_wrong_arrays_are_refused(whole, changes, words):
     arrays = arrays_of(whole)
-    value = arrays.pop(name)
-    assert words in refused(saved(arrays | ({name: change(value)} if change else {})))
+    ((name, change),) = changes.items()
+    data = (
+        saved(arrays | {name: change(arrays[name])}) if callable(change) else with_header(arrays, **changes)
+    )
+    assert words in refused(data)
+
+
+@pytest.mark.parametrize(("name", "words"), [("row_max", "no row_max"), ("program", "damaged file")])
+def test_missing_arrays_are_refused(whole, name, words):
+    assert words in refused(saved({key: array for key, array in arrays_of(whole).items() if key != name}))
 
 
 SPLIT = arrays_of((FOLDER / "decode.split_kv.npz").read_bytes())

@@ -1,11 +1,6 @@
-"""A right function, mistakes that a kernel may make in few cases alone, and kernels with configurations."""
+"""A right function, and mistakes that a kernel may make in few cases alone."""
 
 import torch
-
-import triton
-import triton.language as tl
-from triton.language.extra import libdevice
-from triton.language.extra.cuda import libdevice as libdevice_of_cuda
 
 CHECK = {"causal": "bottom_right", "gqa": True, "window": "window", "lse": "none"}
 
@@ -88,50 +83,3 @@ def wrong_dk(query, key, value, **options):
 def takes_the_last_stride_for_1(query, key, value, **options):
     rows = (torch.as_strided(each, each.shape, (*each.stride()[:-1], 1)) for each in (query, key, value))
     return right(*rows, **options)
-
-
-@triton.autotune(configs=[triton.Config({"SIZE": 32}), triton.Config({"SIZE": 64})], key=["n"])
-@triton.jit
-def _copy(source, target, n, SIZE: tl.constexpr, BUG: tl.constexpr):
-    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
-    values = tl.load(source + at, mask=at < n, other=0.0)
-    if BUG and SIZE == 64:
-        values = values * 1.1
-    tl.store(target + at, values.to(target.dtype.element_ty), mask=at < n)
-
-
-def _copied(exact, bug):
-    out = torch.empty(exact.shape, dtype=exact.dtype)
-    _copy[lambda meta: (triton.cdiv(out.numel(), meta["SIZE"]),)](
-        exact.contiguous(), out, out.numel(), BUG=bug
-    )
-    return out
-
-
-def wrong_in_its_second_configuration(query, key, value):
-    return _copied(right(query, key, value), True)
-
-
-def right_in_both_configurations(query, key, value):
-    return _copied(right(query, key, value), False)
-
-
-@triton.jit
-def _exponentials(source, target, n, SIZE: tl.constexpr, CUDA: tl.constexpr):
-    at = tl.arange(0, SIZE)
-    values = tl.load(source + at, mask=at < n, other=0.0)
-    if CUDA:
-        values = libdevice_of_cuda.exp(values)
-    else:
-        values = libdevice.exp(values)
-    tl.store(target + at, values, mask=at < n)
-
-
-def uses_libdevice(query, key, value, cuda=False):
-    out = torch.empty_like(query)
-    _exponentials[(1,)](query, out, query.numel(), SIZE=triton.next_power_of_2(query.numel()), CUDA=cuda)
-    return out
-
-
-def uses_libdevice_of_cuda(query, key, value):
-    return uses_libdevice(query, key, value, cuda=True)

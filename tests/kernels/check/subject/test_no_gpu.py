@@ -47,10 +47,23 @@ def test_autotune_takes_one_configuration_and_questions_at_import_get_an_answer_
     assert result.interpreted
     assert any("first of its 2 configurations" in note and "BLOCK=64" in note for note in result.notes)
     assert any("A100" in note for note in result.notes)
+    assert any("(number 1, 2)" in note for note in result.notes)
     with pytest.raises((AssertionError, RuntimeError)):
         torch.cuda.get_device_properties(0)  # only the user's code is answered
 
 
+LOAD = "tl.load(source + offsets, mask=inside)"
+
+
+def test_every_configuration_is_run_and_the_wrong_one_is_named(checked):
+    result = checked(COPY.replace(LOAD, f"{LOAD} * (1.1 if BLOCK == 128 else 1.0)"))
+    assert result.verdict == "fail"
+    assert result.tensor("O").passes  # with the first
+    assert "configuration 2 of 2 of @triton.autotune (_copy: BLOCK=128" in result.reason
+
+
+EXP = COPY.replace(LOAD, f"libdevice.exp({LOAD}.to(tl.float32))")
+UNSUPPORTED = "needs a GPU: NotImplementedError: libdevice.exp is not supported in interpreter mode (mine.py:"
 INSIDE = "    inside = offsets < (n + 1 if EVEN else n)\n"
 LIBRARY = "def fast(q):\n    assert q.shape[-1] == 128, 'head_dim is 128'\n"
 
@@ -67,9 +80,11 @@ LIBRARY = "def fast(q):\n    assert q.shape[-1] == 128, 'head_dim is 128'\n"
             "wants another (mine.py:",
         ),
         ("import torch\nfrom library import fast\nattention = lambda q, k, v: fast(q)", "128 (library.py:2"),
+        ("from triton.language.extra import libdevice\n" + EXP, UNSUPPORTED),
+        ("from triton.language.extra.cuda import libdevice\n" + EXP, UNSUPPORTED),
         (body("", before="BUFFER = torch.empty(4, device='cuda')\n"), "needs a GPU"),
     ],
-    ids=["device", "assert", "ValueError", "NotImplementedError", "static", "library", "at import"],
+    ids=["device", "assert", "ValueError", "not", "static", "library", "extra", "cuda", "at import"],
 )
 def test_what_a_kernel_does_not_support_is_not_checked_with_its_line(source, words, tmp_path, checked):
     (tmp_path / "library.py").write_text(LIBRARY)
