@@ -27,21 +27,14 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 TRITON_DTYPES = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32}
 
-Arguments = dict[str, Any]
-"""Arguments of a kernel by keyword: numbers, tuples, types and trace buffers."""
-
-
-Strides = tuple[tuple[int, ...], ...]
-"""Strides (batch, head, row, column) of the tensors of a kernel, each by its name: `strides.q`."""
-
 
 @functools.cache
 def _strides_by_name(*names: str) -> Any:
     return namedtuple("Strides", names)
 
 
-def strides_of(**tensors: torch.Tensor) -> Strides:
-    """The strides of tensors, by these names."""
+def strides_of(**tensors: torch.Tensor) -> tuple[tuple[int, ...], ...]:
+    """The strides (batch, head, row, column) of tensors, each by its name: `strides.q`."""
     return _strides_by_name(*tensors)(*(tensor.stride() for tensor in tensors.values()))
 
 

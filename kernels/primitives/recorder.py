@@ -140,15 +140,12 @@ def _matrix_buffers(
         return None
     sizes = {"q_tile": block_m, "kv_tile": problem.block_n, "head_dim": block_d, "one": 1}
     slots_of = [kernel.figure.slot(matrix.slot) for matrix in kernel.figure.recorded]
-    shapes: list[tuple[int, int, int] | None] = [
-        (slots, sizes[slot.rows], sizes[slot.columns]) for slot in slots_of
+    shapes = [
+        (slots, sizes[slot.rows] if row is None else 1, sizes[slot.columns])
+        if row is None or slot.rows == "q_tile"
+        else None
+        for slot in slots_of
     ]
-    if row is not None:
-        by_row = (slot.rows == "q_tile" for slot in slots_of)
-        shapes = [
-            (slots, 1, sizes[slot.columns]) if own else None
-            for slot, own in zip(slots_of, by_row, strict=True)
-        ]
     if sum(math.prod(shape) for shape in shapes if shape) * 4 > MATRICES_LIMIT_BYTES:
         return None
     return tuple(

@@ -36,7 +36,7 @@ def interpreted_launch(
     kernel: Any, grid: Sequence[int], options: dict[str, Any], arguments: Sequence[Any], slots: Slots
 ) -> Start:
     """A launch of a kernel in the interpreter."""
-    of_call = _arguments_of(arguments, slots, lambda tensor: tensor, lambda given: (_remade(given), ()))
+    of_call = _maker([*arguments], slots, lambda tensor: tensor, _remade)
     return lambda values, _stream: kernel[grid](*of_call(values), **options)
 
 
@@ -64,66 +64,49 @@ def compiled_launch(
         launcher = copy.copy(launcher)
         launcher.launch = bare_launch
         encoders = [functools.partial(encode, metadata=each) for each in metadata]
-    remaining = iter(encoders)
+    given, of_descriptors = [], dict(zip(map(id, descriptors), encoders, strict=True))
+    for argument in arguments:  # an encoded descriptor is a tensor map, then numbers
+        rest = of_descriptors[id(argument)](argument)[1:] if is_descriptor(argument) else ()
+        given += [argument, *rest]
     # Triton asks CUDA about every tensor that it is given, and takes a number as it is.
-    of_call = _arguments_of(arguments, slots, Tensor.data_ptr, lambda given: _encoded(given, next(remaining)))
+    of_call = _maker(given, slots, Tensor.data_ptr, lambda each: _encoded(each, of_descriptors[id(each)]))
     size = (*grid, 1, 1)[:3]
     fixed = (compiled.function, compiled.packed_metadata, None, None, None)
     return lambda values, stream: launcher(*size, stream, *fixed, *of_call(values))
 
 
-Make = Callable[[Sequence[Any]], Any]
-"""An argument, as a function of the call's tensors."""
-
-
-def _arguments_of(
-    arguments: Sequence[Any],
+def _maker(
+    argument: Any,
     slots: Slots,
     of_tensor: Callable[[Tensor], Any],
-    of_descriptor: Callable[[Any], tuple[Callable[[Tensor], Any], Sequence[Any]]],
-) -> Callable[[Sequence[Any]], list[Any]]:
-    """All arguments of a launch, as a function of the call's tensors. It holds no tensor of this call.
+    of_descriptor: Callable[[Any], Callable[[Tensor], Any]],
+) -> Any:
+    """How to make an argument, or a list of them, of a call's tensors; it holds no tensor of this call.
 
-    `of_descriptor` gives what makes a descriptor of a tensor, and the arguments that follow it at every call.
+    None if the argument stays as it is. `of_descriptor` gives what makes a descriptor of a tensor.
     """
-    fixed: list[Any] = []
-    makes: list[tuple[int, Make]] = []
-    for argument in arguments:
-        rest: Sequence[Any] = ()
-        if is_descriptor(argument):
-            make_one, rest = of_descriptor(argument)
-            make: Make | None = _of_slot(slots[id(argument.base)], make_one)
-        else:
-            make = _make(argument, slots, of_tensor)
-        if make:
-            makes.append((len(fixed), make))
-        fixed += [None if make else argument, *rest]
+    if id(argument) in slots:
+        slot = slots[id(argument)]
+        return lambda values: of_tensor(values[slot])
+    if is_descriptor(argument):
+        slot, make_one = slots[id(argument.base)], of_descriptor(argument)
+        return lambda values: make_one(values[slot])
+    if not isinstance(argument, (tuple, list)):
+        return None
+    makers = [_maker(each, slots, of_tensor, of_descriptor) for each in argument]
+    makes = [(place, make) for place, make in enumerate(makers) if make]
+    if not makes:
+        return None
+    fixed = [None if make else each for make, each in zip(makers, argument, strict=True)]
+    kind = getattr(argument, "_make", type(argument))
 
-    def of_call(values: Sequence[Any]) -> list[Any]:
+    def of_call(values: Sequence[Any]) -> Any:
         filled = fixed.copy()
         for place, make in makes:
             filled[place] = make(values)
-        return filled
+        return kind(filled)
 
     return of_call
-
-
-def _make(argument: Any, slots: Slots, of_tensor: Callable[[Tensor], Any]) -> Make | None:
-    """How to make an argument that is, or holds, a tensor of the call; None if it stays as it is."""
-    if id(argument) in slots:
-        return _of_slot(slots[id(argument)], of_tensor)
-    if not isinstance(argument, tuple):
-        return None
-    makes = [_make(each, slots, of_tensor) for each in argument]
-    if not any(makes):
-        return None
-    kept = [None if make else each for make, each in zip(makes, argument, strict=True)]
-    kind = getattr(argument, "_make", tuple)
-    return lambda values: kind(make(values) if make else each for make, each in zip(makes, kept, strict=True))
-
-
-def _of_slot(slot: int, make: Callable[[Tensor], Any]) -> Make:
-    return lambda values: make(values[slot])
 
 
 def _remade(descriptor: Any) -> Callable[[Tensor], Any]:
@@ -139,10 +122,8 @@ def _remade(descriptor: Any) -> Callable[[Tensor], Any]:
     return of
 
 
-def _encoded(
-    descriptor: Any, encode: Callable[[Any], list[Any]]
-) -> tuple[Callable[[Tensor], Any], Sequence[Any]]:
-    """The encoded descriptor of a tensor, kept by address: nothing else differs in tensors of a signature."""
+def _encoded(descriptor: Any, encode: Callable[[Any], list[Any]]) -> Callable[[Tensor], Any]:
+    """The tensor map of a tensor, kept by address: nothing else differs in tensors of a signature."""
     maps: dict[int, Any] = {}
     remade = _remade(descriptor)
 
@@ -155,4 +136,4 @@ def _encoded(
             found = maps[address] = encode(remade(tensor))[0]
         return found
 
-    return of, encode(descriptor)[1:]
+    return of

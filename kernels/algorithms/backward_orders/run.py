@@ -86,45 +86,33 @@ class LoopOrder:
     entry: Algorithm
     launch: Launch
 
-    @property
-    def _computes_delta(self) -> bool:
-        return len(self.entry.kernels) == 1
+    forward = staticmethod(forward)
+    """O and lse by the forward kernel of FlashAttention-2."""
 
     def run_traced(self, problem: AttentionProblem, row: int | None = None) -> Trace:
         """Run the forward kernel, then those of the entry with TRACE on, on the problem's own inputs."""
-        inputs = make_inputs(problem, DEVICE)
-        call = self._call(problem, *inputs, make_d_output(problem, DEVICE))
+        call = self._call(problem, *make_inputs(problem, DEVICE), make_d_output(problem, DEVICE))
         launches = []
         results = {"d_query": call.d_query, "d_key": call.d_key, "d_value": call.d_value}
-        if not self._computes_delta:
+        if PREPROCESS in self.entry.kernels:
             recorder = make_recorder(PREPROCESS, problem, row=row)
             launches.append((recorder, call.preprocess(recorder)))
             results["delta"] = call.delta
-        steps = problem.group_size * problem.q_tiles * problem.kv_tiles
-        grid = (problem.key_heads, steps)
+        grid = (problem.key_heads, problem.group_size * problem.q_tiles * problem.kv_tiles)
         recorder = make_recorder(self.entry.kernels[-1], problem, grid=grid, row=row)
         launches.append((recorder, self.launch(call, config_of(problem), recorder)))
         return assemble(self.entry, problem, launches, output=call.inputs.out, lse=call.inputs.lse, **results)
 
-    def forward(
-        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """O and lse by the forward kernel of FlashAttention-2."""
-        return forward(problem, query, key, value)
-
-    def gradients(
-        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
-    ) -> Gradients:
-        """dQ, dK and dV with the problem's mask and tiles."""
-        call = self._call(problem, query, key, value, d_out)
-        if not self._computes_delta:
+    def gradients(self, problem: AttentionProblem, *tensors: Tensor) -> Gradients:
+        """dQ, dK and dV with the problem's mask and tiles, of query, key, value and d_out."""
+        call = self._call(problem, *tensors)
+        if PREPROCESS in self.entry.kernels:
             call.preprocess()
         self.launch(call, config_of(problem), None)
         return call.d_query, call.d_key, call.d_value
 
-    def _call(
-        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
-    ) -> BackwardCall:
+    def _call(self, problem: AttentionProblem, *tensors: Tensor) -> BackwardCall:
+        query, key, value, d_out = tensors
         results = forward(problem, query, key, value)
         inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
         return BackwardCall(inputs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
@@ -37,15 +35,6 @@ def own_config(problem: AttentionProblem) -> TileConfig:
     return TileConfig(problem.block_m, problem.block_n, 4 * (problem.block_m // 64 + 1), 2)
 
 
-class TracedLaunch(NamedTuple):
-    """What the kernel wrote down, how it was launched, O and lse."""
-
-    recorder: Recorder
-    launch: LaunchInfo
-    out: torch.Tensor
-    lse: torch.Tensor
-
-
 def ensure_runs_on(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, entry: Algorithm = ENTRY
 ) -> None:
@@ -68,10 +57,12 @@ def _inputs(problem: AttentionProblem) -> tuple[torch.Tensor, torch.Tensor, torc
     return inputs
 
 
-def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch:
-    """Run the kernel on the problem's own inputs with TRACE on.
+def traced_launch(
+    problem: AttentionProblem, config: TileConfig
+) -> tuple[Recorder, LaunchInfo, torch.Tensor, torch.Tensor]:
+    """What the kernel wrote down on the problem's own inputs, how it was launched, O and lse.
 
-    Raises InvalidProblem if the kernel cannot run on them.
+    Raises InvalidProblem if it cannot run on them.
     """
     inputs = _inputs(problem)
     tiles = (-(-problem.q_len // config.block_m), -(-problem.kv_len // config.block_n))
@@ -80,7 +71,7 @@ def traced_launch(problem: AttentionProblem, config: TileConfig) -> TracedLaunch
     out, lse, launch = flash_forward_hopper(
         *inputs, band=problem.band, scale=problem.scale, config=config, recorder=recorder
     )
-    return TracedLaunch(recorder, launch, out, lse)
+    return recorder, launch, out, lse
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
@@ -120,11 +111,12 @@ def gradients(
 
 def requested_bytes(problem: AttentionProblem, config: TileConfig) -> tuple[int, int]:
     """(read, written): bytes that the kernel requests with these tiles, as it counts them itself."""
-    recorder = traced_launch(problem, config).recorder
-    counted = recorder.buffers.requested.sum(dim=0, dtype=torch.int64).tolist()
-    columns = list(zip(counted, KERNEL.requests, strict=False))
-    read, written = (sum(n for n, (_, way) in columns if way == wanted) for wanted in ("read", "write"))
-    return read, written
+    recorder, *_ = traced_launch(problem, config)
+    counted = {"read": 0, "write": 0}
+    columns = recorder.buffers.requested.sum(dim=0, dtype=torch.int64).tolist()
+    for n_bytes, (_, way) in zip(columns, KERNEL.requests, strict=False):
+        counted[way] += n_bytes
+    return counted["read"], counted["write"]
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:

@@ -8,15 +8,8 @@ from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import flash_forward_hopper
 from kernels.algorithms.flash3.run import ensure_runs_on
 from kernels.algorithms.flash3_backward.entry import ENTRY
-from kernels.algorithms.flash3_backward.lanes import (
-    KEYS,
-    KEYS_AND_DQ,
-    LOADS,
-    QUERIES,
-    SWEEP_LANES,
-)
+from kernels.algorithms.flash3_backward.lanes import KEYS, KEYS_AND_DQ, LOADS, QUERIES, SWEEP_LANES
 from kernels.algorithms.flash3_backward.launch import HopperBackwardCall
-from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
@@ -25,7 +18,7 @@ from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
-from kernels.trace.lanes import LaneRole, Lanes
+from kernels.trace.lanes import Lanes
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
@@ -68,16 +61,7 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     call = _call(problem)
     call.prepare()
     torch.cuda.synchronize()
-
-    roles = _roles(call.fixed())
+    roles = (KEYS, KEYS, QUERIES, LOADS) if call.fixed().DQ_WARPGROUP else (KEYS_AND_DQ, KEYS_AND_DQ, LOADS)
     programs = problem.key_heads * problem.kv_tiles
-    turns = problem.q_tiles * problem.group_size + 1
-    launch = LaneLaunch(roles, programs, turns)
+    launch = LaneLaunch(roles, programs, turns=problem.q_tiles * problem.group_size + 1)
     return measured_lanes(problem, SWEEP_LANES.name, MarkedCall(call.sweep, (launch,)))
-
-
-def _roles(fixed: Fixed) -> tuple[LaneRole, ...]:
-    """Of the lanes of a program."""
-    if fixed.DQ_WARPGROUP:
-        return KEYS, KEYS, QUERIES, LOADS
-    return KEYS_AND_DQ, KEYS_AND_DQ, LOADS

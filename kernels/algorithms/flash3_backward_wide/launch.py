@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
@@ -17,7 +19,7 @@ from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
 from kernels.algorithms.flash3_backward_wide.fixed import Fixed
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import Arguments, TileConfig, on_device
+from kernels.primitives.launch import TileConfig, on_device
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.replay import launch
 from kernels.problem import tiles
@@ -42,7 +44,7 @@ def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
 class WideBackwardCall(PreparedCall):
     """One backward pass: its tensors, and one method per kernel: `prepare_rows`, `dk_dv`, `dq`."""
 
-    def _arguments(self, block_m: int) -> Arguments:
+    def _arguments(self, block_m: int) -> dict[str, Any]:
         """Arguments that both kernels take."""
         fixed = Fixed(
             BOUND_LEFT=self.inputs.band.bounds_left,
@@ -51,12 +53,8 @@ class WideBackwardCall(PreparedCall):
             BLOCK_M=block_m,
             BLOCK_D=self.block_d,
         )
-        tensors = {
-            "q": self.inputs.query,
-            "do": self.inputs.d_out,
-            "k": self.inputs.key,
-            "v": self.inputs.value,
-        }
+        given = self.inputs
+        tensors = {"q": given.query, "do": given.d_out, "k": given.key, "v": given.value}
         descriptors = {
             f"{name}_desc": tile_descriptor(tensor, fixed.ROWS, self.block_d)
             for name, tensor in tensors.items()

@@ -50,15 +50,6 @@ def split_plan(band: Band, key_heads: int, packed_rows: int, config: TileConfig,
     return SplitPlan(first, end, *tiles.split_evenly(end - first, splits))
 
 
-class PartialResults(NamedTuple):
-    """What the first kernel writes and the second one reads, float32; n_rows is the number of packed rows."""
-
-    o: torch.Tensor
-    """(key_heads, splits, n_rows, head_dim): the output of each part."""
-    lse: torch.Tensor
-    """(key_heads, splits, n_rows)"""
-
-
 def flash_split_kv(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -82,7 +73,7 @@ def flash_split_kv(
     out = torch.empty_like(query)
     lse = torch.empty((batch, q_heads, q_len), dtype=torch.float32, device=query.device)
     parts = (key_heads, plan.splits, n_rows)
-    partial = PartialResults(lse.new_empty((*parts, head_dim)), lse.new_empty(parts))
+    partial = lse.new_empty((*parts, head_dim)), lse.new_empty(parts)  # O and lse of each part
     split_recorder, combine_recorder = recorders or (None, None)
     split = launch_on_tiles(
         _attn_split_kv,
