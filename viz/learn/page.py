@@ -7,13 +7,35 @@ from pathlib import Path
 import streamlit as st
 
 from viz.learn.chapters import CHAPTERS
-from viz.learn.controls import switch
-from viz.learn.stepper import PART_SHOWN, onward, start_at_top
+from viz.learn.controls import put_in_url, switch
+from viz.learn.stepper import PART_SHOWN, PARTS_LEFT, start_at_top
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header
 from viz.shared.link import takes_from_link
+
+
+def onward(place: int) -> None:
+    """Buttons to the chapter before and after the one at `place`; the way on is the primary button.
+
+    While the chapter has parts left, its own button to the next part is.
+    """
+    ends = not st.session_state.pop(PARTS_LEFT, False)
+    with st.container(horizontal=True, key="onward"):
+        for step, words, icon in ((-1, "Back", "arrow_back"), (1, "Next", "arrow_forward")):
+            if 0 <= place + step < len(CHAPTERS):
+                other = CHAPTERS[place + step]
+                question = f". {other.question}" if step > 0 else ""
+                st.button(
+                    f"{words}: {place + step + 1} {other.title}{question}",
+                    key=f"chapter_{words}",
+                    icon=f":material/{icon}:",
+                    type="primary" if step > 0 and ends else "secondary",
+                    on_click=put_in_url,
+                    args=("chapter", other.slug, CHAPTERS[0].slug),
+                )
+
 
 CSS = Path(__file__).with_name("learn.css")
 takes_from_link("chapter", *(f"{chapter.slug}_" for chapter in CHAPTERS))
@@ -37,7 +59,7 @@ if CHAPTERS[place].idea:
     say(f"**In one sentence:** {CHAPTERS[place].idea}")
 with top:
     start_at_top(f"{chosen}/{st.session_state.pop(PART_SHOWN, '')}")
-onward(CHAPTERS, place)
+onward(place)
 glossary_list()
 st.caption(
     "Each number says where it is from. **Counted**: by the code that ran, kernel or loop. **Modelled**: a "

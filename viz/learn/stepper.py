@@ -1,16 +1,13 @@
-"""The way through Learn: steps of a part, parts of a chapter, and the chapters. All are in the URL."""
+"""The way through Learn: steps of a part and parts of a chapter. Both are in the URL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
 from viz.learn.controls import keep_in_url, put_in_url, switch, take_from_url
-
-if TYPE_CHECKING:
-    from viz.learn.chapters import Chapter
 
 _to_top = st.components.v2.component(
     "to_top",
@@ -99,27 +96,6 @@ def step_buttons(key: str, steps: Sequence[int | str], now: int | str, *names: s
                 disabled=target == place,
                 shortcut=shortcut,
             )
-
-
-def onward(chapters: Sequence[Chapter], place: int) -> None:
-    """Buttons to the chapter before and after the one at `place`; the way on is the primary button.
-
-    While the chapter has parts left, its own button to the next part is.
-    """
-    ends = not st.session_state.pop(PARTS_LEFT, False)
-    with st.container(horizontal=True, key="onward"):
-        for step, words, icon in ((-1, "Back", "arrow_back"), (1, "Next", "arrow_forward")):
-            if 0 <= place + step < len(chapters):
-                other = chapters[place + step]
-                question = f". {other.question}" if step > 0 else ""
-                st.button(
-                    f"{words}: {place + step + 1} {other.title}{question}",
-                    key=f"chapter_{words}",
-                    icon=f":material/{icon}:",
-                    type="primary" if step > 0 and ends else "secondary",
-                    on_click=put_in_url,
-                    args=("chapter", other.slug, chapters[0].slug),
-                )
 
 
 def start_at_top(place: str) -> None:
