@@ -34,16 +34,10 @@ def player_of(visit, tmp_path):
     return opened
 
 
-def test_it_plays_pauses_and_stops_at_the_end(player_of):
+def test_it_plays_and_stops_at_the_end(player_of):
     page = player_of("flash2").press("]", "]", "]", "Space")
     page.page.wait_for_function(ENDED, arg="step 64 / 64", timeout=60_000)
     assert page.page.evaluate(f"{PLAYER}.querySelector('[aria-label^=play]').ariaPressed") == "false"
-    page.press("Home", "Space")
-    page.page.wait_for_function(f"() => !{PLAYER}.querySelector('.fa-count').textContent.includes(' 0 /')")
-    page.press("Space")
-    before = page.step()
-    page.page.evaluate("new Promise((done) => setTimeout(done, 300))")
-    assert page.step() == before
     page.assert_clean()
 
 
@@ -61,10 +55,6 @@ def test_keys_step_by_tile_phase_and_program(player_of):
     assert ": load Q." in page.text(".fa-readout")
     page.press(*["ArrowRight"] * 5)
     assert "[rescale]" in page.text(".fa-lit code")
-    page.press("End")
-    assert page.step() == (64, 64)
-    page.press("Home")
-    assert page.step() == (0, 64)
     rates = [page.text(".fa-rate")]
     for keys in ("]", "[["):
         page.press(*keys)
@@ -129,8 +119,4 @@ def test_a_race_runs_both_on_one_clock_and_steps_go_step_for_step(player_of):
     assert re.match(r"A: 64 of 64 steps in [\d.]+ ns, .* B: 64 of 64 steps in", page.text(".fa-readout"))
     page.click("[data-name=steps]")
     assert page.text(".fa-transport .fa-count") == "step 64 / 64"
-    page.press("Home", *["ArrowRight"] * 3)
-    assert page.text(".fa-transport .fa-count") == "step 3 / 64"
-    page.press("]", "]", "]", "Space")
-    page.page.wait_for_function(ENDED, arg="step 64 / 64", timeout=60_000)
     page.assert_clean()

@@ -111,7 +111,6 @@ export class Duel extends Playback {
     this.refresh();
   }
 
-  // Stand in a state, without drawing it.
   stand(state) {
     this.race.goToText(state.place);
     this.transport.use(this.race);
@@ -121,12 +120,10 @@ export class Duel extends Playback {
     return this.panes[0].palette;
   }
 
-  // The data of both runs.
   get shown() {
     return this.data;
   }
 
-  // What is worth remembering, in words.
   state() {
     return { place: this.race.text() };
   }

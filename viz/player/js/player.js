@@ -106,7 +106,6 @@ export class Player extends Playback {
     return this.pane.palette;
   }
 
-  // The data of the run.
   get shown() {
     return this.pane.model.data;
   }

@@ -27,7 +27,7 @@ test("bytes before each step are those of the trace", () => {
     total += moved.reduce((sum, bytes) => sum + bytes, 0);
     assert.equal(model.bytes[step + 1], total);
     assert.deepEqual(
-      model.tensorBytes.map((sums) => sums[step + 1] - sums[step]),
+      read.map((_, tensor) => model.stepBytes[step].read[tensor] + model.stepBytes[step].written[tensor]),
       moved,
     );
   });

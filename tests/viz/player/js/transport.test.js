@@ -53,6 +53,9 @@ test("playback goes at its speed, stops at the end and starts again", () => {
   player.toggle();
   pass(300);
   assert.deepEqual([track.position, player.playing], [1, true]);
+  player.toggle();
+  pass(3000);
+  assert.deepEqual([track.position, player.playing], [1, false]);
 });
 
 test("a key stops playback where it goes", () => {

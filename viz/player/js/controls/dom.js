@@ -76,7 +76,6 @@ export function choice(label, options, set) {
   return { node, show };
 }
 
-// Show that a button is pressed, or not.
 export function press(node, isPressed) {
   node.setAttribute("aria-pressed", String(isPressed));
 }
@@ -128,25 +127,25 @@ export function controls(owner, sliderLabel) {
 
 // The legend of the grid. `says` takes the runs at hand.
 export function legend() {
-  const [claim, masked, computed, largest, named] = Array.from({ length: 5 }, () => element("span"));
-  const unvisited = swatch("fa-empty", "not there yet");
-  const [skipped, plain] = [swatch("fa-crossed", masked), swatch("fa-swatch-plain", computed)];
-  const scale = swatch("fa-swatch-scale", largest);
-  const node = element("div", { class: "fa-legend" }, [claim, unvisited, skipped, plain, scale, named]);
+  const node = element("div", { class: "fa-legend" });
   const says = (models) => {
-    claim.textContent = models.length === 1 ? models[0].data.grid_words : "";
-    skipped.hidden = models.every(({ kinds }) => kinds.every((kind) => kind === KIND.full));
-    masked.textContent = `hidden by the mask: score −∞, weight 0${computedAllTheSame(models)}`;
     const cells = new Set(models.flatMap((model) => model.kernels.map((kernel) => kernel.cells)));
-    computed.textContent = models.some((model) => model.data.observed) ? "visited" : "scores computed";
-    plain.hidden = !cells.has("plain");
-    scale.hidden = !cells.has("share");
-    const grid = models.flatMap((model) => model.data.grid);
-    named.textContent = `${grid.join(" or ")} on a tile that has room for it: it lies in HBM`;
+    const hasMask = models.some(({ kinds }) => kinds.some((kind) => kind !== KIND.full));
+    const computed = models.some((model) => model.data.observed) ? "visited" : "scores computed";
     const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
-    largest.textContent = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
-    claim.hidden = !claim.textContent;
-    named.hidden = !grid.length;
+    const largest = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
+    const grid = models.flatMap((model) => model.data.grid);
+    const claim = models.length === 1 && models[0].data.grid_words;
+    const named = `${grid.join(" or ")} on a tile that has room for it: it lies in HBM`;
+    const entries = [
+      claim && element("span", {}, [claim]),
+      swatch("fa-empty", "not there yet"),
+      hasMask && swatch("fa-crossed", `hidden by the mask: score −∞, weight 0${computedAllTheSame(models)}`),
+      cells.has("plain") && swatch("fa-swatch-plain", computed),
+      cells.has("share") && swatch("fa-swatch-scale", largest),
+      grid.length > 0 && element("span", {}, [named]),
+    ];
+    node.replaceChildren(...entries.filter(Boolean));
   };
   return { node, says };
 }

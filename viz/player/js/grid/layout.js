@@ -47,7 +47,6 @@ export function headLayouts(width, height, model, heads) {
   }));
 }
 
-// The box of a step's tiles in the grid.
 export function cellBox(layout, model, step) {
   const x = layout.x + model.kv[step] * layout.cellWidth;
   const span = Math.max(1, model.kvEnd[step] - model.kv[step]);

@@ -99,7 +99,6 @@ export class Pane {
     return active.length;
   }
 
-  // Strips and labels of one grid, or names above several.
   drawAround(context, layouts, heads, at) {
     const { model, palette } = this;
     const split = model.keyParts.length > 0;
@@ -141,7 +140,6 @@ export class Pane {
     return tile && { ...tile, head: heads[tile.index] };
   }
 
-  // Pick the row under the pointer, or let it go.
   pick(event) {
     const { model, pinned } = this;
     const hit = this.onPick && this.hit(event);
@@ -159,11 +157,10 @@ export class Pane {
   // Pick the row of such words, or the drawn row above it; no row for anything else.
   pinText(words) {
     const [, head, number] = /^(\d+)\.(\d+)$/.exec(words ?? "")?.map(Number) ?? [];
-    const { heads, qTiles, tileNumbers, offsets, data } = this.model;
+    const { heads, tileNumbers, offsets, data } = this.model;
     const { block_m, rows } = data.problem;
-    const tile = Math.floor(number / block_m);
-    const q = tileNumbers.length ? tileNumbers.indexOf(tile) : tile;
-    const exists = heads.includes(head) && number < rows && q >= 0 && q < qTiles;
+    const q = tileNumbers.indexOf(Math.floor(number / block_m));
+    const exists = heads.includes(head) && number < rows && q >= 0;
     const row = offsets.findLastIndex((offset) => offset <= number % block_m);
     this.pinned = exists ? { head, q, row } : null;
   }

@@ -31,12 +31,7 @@ export function drawRows(canvas, model, palette, at, pinned) {
   const tall = Math.min(height / Math.max(curves.length, 1), TALLEST);
   curves.forEach((series, index) => {
     const box = { x: NAMES, y: index * tall + 3, w: width - NAMES - 6, h: tall - 6 };
-    const steps = stepsOfSeries(model, series, shown);
-    const values = seriesValues(model, series, steps, shown.row);
-    const fresh = steps.map((step) => beginsAnew(model, step));
-    const current = lastKnown(model, series, at, steps);
-    const whose = whoseWords(model, series, at, steps, current);
-    drawSeries(context, box, palette, { series, values, fresh, current, whose });
+    drawSeries(context, box, { model, palette, at, series, shown });
   });
 }
 
@@ -45,7 +40,12 @@ function beginsAnew(model, step) {
   return model.kernels[model.kernel[step]].splits_keys && model.keyParts.includes(model.kv[step]);
 }
 
-function drawSeries(context, box, palette, { series, values, fresh, current, whose }) {
+function drawSeries(context, box, { model, palette, at, series, shown }) {
+  const steps = stepsOfSeries(model, series, shown);
+  const values = seriesValues(model, series, steps, shown.row);
+  const current = lastKnown(model, series, at, steps);
+  const whose = whoseWords(model, series, at, steps, current);
+  const fresh = steps.map((step) => beginsAnew(model, step));
   const color = palette[series.color];
   const middle = box.y + box.h / 2;
   const size = series.name.length > 8 ? 10.5 : 13;

@@ -47,20 +47,18 @@ function nameStrip(context, strip, box, layout, model, palette) {
   const color = palette[strip.color];
   const long = IN_WORDS[strip.name];
   context.font = `${WORDS.weight} ${WORDS.size}px ${FONT}`;
-  const room = long ? context.measureText(long).width : Infinity;
   const isAlone = model.strips.filter(({ side }) => side === strip.side).length === 1;
+  const [left, right, above] = [box.x, box.x + STRIP, layout.y - 8];
+  // the room of the long name, and where it goes
+  const [room, x, y, align] = {
+    top: [layout.x - 8, layout.x - 8, box.y + STRIP / 2, "right"],
+    left: [isAlone ? right : 0, right, above, "right"],
+    right: [isAlone ? layout.room - left : 0, left, above, "left"],
+  }[strip.side];
   const short = { weight: "600", size: strip.name.length > 2 ? 11 : 13 };
-  if (strip.side === "top") {
-    const fits = room <= layout.x - 8;
-    const style = { ...(fits ? WORDS : short), align: "right" };
-    text(context, fits ? long : strip.name, layout.x - 8, box.y + STRIP / 2, color, style);
-  } else if (isAlone && strip.side === "left" && room <= box.x + STRIP) {
-    text(context, long, box.x + STRIP, layout.y - 8, color, { ...WORDS, align: "right" });
-  } else if (isAlone && strip.side === "right" && box.x + room <= layout.room) {
-    text(context, long, box.x, layout.y - 8, color, WORDS);
-  } else {
-    text(context, strip.name, box.x + STRIP / 2, layout.y - 8, color, { ...short, align: "center" });
-  }
+  if (long && context.measureText(long).width <= room) text(context, long, x, y, color, { ...WORDS, align });
+  else if (strip.side === "top") text(context, strip.name, x, y, color, { ...short, align });
+  else text(context, strip.name, left + STRIP / 2, above, color, { ...short, align: "center" });
 }
 
 // How bright the tiles [from, end) of a strip are, and whether they are being moved right now.

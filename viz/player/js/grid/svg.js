@@ -31,7 +31,6 @@ export class SvgContext {
     this.ruler = document.createElement("canvas").getContext("2d");
   }
 
-  // The picture as a document.
   text(width, height, title = "") {
     this.restore();
     const size = { width, height, viewBox: `0 0 ${round(width)} ${round(height)}` };

@@ -28,7 +28,7 @@ function tilesOfStep(model, step, phase = null) {
 export function positionOf(model, { head, q, kv }, phase, named = "") {
   const own = model.kernels.findIndex(({ name }) => name === named);
   const kernels = own < 0 ? [...model.kernels.keys()] : [own];
-  const tile = { head, q: model.tileNumbers.length ? model.tileNumbers.indexOf(q) : q, kv };
+  const tile = { head, q: model.tileNumbers.indexOf(q), kv };
   const isInPhase = (i) => model.phases[i].some(({ name }) => name === phase);
   const steps = kernels.flatMap((kernel) => stepsAbout(model, kernel, tile));
   if (!steps.length) return -1;

@@ -155,7 +155,6 @@ export function scoresOf(model, step, row) {
   return rowNamed(model, isMasked ? "S" : "QK^T", step, row);
 }
 
-// Numbers of one row of a matrix.
 export function rowOf(matrix, row) {
   return range(matrix.columns).map((column) => matrix.at(row, column));
 }

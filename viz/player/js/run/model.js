@@ -10,7 +10,6 @@ export function decode(text, ArrayType) {
   return new ArrayType(bytes.buffer);
 }
 
-// Numbers from 0 to before an end.
 export const range = (end) => Array.from({ length: end }, (_, i) => i);
 
 const models = new WeakMap();
@@ -29,7 +28,7 @@ export function makeModel(data) {
     kernels: data.kernels,
     qTiles: problem.q_tiles,
     kvTiles: problem.kv_tiles,
-    tileNumbers: problem.tile_numbers,
+    tileNumbers: problem.tile_numbers.length ? problem.tile_numbers : range(problem.q_tiles),
     kinds: decode(data.kinds, Uint8Array),
     kernel: decode(steps.kernel, Uint8Array),
     turn: decode(steps.turn, Uint32Array),
@@ -40,7 +39,7 @@ export function makeModel(data) {
     share: decode(steps.share, Uint16Array),
     offsets: rows.offsets,
     values: mapValues(rows.values, decodeValues),
-    matrices: mapValues(data.matrices, decodeMatrix),
+    matrices: mapValues(data.matrices, (sent) => ({ ...sent, values: decode(sent.data, Float32Array) })),
     matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
@@ -69,11 +68,6 @@ function decodeValues({ data, scale, per_tile }) {
   return { values: decode(data, ARRAYS[scale]), scale, perTile: per_tile };
 }
 
-// A matrix of each step: its rows and columns, and the values of all steps.
-function decodeMatrix({ data, rows, columns }) {
-  return { rows, columns, values: decode(data, Float32Array) };
-}
-
 // First and last step of the turn of the outer loop that each step belongs to.
 function findTurns({ count, turn }) {
   const turnFirst = new Uint32Array(count);
@@ -85,21 +79,15 @@ function findTurns({ count, turn }) {
   return { turnFirst, turnLast };
 }
 
-// What each step reads and writes of each tensor, and the requested bytes before each step, per tensor and
-// in all.
+// What each step reads and writes of each tensor, and the requested bytes before each step.
 function sumBytes({ data, count }) {
   const { byte_class, byte_classes } = data.steps;
   const stepBytes = Array.from(decode(byte_class, Uint16Array), (index) => byte_classes[index]);
-  const tensorBytes = data.tensors.map(() => new Float64Array(count + 1));
   const bytes = new Float64Array(count + 1);
   stepBytes.forEach(({ read, written }, i) => {
-    bytes[i + 1] = bytes[i];
-    tensorBytes.forEach((sums, t) => {
-      sums[i + 1] = sums[i] + read[t] + written[t];
-      bytes[i + 1] += read[t] + written[t];
-    });
+    bytes[i + 1] = [...read, ...written].reduce((sum, moved) => sum + moved, bytes[i]);
   });
-  return { stepBytes, tensorBytes, bytes };
+  return { stepBytes, bytes };
 }
 
 // Bytes per tensor that a step has requested once it has gone through `phase`.
@@ -168,7 +156,7 @@ export function stepsAbout(model, kernel, { head, q, kv }) {
 
 // Number of the query tile in a row of the grid. The grid of a sample has a row for each traced tile alone.
 export function tileNumber(model, q) {
-  return model.tileNumbers.length ? model.tileNumbers[q] : q;
+  return model.tileNumbers[q] ?? q;
 }
 
 // Number of a drawn row among the rows that the query tiles cut.

@@ -5,7 +5,7 @@
 // everything else that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It
 // may have `holds()`, which says whether the track may not go on now.
 
-const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256];
+const [SLOWEST, FASTEST] = [0.5, 256]; // steps per second
 const SETTLES_AFTER_MS = 400;
 
 export class Transport {
@@ -17,7 +17,6 @@ export class Transport {
     this.movedAt = 0; // when the position last changed, for transitions
   }
 
-  // Use another track; it stands still.
   use(track) {
     this.stop();
     this.track = track;
@@ -96,8 +95,7 @@ export class Transport {
   }
 
   changeSpeed(direction) {
-    const at = SPEEDS.indexOf(this.speed) + direction;
-    this.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, at))];
+    this.speed = Math.max(SLOWEST, Math.min(FASTEST, this.speed * 2 ** direction));
     this.changed();
   }
 

@@ -23,11 +23,9 @@ export function rateWords(timeline, speed) {
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
   const inStep = at.step >= 0 && !at.complete ? bytesInStep(model, at.step, at.phase) : null;
-  const perTensor = model.tensorBytes.map((sums, t) => {
-    if (timeline.order === "one") return sums[at.done] + (inStep?.[t] ?? 0);
-    let bytes = 0;
-    for (let i = 0; i < model.count; i++) if (at.isDone(i)) bytes += sums[i + 1] - sums[i];
-    return bytes;
+  const perTensor = model.data.tensors.map((_, t) => inStep?.[t] ?? 0);
+  model.stepBytes.forEach(({ read, written }, i) => {
+    if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
   });
   return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
 }

@@ -63,7 +63,6 @@ export class OpenTile {
     return stepToOpen(this.pane.model, Math.max(0, this.timeline.cursor().step), pinned);
   }
 
-  // Why there is no tile to open.
   whyNot() {
     const { model, pinned } = this.pane;
     const isOfRow = pinned && this.stepToOpen(null) >= 0;
@@ -139,7 +138,6 @@ export class OpenTile {
     else this.player.transport.changed();
   }
 
-  // The next tile whose m, l and alpha can be predicted.
   next() {
     this.predictStep(this.timeline.cursor().step + 1);
   }

@@ -59,7 +59,6 @@ export class Predict {
     this.given.textContent = `${so}${old}${scoresWords(scores)} What are m, α and l after this tile?`;
   }
 
-  // Why the player does not go on.
   remind() {
     this.truth.textContent ||= REMINDER;
     this.inputs.m.focus();
