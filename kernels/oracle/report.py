@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 FACTORS = {"forward": 2.0, "backward": 3.0}
 """The rule allows an output twice, a gradient three times the error of naive attention in the same type."""
-
 TIMES = {2.0: "twice", 3.0: "three times"}
 
 

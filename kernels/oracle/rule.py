@@ -119,15 +119,9 @@ class OutputReferences:
 
     def compare(self, out: torch.Tensor) -> Comparison:
         """An output compared with the exact one by the rule."""
-        return compare(
-            out.to(self.exact.device),
-            self.exact,
-            self.naive,
-            lambda: self.in_float32,
-            FACTORS["forward"],
-            self.largest_value,
-            self.least_error,
-        )
+        references = (self.exact, self.naive, lambda: self.in_float32)
+        allowed = (FACTORS["forward"], self.largest_value, self.least_error)
+        return compare(out.to(self.exact.device), *references, *allowed)
 
     def compare_lse(self, lse: torch.Tensor) -> Comparison:
         """An lse compared with the exact one by its rule."""
@@ -240,10 +234,6 @@ def judge_trace(trace: Trace) -> ErrorReport:
     d_query, d_key, d_value = (torch.from_numpy(a) for a in (trace.d_query, trace.d_key, trace.d_value))
     d_out = make_d_output(problem, device)
     compared = compare_gradients(problem, (d_query, d_key, d_value), inputs, d_out)
-    return max((comparison.report for comparison in compared.values()), key=_share_of_tolerance)
-
-
-def _share_of_tolerance(report: ErrorReport) -> float:
-    if report.tolerance:
-        return report.max_error / report.tolerance
-    return 0.0 if report.passes else math.inf
+    reports = [comparison.report for comparison in compared.values()]
+    smallest = math.ulp(0.0)  # in place of a tolerance of 0
+    return max(reports, key=lambda report: report.max_error / (report.tolerance or smallest))

@@ -27,6 +27,7 @@ LIMITS = {
     "kv_splits": (0, 1024),
 }
 """Smallest and largest accepted value of each whole-number field."""
+_CHOICES = {"dtype": DTYPES, "mask": MASKS, "inputs": INPUTS, "block_m": BLOCKS, "block_n": BLOCKS}
 
 
 class InvalidProblem(ValueError):
@@ -78,15 +79,10 @@ class AttentionProblem:
 
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
-            _check_int(name, getattr(self, name), low, high)
-        choices = {
-            "dtype": tuple(DTYPES),
-            "mask": MASKS,
-            "inputs": INPUTS,
-            "block_m": BLOCKS,
-            "block_n": BLOCKS,
-        }
-        for name, accepted in choices.items():
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
+                raise InvalidProblem(name, given, f"expected a whole number from {low} to {high}")
+        for name, accepted in _CHOICES.items():
             given = getattr(self, name)
             if not isinstance(given, (int, str)) or given not in accepted:
                 raise InvalidProblem(name, given, f"expected one of {', '.join(map(str, accepted))}")
@@ -107,12 +103,9 @@ class AttentionProblem:
     @property
     def band(self) -> Band:
         """The mask."""
-        left, right = None, None
-        if self.mask == "window":
-            left, right = self.window_left, self.window_right
-        elif self.mask == "causal":
-            right = 0
-        return Band.of(self.q_len, self.kv_len, left, right)
+        window = (self.window_left, self.window_right)
+        bounds = {"full": (None, None), "causal": (None, 0), "window": window}
+        return Band.of(self.q_len, self.kv_len, *bounds[self.mask])
 
     @property
     def heads(self) -> int:
@@ -166,10 +159,3 @@ class AttentionProblem:
     def with_(self, **changes: int | str) -> AttentionProblem:
         """A copy with some fields changed, validated again."""
         return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks every field
-
-
-def _check_int(name: str, given: object, low: int, high: int) -> None:
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise InvalidProblem(name, given, f"expected a whole number from {low} to {high}")
-    if not low <= given <= high:
-        raise InvalidProblem(name, given, f"expected {low} to {high}")

@@ -21,12 +21,8 @@ class Band(NamedTuple):
     def of(cls, q_len: int, kv_len: int, left: int | None = None, right: int | None = None) -> Band:
         """A band of these lengths; None leaves a side open, and a larger bound than needed is clamped."""
         unbounded = q_len + kv_len
-        return cls(
-            q_len,
-            kv_len,
-            unbounded if left is None else min(left, unbounded),
-            unbounded if right is None else min(right, unbounded),
-        )
+        bounds = (unbounded if bound is None else min(bound, unbounded) for bound in (left, right))
+        return cls(q_len, kv_len, *bounds)
 
     def of_rows(self, first: int, end: int) -> Band:
         """The band that queries [first, end) alone have, as if there were no others.

@@ -27,16 +27,14 @@ class KeyParts:
 
 def parts_of(trace: Trace, algorithm: Algorithm) -> KeyParts | None:
     """The parts of the keys; None if no step combines any."""
-    combines = _steps_of(trace, [kernel.combines_parts for kernel in algorithm.kernels])
-    splits = _steps_of(trace, [kernel.splits_keys for kernel in algorithm.kernels])
+    combines, splits = (
+        np.flatnonzero(np.array([getattr(kernel, name) for kernel in algorithm.kernels])[trace.kernel])
+        for name in ("combines_parts", "splits_keys")
+    )
     if not len(combines):
         return None
     count = len(combines) // len(np.unique(trace.program[combines]))
     return KeyParts(count, splits, trace.program[splits] % count, combines, np.arange(len(combines)) % count)
-
-
-def _steps_of(trace: Trace, kernels: list[bool]) -> np.ndarray:
-    return np.flatnonzero(np.array(kernels)[trace.kernel])
 
 
 def why_wrong_parts(trace: Trace, algorithm: Algorithm) -> str:

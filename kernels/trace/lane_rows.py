@@ -5,6 +5,7 @@ What overlaps in time lies in different tracks or rows, so that every block is s
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,17 +33,17 @@ def tracks_of(lanes: Lanes) -> tuple[Track, ...]:
     """The tracks of every SM that has events, by SM and row. Every event is in one of them."""
     programs = np.unique(lanes.event_program)
     sms = lanes.program_sm[programs]
-    tracks: list[Track] = []
-    for sm in np.unique(sms).tolist():
-        tracks += _tracks_of_sm(lanes, sm, programs[sms == sm])
-    return tuple(tracks)
+    by_sm = (_tracks_of_sm(lanes, sm, programs[sms == sm]) for sm in np.unique(sms).tolist())
+    return tuple(itertools.chain.from_iterable(by_sm))
 
 
 def _tracks_of_sm(lanes: Lanes, sm: int, programs: np.ndarray) -> list[Track]:
     places = pack(lanes.program_begin_ns[programs], lanes.program_end_ns[programs])
     products = np.array([kind == PRODUCT for _, kind in lanes.activities])
-    counts = [_count_of(lanes, number, programs, places) for number in range(len(lanes.lanes))]
     tracks = []
+    # How many places have programs with each lane: several kernels, one after the other, need not agree.
+    own_programs = [lanes.event_program[lanes.event_lane == number] for number in range(len(lanes.lanes))]
+    counts = [places[np.isin(programs, own)].max(initial=-1) + 1 for own in own_programs]
     for place in range(int(places.max()) + 1):
         own = np.isin(lanes.event_program, programs[places == place])
         for number, label in enumerate(lanes.lanes):
@@ -53,12 +54,6 @@ def _tracks_of_sm(lanes: Lanes, sm: int, programs: np.ndarray) -> list[Track]:
                 events = of_lane[is_product == kind]
                 tracks += [Track(sm, row, kind, each) for each in _apart(lanes, events, has_homes=kind)]
     return tracks
-
-
-def _count_of(lanes: Lanes, lane: int, programs: np.ndarray, places: np.ndarray) -> int:
-    """How many places have programs with that lane: several kernels, one after the other, need not agree."""
-    having = np.isin(programs, lanes.event_program[lanes.event_lane == lane])
-    return int(places[having].max(initial=-1)) + 1
 
 
 def _apart(lanes: Lanes, events: np.ndarray, has_homes: bool) -> list[np.ndarray]:

@@ -24,7 +24,6 @@ class Needs:
 
     @property
     def gpu_words(self) -> str:
-        """The GPU, with its compute capability."""
         return f"{self.gpu} (compute capability {self.capability})"
 
 
@@ -47,11 +46,8 @@ class Particular:
 
         With a compute capability ("" without a GPU), on such a device; else on any.
         """
-        remedy, needs, own = (
-            "Choose one of these, or another algorithm.",
-            self.needs,
-            self.with_own_tiles(problem),
-        )
+        remedy = "Choose one of these, or another algorithm."
+        needs, own = self.needs, self.with_own_tiles(problem)
         if needs and problem.dtype not in needs.dtypes:
             accepted = f"{self.label} takes {' or '.join(needs.dtypes)}"
             return InvalidProblem("dtype", problem.dtype, accepted, remedy)

@@ -28,20 +28,18 @@ def chrome_trace(
     times are modelled. `lanes`, each with the label of its kernel, become a process per SM that has
     events, with a thread per lane and track.
     """
-    micro = 1e-3 if schedule.measured else 1.0
+    micro, mark = 1.0, " (modelled)"
     clock = f"modelled: one program per SM of the {gpu_name}, a tile step is 1 us"
     if schedule.measured:
-        clock = f"recorded by the GPU's timer: {trace.device.name}"
-    mark = "" if schedule.measured else " (modelled)"
+        micro, mark, clock = 1e-3, "", f"recorded by the GPU's timer: {trace.device.name}"
     events = [_name("process_name", 0, 0, f"{algorithm.label}, {clock}")]
     events += [_name("thread_name", 0, sm, f"SM {sm}{mark}") for sm in np.unique(schedule.sm).tolist()]
     for span in program_spans(trace, schedule):
         in_rows = span.q_tile >= 0
         name = f"q tile {span.q_tile}, head {span.batch_head}" if in_rows else f"key tile {span.kv_tile}"
-        times = {"ts": span.start * micro, "dur": (span.end - span.start) * micro}
         details = {"kernel": span.kernel, "program": span.program, "steps": span.steps}
-        event = {"ph": "X", "name": name, "cat": span.kernel, "pid": 0, "tid": span.sm}
-        events.append(event | times | {"args": details})
+        event = _slice(name, span.kernel, details, span.start * micro, span.end * micro)
+        events.append(event | {"pid": 0, "tid": span.sm})
     for label, each in lanes:
         events += _lane_events(label, each, first_pid=1 + max(event["pid"] for event in events))
     notes = {"problem": trace.problem.as_dict(), "clock": clock, **asdict(trace.device)}
@@ -60,7 +58,12 @@ def _lane_events(label: str, lanes: Lanes, first_pid: int) -> list[dict]:
         where = {"pid": pids[track.sm], "tid": tid}
         kind = "products under way" if track.is_product else "what its warps do"
         events.append(_name("thread_name", **where, words=f"{track.row}: {kind}"))
-        events += [_lane_event(lanes, event) | where for event in track.events.tolist()]
+        for event in track.events.tolist():
+            name, kind = lanes.activities[lanes.event_activity[event]]
+            fields = ("program", "batch_head", "q_tile", "kv_tile")
+            about = {field: int(getattr(lanes, f"event_{field}")[event]) for field in fields}
+            begin, end = (float(each[event]) / 1e3 for each in (lanes.event_begin_ns, lanes.event_end_ns))
+            events.append(_slice(name, kind, about, begin, end) | where)
     return events
 
 
@@ -68,10 +71,5 @@ def _name(what: str, pid: int, tid: int, words: str) -> dict:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": words}}
 
 
-def _lane_event(lanes: Lanes, event: int) -> dict:
-    name, kind = lanes.activities[lanes.event_activity[event]]
-    begin, end = float(lanes.event_begin_ns[event]), float(lanes.event_end_ns[event])
-    fields = ("program", "batch_head", "q_tile", "kv_tile")
-    about = {field: int(getattr(lanes, f"event_{field}")[event]) for field in fields}
-    times = {"ts": begin / 1e3, "dur": (end - begin) / 1e3}
-    return {"ph": "X", "name": name, "cat": kind, "args": about} | times
+def _slice(name: str, kind: str, about: dict, begin: float, end: float) -> dict:
+    return {"ph": "X", "name": name, "cat": kind, "args": about, "ts": begin, "dur": end - begin}

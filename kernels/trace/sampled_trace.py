@@ -33,22 +33,17 @@ def of_query_tiles(problem: AttentionProblem, sample: Sample, trace_tile: Callab
     order = np.argsort(program, kind="stable")
     steps = {name: None if values is None else values[order] for name, values in joined.items()}
     results = {name: _joined(traces, name, 2) for name in BY_QUERY}
-    matrices = _joined_matrices(traces, order)
+    matrices = None
+    if traces[0].matrices is not None:  # then all have them
+        parts = [trace.matrices or {} for trace in traces]
+        matrices = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     own = steps | results | NO_CLOCK
     return replace(traces[0], problem=problem, sample=sample, matrices=matrices, **own)
 
 
-def _joined_matrices(traces: list[Trace], order: np.ndarray) -> dict[str, np.ndarray] | None:
-    known = [trace.matrices for trace in traces if trace.matrices is not None]
-    if len(known) < len(traces):
-        return None
-    return {name: np.concatenate([each[name] for each in known])[order] for name in known[0]}
-
-
 def _joined(traces: list[Trace], name: str, axis: int) -> np.ndarray | None:
     parts = [getattr(trace, name) for trace in traces]
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known, axis) if len(known) == len(parts) else None
+    return None if any(part is None for part in parts) else np.concatenate(parts, axis)
 
 
 def of_heads(problem: AttentionProblem, algorithm: Algorithm, sample: Sample, part: Trace) -> Trace:

@@ -136,7 +136,6 @@ class Trace(ArrayFile):
 
     @property
     def steps(self) -> int:
-        """Number of entries."""
         return len(self.program)
 
     @property
@@ -199,19 +198,15 @@ class Trace(ArrayFile):
         for name, array in (self.matrices or {}).items():
             if array.ndim != 3 or array.shape[0] != steps or not sizes.issuperset(array.shape[1:]):
                 raise UnreadableFile(f"a damaged file: the matrix {name} has shape {array.shape}")
-        return {
-            **dict.fromkeys(PER_STEP, (steps,)),
-            **dict.fromkeys(PER_ROW, (steps, problem.block_m)),
-            "gradient_distance": (steps, 3),
-            "tensor_bytes_read": (steps, len(self.tensors)),
-            "tensor_bytes_written": (steps, len(self.tensors)),
-            "acc": (steps, problem.block_m, problem.head_dim),
-            "acc_dk": (steps, problem.block_n, problem.head_dim),
-            "acc_dv": (steps, problem.block_n, problem.head_dim),
-            "output": part.q_shape,
-            "d_query": part.q_shape,
-            "lse": part.q_shape[:3],
-            "delta": part.q_shape[:3],
-            "d_key": part.kv_shape,
-            "d_value": part.kv_shape,
+        shapes: dict[tuple[str, ...], tuple[int, ...]] = {
+            PER_STEP: (steps,),
+            PER_ROW: (steps, problem.block_m),
+            ("gradient_distance",): (steps, 3),
+            ("tensor_bytes_read", "tensor_bytes_written"): (steps, len(self.tensors)),
+            ("acc",): (steps, problem.block_m, problem.head_dim),
+            ("acc_dk", "acc_dv"): (steps, problem.block_n, problem.head_dim),
+            ("output", "d_query"): part.q_shape,
+            ("lse", "delta"): part.q_shape[:3],
+            ("d_key", "d_value"): part.kv_shape,
         }
+        return {name: shape for names, shape in shapes.items() for name in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem
@@ -53,16 +53,13 @@ def whole_traffic(trace: Trace, algorithm: Algorithm) -> WholeTraffic:
             agrees = expected == [sum(counted.values()), sum(whole.values())]
         return WholeTraffic(whole, modelled=True, agrees=agrees)
     of_sample = _of_tiles(algorithm.tile_bytes, problem, len(sample.heads), sample.q_tiles)
-    return WholeTraffic(_of_all_tiles(algorithm.tile_bytes, problem), True, of_sample == counted)
+    whole = _of_tiles(algorithm.tile_bytes, problem, problem.heads, range(problem.q_tiles))
+    return WholeTraffic(whole, True, of_sample == counted)
 
 
 @functools.lru_cache(maxsize=32)
-def _of_all_tiles(tile_bytes: TileBytes, problem: AttentionProblem) -> dict[str, int]:
-    return _of_tiles(tile_bytes, problem, problem.heads, range(problem.q_tiles))
-
-
 def _of_tiles(
-    tile_bytes: TileBytes, problem: AttentionProblem, heads: int, q_tiles: Iterable[int]
+    tile_bytes: TileBytes, problem: AttentionProblem, heads: int, q_tiles: Sequence[int]
 ) -> dict[str, int]:
     total: Counter[str] = Counter()
     for q_tile in q_tiles:

@@ -33,7 +33,10 @@ def test_the_smallest_and_the_largest_value_are_accepted_and_none_beyond(name):
     for value in (low, high):
         assert getattr(AttentionProblem(**others, **{name: value}), name) == value
     for value in (low - 1, high + 1):
-        with pytest.raises(InvalidProblem, match=f"{name}={value} is not accepted: expected {low} to {high}"):
+        with pytest.raises(
+            InvalidProblem,
+            match=f"{name}={value} is not accepted: expected a whole number from {low} to {high}",
+        ):
             AttentionProblem(**others, **{name: value})
 
 
