@@ -44,7 +44,7 @@ def flash_attention(*inputs: Any, return_lse: Literal[False] = ..., **options: A
 def flash_attention(*inputs: Any, return_lse: Literal[True], **options: Any) -> tuple[Tensor, Tensor]: ...
 
 
-def flash_attention(
+def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -76,12 +76,12 @@ def watch_gpu(uuid: str | None, nvml: Any = pynvml) -> Iterator[list[GpuReading]
         with contextlib.suppress(nvml.NVMLError), _nvml_session(nvml):
             gpu = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
             while not readings or not stop.wait(EVERY_S):
-                clock, highest = nvml.nvmlDeviceGetClockInfo, nvml.nvmlDeviceGetMaxClockInfo
-                mhz = [float(ask(gpu, nvml.NVML_CLOCK_SM)) for ask in (clock, highest)]
+                mhz = float(nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM))
+                highest = float(nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM))
                 watts = nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3
                 celsius = float(nvml.nvmlDeviceGetTemperatureV(gpu, nvml.NVML_TEMPERATURE_GPU))
                 reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
-                readings.append(GpuReading(*mhz, watts, celsius, reasons))
+                readings.append(GpuReading(mhz, highest, watts, celsius, reasons))
 
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()

@@ -86,9 +86,8 @@ def answers_without_gpu() -> Iterator[list[str]]:
         if words not in said:
             said.append(words)
 
-    runtime: Any = importlib.import_module("triton.runtime.driver")
-    autotuner: Any = importlib.import_module("triton.runtime.autotuner")
-    compiler: Any = importlib.import_module("triton.backends.compiler")
+    modules = ("triton.runtime.driver", "triton.runtime.autotuner", "triton.backends.compiler")
+    runtime, autotuner, compiler = map(importlib.import_module, modules)
     target = compiler.GPUTarget("cuda", 10 * CAPABILITY[0] + CAPABILITY[1], PROPERTIES.warp_size)
 
     def told(answer: Any) -> Callable:

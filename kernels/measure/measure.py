@@ -86,10 +86,11 @@ class _Bench:
         overheads = self._overheads_ms(list(calls), direction)
         samples = self.clock.sample_in_rounds(calls, budget_s)
         for name, own in samples.items():
+            ratios = [naive / mine for naive, mine in zip(samples.get("naive", ()), own, strict=False)]
             results[name] = replace(
                 results[name],
                 timing=timing_of(own),
-                naive_ratio=_ratio(samples.get("naive"), own),
+                naive_ratio=outer_percentiles(ratios) if ratios else None,
                 overhead_ms=overheads.get(name),
                 version=PEERS[name].version,
             )
@@ -136,13 +137,6 @@ class _Bench:
             words = str(error).split(". ")[0] if full else str(error)
             first = (words.splitlines() or [type(error).__name__])[0]
             return refused(first[:LONGEST_REASON], full)
-
-
-def _ratio(naive: list[float] | None, own: list[float]) -> tuple[float, float] | None:
-    """10th and 90th percentile of naive's time over the own time of the same round."""
-    if naive is None:
-        return None
-    return outer_percentiles([theirs / mine for theirs, mine in zip(naive, own, strict=False)])
 
 
 def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:

@@ -122,15 +122,14 @@ class Measurement:
         gpu = gpu_named(self.device.name)
         if gpu is None or not times:
             return False
-        direction = results[0].direction
+        direction, whole = results[0].direction, self.problem.with_(mask="full")
         moving_s = standard_bytes(self.problem, direction) / gpu.hbm_bandwidth
-        flops = attention_flops(self.problem.with_(mask="full"), direction)
-        work_s = max(moving_s, flops / gpu.fp16_flops)
+        work_s = max(moving_s, attention_flops(whole, direction) / gpu.fp16_flops)
         return all(1e3 * work_s < TINY_WORK * median for median, _ in times)
 
 
 def shape_words(problem: AttentionProblem) -> str:
-    """What a line of progress says of a problem."""
+    """A problem in a line of progress."""
     shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
     return f"{shape} b{problem.batch} h{problem.q_heads}"
 

@@ -19,6 +19,8 @@ from kernels.problem import AttentionProblem
 if TYPE_CHECKING:
     import torch
 
+    from kernels.primitives.launch import TileConfig
+
     Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 FLASH_ATTENTION_4 = "flash-attn-4"
@@ -94,8 +96,11 @@ def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
     from kernels.algorithms.flash2.forward import flash_forward
     from kernels.primitives.launch import config_of
 
-    config = config_of(problem)
-    attend = functools.partial(flash_forward, band=problem.band, scale=problem.scale, config=config)
+    return _output_of(flash_forward, problem, config_of(problem))
+
+
+def _output_of(forward: Callable, problem: AttentionProblem, config: TileConfig) -> Attention:
+    attend = functools.partial(forward, band=problem.band, scale=problem.scale, config=config)
     return lambda query, key, value: attend(query, key, value)[0]
 
 
@@ -108,9 +113,7 @@ def _hopper_with_its_own_tiles(problem: AttentionProblem) -> Attention:
     from kernels.algorithms.flash3.launch import flash_forward_hopper
     from kernels.algorithms.flash3.run import own_config
 
-    config = own_config(own)
-    attend = functools.partial(flash_forward_hopper, band=own.band, scale=own.scale, config=config)
-    return lambda query, key, value: attend(query, key, value)[0]
+    return _output_of(flash_forward_hopper, own, own_config(own))
 
 
 def _sdpa(backend: str, problem: AttentionProblem) -> Attention:

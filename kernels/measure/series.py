@@ -204,8 +204,7 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
     """(x, time of naive attention over the time of the curve) for each x at which the source has both."""
-    wanted, naive_times = (curve.source, "naive", curve.direction), {}
-    for other in others:
-        if (other.source, other.peer, other.direction) == wanted:
-            naive_times |= other.values("time")
+    wanted = (curve.source, "naive", curve.direction)
+    naive = (other for other in others if (other.source, other.peer, other.direction) == wanted)
+    naive_times = {x: time for other in naive for x, time in other.values("time").items()}
     return [(x, naive_times[x] / time) for x, time in curve.values("time").items() if x in naive_times]

@@ -38,7 +38,6 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """The point in a message or in `Document.left_out`."""
         return f"{'+'.join(self.peers)} {shape_words(self.problem)}"
 
 
@@ -54,13 +53,9 @@ def sweep_points() -> list[SweepPoint]:
     it compiles for a long time.
     """
     installed = tuple(name for name in PEERS if peers.PEERS[name].is_installed)
-    groups: list[tuple[tuple[str, ...], tuple[int, ...], str, tuple[int, ...]]] = [
-        (installed, LENGTHS, "float16", (64, 128)),
-        (installed, LENGTHS, "bfloat16", (64, 128)),
-        (installed, LENGTHS, "float16", (256,)),
-        (installed, LENGTHS, "bfloat16", (256,)),
-        (("ours", "flex"), FLEX_LENGTHS, "float16", (64, 128)),
-    ]
+    types = itertools.product(((64, 128), (256,)), ("float16", "bfloat16"))
+    groups: list[tuple] = [(installed, LENGTHS, dtype, head_dims) for head_dims, dtype in types]
+    groups.append((("ours", "flex"), FLEX_LENGTHS, "float16", (64, 128)))
     return [
         SweepPoint(problem_for(length, head_dim, mask, dtype), names)
         for names, lengths, dtype, head_dims in groups
@@ -156,6 +151,5 @@ def _compile(job: CompileJob) -> str:
             for direction in DIRECTIONS:
                 make_call(peer, direction, problem, tensors)()
     except Exception as error:  # a compiler may raise anything; the sweep will report it
-        what = f"{peer} {problems[0].head_dim} {problems[0].mask}"
-        return f"{what}: {type(error).__name__} {str(error).splitlines()[:1]}"
+        return f"{peer} {shape_words(problems[0])}: {type(error).__name__} {str(error).splitlines()[:1]}"
     return ""

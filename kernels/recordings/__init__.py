@@ -79,10 +79,7 @@ def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
 
 @functools.cache
 def recorded_document(part: str) -> Document:
-    """The recorded "sweeps", "ceilings" or "counters"; empty if they were not recorded.
-
-    Raises UnreadableFile for a damaged file.
-    """
+    """The recorded "sweeps", "ceilings" or "counters"; empty if they were not recorded."""
     path = FOLDER / FILES[part]
     return read_document(path.read_bytes()) if path.exists() else Document()
 

@@ -47,7 +47,7 @@ class AfterOperation(TorchDispatchMode):
 class FillFresh(AfterOperation):
     """Fills what torch.empty and its like return, on the CPU."""
 
-    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+    def hear(self, func: Any, args: tuple, made: Any) -> None:
         if func._schema.name in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
             storage = made.untyped_storage()
             if made.element_size() in PATTERNS and storage.nbytes():

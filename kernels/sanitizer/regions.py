@@ -136,9 +136,11 @@ class Launch:
     def log_access(self, region: Region, pointers: np.ndarray, itemsize: int, how: str) -> None:
         """Write down an access inside the memory of a tensor, by the pointers that the mask leaves."""
         if pointers.size:
-            ends = [(int(end) - region.low) // region.itemsize for end in (pointers.min(), pointers.max())]
-            kind, site = (how != "read", how != "write"), current_site(self.site[0])
-            self.events.append(Access(self.program, region.tag, *kind, *ends, pointers.size * itemsize, site))
+            first, last = (
+                (int(end) - region.low) // region.itemsize for end in (pointers.min(), pointers.max())
+            )
+            what = (how != "read", how != "write", first, last, pointers.size * itemsize)
+            self.events.append(Access(self.program, region.tag, *what, current_site(self.site[0])))
 
     def tag_of(self, tensor: Any) -> int:
         """The tag of a pointer to this argument; 0 if it is not an argument of the launch."""

@@ -68,10 +68,8 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m kernels.compare",
         description="Each peer's time over ours, as a geometric mean, in a Markdown table.",
     )
-    shipped = FOLDER / FILES["sweeps"]
-    parser.add_argument(
-        "file", type=Path, nargs="?", default=shipped, help="measurements (default: the shipped recording)"
-    )
+    about = "measurements (default: the shipped recording)"
+    parser.add_argument("file", type=Path, nargs="?", default=FOLDER / FILES["sweeps"], help=about)
     path = parser.parse_args(argv).file
     try:
         ratios = time_ratios(read_document(path.read_bytes()).measurements)

@@ -17,7 +17,7 @@ from pathlib import Path
 from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
 from kernels.measure import counters, sweep
-from kernels.measure.ceilings import COPY, measure_ceilings
+from kernels.measure.ceilings import measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS
@@ -53,16 +53,13 @@ def record_traces(order: RecordOrder) -> None:
     """
     wanted = order.algorithms or tuple(ALGORITHMS)
     here = [entry for entry in ALGORITHMS.values() if entry.name in wanted and _runs_here(entry)]
-    runs, measurements = [], {}
+    runs, problems = [], [] if order.algorithms else [preset.problem for preset in PRESETS.values()]
     for name, preset in PRESETS.items():
-        problems = [] if order.algorithms else [preset.problem]
-        for entry in here:
-            if name in entry.recorded:
-                problems.append(entry.with_own_tiles(preset.problem))
-                runs.append(_record_trace(order.folder, name, entry))
-        for problem in dict.fromkeys(problems):
-            measurements[problem] = asdict(measure(problem, directions=DIRECTIONS))
-    _write_index(order, runs, list(measurements.values()), {entry.name for entry in here})
+        for entry in (entry for entry in here if name in entry.recorded):
+            problems.append(entry.with_own_tiles(preset.problem))
+            runs.append(_record_trace(order.folder, name, entry))
+    measurements = [asdict(measure(each, directions=DIRECTIONS)) for each in dict.fromkeys(problems)]
+    _write_index(order, runs, measurements, {entry.name for entry in here})
 
 
 def _runs_here(entry: Algorithm | LaneKernel) -> bool:
@@ -152,8 +149,7 @@ def record_ceilings(order: RecordOrder) -> None:
     """Copy bandwidth and matrix products. About 10 s."""
     ceilings = measure_ceilings()
     for ceiling in ceilings:
-        unit = "TB/s" if ceiling.kind == COPY else "TFLOP/s"
-        _say(f"{ceiling.kind} {ceiling.dtype}: {ceiling.per_second / 1e12:,.2f} {unit}")
+        _say(f"{ceiling.kind} {ceiling.dtype}: {ceiling.per_second / 1e12:,.2f} T/s of bytes or FLOPs")
     write(order.folder / FILES["ceilings"], Document(order.command, ceilings=ceilings).to_json())
 
 

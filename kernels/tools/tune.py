@@ -136,13 +136,8 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
     return {config: functools.partial(launch, config) for config in CANDIDATES[kernel]}
 
 
-def compile_candidates(kernels: list[str], head_dims: list[int]) -> None:
-    """Run every candidate on a short sequence in several processes, so that Triton's cache on disk has it."""
-    classes = itertools.product(kernels, head_dims, MASKS)
-    in_processes(_compile, [(*each, tiles) for each in classes for tiles in candidates(*each[:2])], None)
-
-
 def _compile(job: tuple[str, int, str, Candidate]) -> None:
+    """Run a candidate on a short sequence, so that Triton's cache on disk has it."""
     kernel, head_dim, mask, candidate = job
     problem = problem_for(COMPILE_LENGTH, head_dim, mask, DTYPE).with_(batch=1)
     with contextlib.suppress(InvalidProblem):  # does not fit the shared memory
@@ -166,7 +161,8 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
 
     None if PORTABLE is the fastest. `say` is called with the SHOWN fastest candidates of each class.
     """
-    compile_candidates(kernels, head_dims)
+    classes = itertools.product(kernels, head_dims, MASKS)
+    in_processes(_compile, [(*each, tiles) for each in classes for tiles in candidates(*each[:2])], None)
     clock = CudaClock()
     entries: dict[str, dict | None] = {}
     for kernel, head_dim, mask, length in itertools.product(kernels, head_dims, MASKS, LENGTHS):
@@ -178,16 +174,9 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
         name = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
         entry = None if best is PORTABLE else {"config": asdict(best), "median_ms": timing.median_ms}
         entries[name] = entry
-        fastest = [f"{_tile_words(each)} {timings[each].median_ms:.3f} ms" for each in [*timings][:SHOWN]]
+        fastest = [f"{each or 'forward.py'} {timings[each].median_ms:.3f} ms" for each in [*timings][:SHOWN]]
         say(f"{name}: {', '.join(fastest)}")
     return entries
-
-
-def _tile_words(candidate: Candidate) -> str:
-    if candidate is PORTABLE:
-        return "forward.py"
-    tile = f"{candidate.block_m}x{candidate.block_n} {candidate.num_warps} warps"
-    return f"{tile} {candidate.num_stages} stages"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -68,7 +68,6 @@ def message_of(error: BaseException) -> dict:
     for each in causes:
         if isinstance(each, InvalidProblem):
             return {"kind": "invalid_problem", "message": str(each), "field": each.field}
-    for each in causes:
         if is_out_of_memory(each):
             return {"kind": "out_of_memory", "asked": _asked_bytes(str(each)), "free": _free_bytes()}
     line = f"{type(causes[-1]).__name__}: {causes[-1]}".splitlines()[0]

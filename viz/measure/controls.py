@@ -97,14 +97,14 @@ def measure_controls(backend: str) -> Choice | None:
         if on_cpu and USERS[0] in PEERS:
             st.caption("Your kernel is timed on a GPU alone: the interpreter's time is not the kernel's.")
     directions = DIRECTIONS if which == BOTH else (which,)
-    choice = Choice(view, axis, (length,) if axis == ONE_POINT else points, directions, peers)
-    if not points and axis != ONE_POINT:
+    points = (length,) if axis == ONE_POINT else points
+    if not points:
         st.error("“from” must not be larger than “to”. Choose another range.", icon=":material/error:")
     elif not peers:
         some = ", ".join(map(_short_label, offered))
         st.error(f"No peer is chosen. Choose some of {some}.", icon=":material/error:")
     else:
-        return choice
+        return Choice(view, axis, points, directions, peers)
     return None
 
 

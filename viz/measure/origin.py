@@ -15,7 +15,6 @@ from viz.shared import runs
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 
-LEFT_OUT_SHOWN = 6
 SOURCE_HELP = (
     "**recorded**: on the GPU and at the date named, shipped with the app. **measured**: on this machine, in"
     " this session. **file**: recorded in a file of yours, on the device and at the date that it names. "
@@ -102,10 +101,8 @@ def say_missing(shown: list[Source], curves: list[PeerCurve]) -> None:
         }
         held["peers"] = {peer_label(result.peer) for each in measurements for result in each.results}
         words = "; ".join(f"{name} {', '.join(map(str, sorted(values)))}" for name, values in held.items())
-        st.info(
-            f"**{source.name}** has nothing for this choice. It holds {plain(words)}.",
-            icon=":material/search_off:",
-        )
+        nothing = f"**{source.name}** has nothing for this choice. It holds {plain(words)}."
+        st.info(nothing, icon=":material/search_off:")
         st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
 
 
@@ -130,7 +127,5 @@ def how_measured(shown: list[Source]) -> None:
             if clocks := clock_words(states):
                 st.caption(plain(clocks))
             if document.left_out:
-                listed = "; ".join(document.left_out[:LEFT_OUT_SHOWN])
-                more = " …" if len(document.left_out) > LEFT_OUT_SHOWN else ""
-                st.caption(plain(f"Left out ({len(document.left_out)}): {listed}{more}"))
+                st.caption(plain(f"Left out ({len(document.left_out)}): {'; '.join(document.left_out)}"))
         st.caption(METHOD_WORDS)

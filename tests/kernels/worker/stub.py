@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernels.device.backend import DeviceInfo
 from kernels.problem import InvalidProblem
 from kernels.worker import server
-from kernels.worker.protocol import write_message
+from kernels.worker.process import write_message
 from kernels.worker.requests import Request
 
 

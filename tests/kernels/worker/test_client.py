@@ -19,7 +19,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.worker import process
 from kernels.worker.client import WorkerClient
 from kernels.worker.failures import Cancelled, Crashed, JobFailure, OutOfMemory, TimedOut
-from kernels.worker.protocol import read_message, write_message
+from kernels.worker.process import read_message, write_message
 from kernels.worker.requests import TraceRequest
 from tests.kernels.worker.stub import Double, Endless, Patient
 
@@ -71,7 +71,7 @@ def test_a_job_gives_the_trace_and_its_error_report(real):
 def test_an_invalid_problem_is_refused_in_its_own_words(real):
     unchecked = replace(SMALL)
     object.__setattr__(unchecked, "head_dim", 7)
-    with pytest.raises(InvalidProblem, match="head_dim=7 is not accepted: expected 16 to 256") as caught:
+    with pytest.raises(InvalidProblem, match="expected a whole number from 16 to 256") as caught:
         real.submit(TraceRequest(unchecked, "flash2")).result(60)
     assert caught.value.field == "head_dim"
 
