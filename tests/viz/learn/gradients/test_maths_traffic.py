@@ -1,9 +1,12 @@
 """What the backward pass moves: formulas of Chu, Liu and Lin 2026, our kernels, and a run tile by tile."""
 
+import numpy as np
 import pytest
 
 from kernels import AttentionProblem, run_traced
 from kernels.algorithms.standard.traffic import standard_ledger
+from kernels.problem.inputs import draw_inputs
+from viz.learn.gradients.maths import attention_gradients
 from viz.learn.gradients.maths_traffic import (
     DRAFT,
     KEY_OUTER,
@@ -11,8 +14,10 @@ from viz.learn.gradients.maths_traffic import (
     TWO_KERNELS,
     backward_work,
     counted_inner_loop_elements,
+    draft_run,
     row_wise_backward,
 )
+from viz.learn.softmax.maths import softmax
 
 RAGGED = AttentionProblem(q_len=20, kv_len=35, head_dim=16, dtype="float32", block_m=16, block_n=16, seed=3)
 SQUARE = AttentionProblem(q_len=50, kv_len=50, head_dim=32, block_m=32, block_n=16)
@@ -42,6 +47,19 @@ def test_the_draft_is_algorithm_8_with_o_at_every_step_instead_of_d():
     row, steps = 32 * 2, SQUARE.kv_tiles * 50
     without_d = requested - steps * 4 - 50 * (2 * row + 4)  # nor is D computed before the loop
     assert DRAFT.requested_bytes(SQUARE) == without_d + steps * row
+
+
+def test_the_draft_counts_what_the_model_says_and_gives_the_gradients():
+    run = draft_run(RAGGED)
+    assert (run.bytes_moved, run.elements_in_loop) == (DRAFT.requested_bytes(RAGGED), DRAFT.elements(RAGGED))
+    query, key, value = (array[0, 0].astype(np.float64) for array in draw_inputs(RAGGED))
+    d_output = np.random.default_rng((RAGGED.seed, 1)).standard_normal(query.shape)
+    weights = softmax(query @ key.T * RAGGED.scale)
+    given = {"Q": query, "K": key, "V": value, "P": weights, "O": weights @ value, "dO": d_output}
+    exact = attention_gradients(given, RAGGED.scale)
+    for name, gradient in run.gradients.items():
+        assert np.allclose(gradient, exact[name], atol=1e-12)
+    assert draft_run(RAGGED.with_(q_len=1 << 15)) is None
 
 
 def test_row_wise_backward_moves_eight_matrices_if_all_fits_and_nothing_if_no_row_does():
