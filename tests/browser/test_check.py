@@ -33,9 +33,8 @@ def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
     chart = found.locator(".st-key-weights .nsewdrag").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
-    chart.click(
-        position={"x": box["width"] * 5 / 6, "y": box["height"] / 2}
-    )  # the last key tile of the middle query tile
+    last_of_middle = {"x": box["width"] * 5 / 6, "y": box["height"] / 2}
+    chart.click(position=last_of_middle)
     expect(found.get_by_text("Head 0, query tile 1, key tile 2:")).to_be_visible(timeout=60_000)
     assert "tile=0.1.2" in found.url
     found.get_by_role("link", name=re.compile("This tile in Explore, step 6")).click()
@@ -83,7 +82,5 @@ def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(browse
         visit.page.wait_for_timeout(250)
     expect(visit.page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
     visit.page.wait_for_url(re.compile("q_len=96"))
-    assert not [
-        error for error in visit.errors if "404" not in error
-    ]  # Streamlit asks for files below /check
+    assert not [error for error in visit.errors if "404" not in error]  # of Streamlit's files below /check
     visit.context.close()

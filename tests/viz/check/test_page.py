@@ -1,38 +1,27 @@
 """The Check page: one case and its verdict, files, kernels from the command line, many cases."""
 
+import io
 import re
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import run_traced
 from kernels.check.case import battery
 from kernels.check.case.cases import CheckCase, Grid
+from kernels.device.backend import DeviceInfo
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from tests import ROOT
-from tests.viz.check.pages import (
-    SMALL,
-    VERDICTS,
-    checked,
-    file_of,
-    has_verdict,
-    metrics,
-    open_page,
-    page,
-    run_all,
-    settled,
-    tensors,
-    upload,
-    words,
-)
 from viz.check import grid as check_grid
 from viz.check.context import CheckContext
-from viz.check.grid import AT_ONCE, GridRun
+from viz.check.grid import AT_ONCE, GRID_IN_URL, GridRun
 from viz.check.maps import Tile, step_of
 from viz.shared import runs
 
@@ -40,6 +29,79 @@ RIGHT = "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\
 RETURNS = "    return torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v\n"
 FORWARD = {"gradients": "false", "repeats": 2}
 on_the_interpreter = pytest.mark.skipif(DEVICE != "cpu", reason="there is a GPU")
+SMALL = {"q_len": 40, "kv_len": 48, "block_m": 16, "block_n": 32, "head_dim": 16, "mask": "full", "seed": 1}
+VERDICTS = ("PASSES", "FAILS", "NOT CHECKED", "NO VERDICT")
+
+
+def page(timeout=60):
+    """The Check page by itself, as navigation runs it; the URL is set on it before `run`."""
+    return AppTest.from_file(ROOT / "viz" / "check" / "page.py", default_timeout=timeout)
+
+
+def open_page(**query):
+    store = runs.run_store()
+    assert store.client.wait_ready(60)
+    app = page()
+    for name, value in query.items():
+        app.query_params[name] = str(value)
+    return app.run()
+
+
+def settled(app, until, limit_s=60):
+    """Run again until the page shows what it waits for: fragments do not run by themselves here."""
+    deadline = time.monotonic() + limit_s
+    while not until(app) and time.monotonic() < deadline:
+        time.sleep(0.2)
+        app.run()
+    assert until(app), [element.value for element in (*app.markdown, *app.error, *app.info)]
+    assert not app.exception
+    return app
+
+
+def words(app):
+    shown = (*app.markdown, *app.caption, *app.error, *app.info)
+    return "\n".join(element.value for element in shown).replace("\\", "")  # as Markdown shows them
+
+
+def metrics(app):
+    return {metric.label: (metric.value, metric.delta) for metric in app.metric}
+
+
+def has_verdict(app):
+    return any(verdict in element.value for element in app.markdown for verdict in VERDICTS)
+
+
+def checked(app=None, **query):
+    """The page with its verdict: a new one with this URL, or one that is open."""
+    return settled(app or open_page(**SMALL | query), has_verdict)
+
+
+def run_all(app):
+    """The page once all cases of its grid or battery have run."""
+    next(button for button in app.button if button.label.startswith("Run ")).click().run()
+    return settled(app, lambda app: "open its case" in words(app))
+
+
+def file_of(**named):
+    buffer = io.BytesIO()
+    np.savez(buffer, **named)
+    return buffer.getvalue()
+
+
+def tensors(factor=1.0):
+    """Q, K, V and an O of which one element is off by a factor."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 2, 20, 16)).astype(np.float32) for _ in range(3))
+    scores = q.astype(float) @ k.transpose(0, 1, 3, 2) / 4.0
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    o = (weights / weights.sum(axis=-1, keepdims=True)) @ v
+    o[0, 1, 7, 3] *= factor
+    return {"q": q, "k": k, "v": v, "o": o.astype(np.float32)}
+
+
+def upload(app, data, name="mine.npz"):
+    app.file_uploader[0].upload(name, data, "application/octet-stream")
+    return app.run()
 
 
 # --- one case ---
@@ -114,6 +176,25 @@ def test_without_a_worker_the_recorded_verdict_is_shown(store, said, verdicts, m
     assert sum(words(app).count(verdict) for verdict in VERDICTS) == verdicts
     report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
     assert [metrics(app)["O error"][0]] == [f"{report.max_error:.1e}"] if verdicts else not metrics(app)
+
+
+READY = SimpleNamespace(
+    client=SimpleNamespace(device=DeviceInfo("interpreter", "cpu", "2", "3", "3.12"), start_failure=None)
+)
+IN_URL = [*SMALL, *GRID_IN_URL, "kernel", "gradients", "repeats", "judge", "map", "tile", "preset", "scale"]
+
+
+@pytest.mark.parametrize("view", ["case", "grid", "battery", "²"])
+@pytest.mark.parametrize("value", ["", "nan", "1e9", "-3", "[1]", "%00", "user", "flash2", "10000000", "²"])
+def test_a_url_may_hold_anything(view, value, monkeypatch):
+    """Its widgets are the point, not what they start."""
+    monkeypatch.setattr(runs, "run_store", lambda: READY if view == "grid" else None)
+    app = page()
+    for name in IN_URL:
+        app.query_params[name] = value
+    app.query_params["view"] = view
+    app.run()
+    assert not app.exception, app.exception[0].value
 
 
 # --- files ---
@@ -269,26 +350,22 @@ def grid_of(*seeds):
     return context, cases, run
 
 
-def test_a_stopped_grid_keeps_what_it_has():
-    context, _, grid = grid_of(*range(20, 26))
+def test_a_stopped_grid_keeps_what_it_has_and_one_that_was_left_is_checked_anew(monkeypatch):
+    context, cases, grid = grid_of(*range(20, 26))
     assert len(grid.jobs) == AT_ONCE
     assert grid.jobs[0].wait(60)
     grid.advance(context)
     waiting = [job for job in grid.jobs if not job.done]
-    grid.stop(context)
-    assert all(context.store.peek(job.request) is not job for job in waiting)  # the next to ask gets a verdict
+    monkeypatch.setattr(check_grid.st, "session_state", {check_grid.STATE: grid})
+    check_grid._run_panel(context, Grid(cases[:1]), "")  # other cases are chosen: the run is cut short
+    assert all(
+        context.store.peek(job.request) is not job for job in waiting
+    )  # the next to ask gets a verdict
     assert all(job.wait(30) for job in grid.jobs)
     assert not grid.running
     verdicts = [result.verdict for result in grid.results(context)]
     assert len(verdicts) == len(grid.jobs)
     assert {"pass"} <= set(verdicts) <= {"pass", "error"}
-
-
-def test_a_grid_that_was_left_is_checked_anew(monkeypatch):
-    context, cases, left = grid_of(31, 32)
-    monkeypatch.setattr(check_grid.st, "session_state", {check_grid.STATE: left})
-    check_grid._run_panel(context, Grid(cases[:1]), "")  # other cases are chosen: the run is cut short
-    assert all(job.wait(30) for job in left.jobs)
-    context, _, again = grid_of(31, 32)
+    context, _, again = grid_of(*range(20, 22))
     assert all(job.wait(60) for job in again.jobs)
     assert [result.verdict for result in again.results(context)] == ["pass"] * 2

@@ -50,6 +50,14 @@ def test_later_calls_are_not_tried_on_large_problems(monkeypatch, checked):
     assert checked(FILE, "keeps_the_keys", **SHAPE).verdict == "pass"
 
 
+def test_what_o_was_is_kept_if_the_backward_pass_fails(checked):
+    result = checked(FILE, "fails_backwards", gradients=True)
+    assert result.verdict == "fail"
+    assert result.tensor("O").passes
+    assert "backward raised RuntimeError: not written yet (forgetful.py:" in result.reason
+    assert "in backward" in result.trace
+
+
 def test_sums_of_one_are_no_cause(checked):
     result = checked(FILE, "nearly_right", **SHAPE)
     assert result.verdict == "fail"

@@ -1,4 +1,4 @@
-"""Reports and the pipe: results survive every format, and the files load nothing."""
+"""Results in words, tables and files: they survive every format, and the files load nothing."""
 
 import json
 import math
@@ -13,8 +13,18 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.judge.run import run_check
 from kernels.check.judge.vary import run_sensitivity
 from kernels.check.report.html import to_html
-from kernels.check.report.report import Report, to_json
+from kernels.check.report.report import (
+    Report,
+    causes,
+    overall,
+    result_lines,
+    side_by_side,
+    summary,
+    table_text,
+    to_json,
+)
 from kernels.check.result import (
+    Cause,
     CheckResult,
     Determinism,
     Difference,
@@ -22,7 +32,82 @@ from kernels.check.result import (
     maps_from_bytes,
     maps_to_bytes,
 )
+from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
+from kernels.sanitizer.finding import Finding
+
+DEVICE = DeviceInfo("interpreter", "a CPU", "t", "t", "p")
+READ = Finding("out-of-bounds read", "a load reads past the end of K", "/a/mine.py", 12, "tl.load(k)")
+
+
+def result(length=64, **fields):
+    case = CheckCase(AttentionProblem(q_len=length, kv_len=length), "user")
+    return CheckResult(case, "mine.py:f", DEVICE, "now", 0.0, **fields)
+
+
+PASS, FAIL = result(), result(32, broken="it returned NoneType", causes=(Cause("x", ("dQ", "dK")),))
+INVALID, ERROR = result(16, refused="needs a GPU: here, there"), result(48, stopped="it hangs")
+FEW = [PASS, *[result(16 + n, refused="it takes 0.5 alone. No more") for n in range(17)]]
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict"),
+    [
+        ([PASS], "pass"),
+        ([PASS, INVALID], "pass"),
+        ([PASS, ERROR], "error"),
+        ([ERROR, FAIL, PASS], "fail"),
+        ([INVALID], "invalid"),
+        (FEW, "few"),
+    ],
+)
+def test_one_failure_or_one_case_without_a_verdict_decides_and_few_passes_are_no_pass(results, verdict):
+    assert overall(results) == verdict
+
+
+@pytest.mark.parametrize(
+    ("results", "parts"),
+    [
+        ([PASS, FAIL, INVALID, ERROR], ("1 of 4", "32x32 d64 full", "48x48 d64 full", "(needs a GPU)")),
+        (FEW, ("17 not checked (it takes 0.5 alone)", "(1 without gradients)")),
+    ],
+)
+def test_the_summary_names_and_counts_the_cases(results, parts):
+    assert all(part in summary(results) for part in parts)
+
+
+def test_what_fits_some_of_the_failing_cases_is_not_called_the_cause():
+    assert causes([PASS, FAIL, FAIL]) == ["cause: dQ and dK equal x"]
+    other, found = result(33, broken="it returned NoneType"), result(34, findings=(READ,))
+    first, second, rest = causes([PASS, FAIL, FAIL, found, other])
+    assert first == "in 2 of 4 failing cases: dQ and dK equal x"
+    assert second == "in 1 of 4 failing cases: an out-of-bounds read at mine.py:12"
+    assert " 1 " in rest
+
+
+def test_kernels_stand_side_by_side_by_their_cases():
+    rows = side_by_side([[PASS, FAIL], [result(refused="no")]])
+    assert [[*row.values()] for row in rows] == [
+        ["64x64 d64 full", "pass", "invalid"],
+        ["32x32 d64 full", "fail", ""],
+    ]
+    assert [*rows[0]] == ["case", "mine.py:f (1)", "mine.py:f (2)"]
+    assert len({line.index("pass") for line in table_text(rows).splitlines() if "pass" in line}) == 1
+
+
+def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
+    found = result(findings=(READ,))
+    assert found.verdict == "fail"
+    assert "an out-of-bounds read at mine.py:12" in found.reason
+    assert msgspec.convert(found.as_dict(), CheckResult).as_dict() == found.as_dict()
+    assert READ.sentence in "\n".join(result_lines(found))
+
+
+def test_changed_inputs_are_a_verdict_of_their_own():
+    found = result(changed={"query": 1024, "dO": 1})
+    assert found.verdict == "fail"
+    assert "query (1,024 elements) and dO (1 elements)" in found.reason
+
 
 SMALL = AttentionProblem(q_len=36, kv_len=50, head_dim=16, block_m=16, block_n=32, mask="causal", q_heads=2)
 
@@ -39,38 +124,38 @@ def test_variations_that_did_not_run_are_not_among_those_that_give_the_same_bits
 
 
 @pytest.fixture(scope="module")
-def result():
+def ours():
     return run_check(CheckCase(SMALL, "flash2", repeats=1))
 
 
-def test_results_survive_the_pipe(result):
-    again = msgspec.convert(json.loads(json.dumps(result.as_dict())), CheckResult)
-    again = replace(again, maps=maps_from_bytes(maps_to_bytes(result.maps)))
-    assert again.as_dict() == result.as_dict()
+def test_results_survive_the_pipe(ours):
+    again = msgspec.convert(json.loads(json.dumps(ours.as_dict())), CheckResult)
+    again = replace(again, maps=maps_from_bytes(maps_to_bytes(ours.maps)))
+    assert again.as_dict() == ours.as_dict()
     assert [found.kind for found in again.maps] == ["O", "dQ", "dK", "dV", "weights"]
-    for ours, theirs in zip(result.maps, again.maps, strict=True):
-        for name, value in vars(ours).items():
+    for mine, theirs in zip(ours.maps, again.maps, strict=True):
+        for name, value in vars(mine).items():
             np.testing.assert_array_equal(getattr(theirs, name), value, strict=value is not None)
 
 
-def test_the_json_report_is_strict_and_holds_the_numbers(result):
-    spoiled = replace(result.tensors[0], max_error=math.inf, worst_value=math.nan)
-    report = Report(replace(result, tensors=(spoiled, *result.tensors[1:])), determinism=CHANGING)
+def test_the_json_report_is_strict_and_holds_the_numbers(ours):
+    spoiled = replace(ours.tensors[0], max_error=math.inf, worst_value=math.nan)
+    report = Report(replace(ours, tensors=(spoiled, *ours.tensors[1:])), determinism=CHANGING)
     (found,) = json.loads(to_json([report]), parse_constant=pytest.fail)["checks"]
     first, second = found["tensors"][:2]
     assert (found["verdict"], first["max_error"], first["worst_value"]) == ("fail", "inf", "nan")
-    assert second["max_error"] == result.tensors[1].max_error
+    assert second["max_error"] == ours.tensors[1].max_error
     assert found["case"]["problem"]["q_len"] == SMALL.q_len
     assert found["sensitivity"] is None
     assert found["determinism"]["variations"][0]["differences"][0]["largest"] == "inf"
 
 
-def test_a_report_of_many_cases_holds_the_verdict_of_each(result):
-    page = to_html(Report(result), all_results=[result, result])
-    assert page.count(f"<td>{result.label}</td>") == page.count("<td>PASSES</td>") - len(result.tensors) == 2
+def test_a_report_of_many_cases_holds_the_verdict_of_each(ours):
+    page = to_html(Report(ours), all_results=[ours, ours])
+    assert page.count(f"<td>{ours.label}</td>") == page.count("<td>PASSES</td>") - len(ours.tensors) == 2
 
 
-def test_the_html_report_is_whole_and_loads_nothing(result):
+def test_the_html_report_is_whole_and_loads_nothing(ours):
     loaded, tags = [], []
 
     class Reader(HTMLParser):
@@ -79,12 +164,12 @@ def test_the_html_report_is_whole_and_loads_nothing(result):
             links = (value for name, value in attributes if name in ("src", "href"))
             loaded.extend(link for link in links if not link.startswith("data:"))
 
-    labelled = replace(result, label="<script>alert(1)</script>")
+    labelled = replace(ours, label="<script>alert(1)</script>")
     page = to_html(Report(labelled, run_sensitivity(CheckCase(SMALL, "flash2")), CHANGING))
     Reader().feed(page)
     assert loaded == []
     assert "script" not in tags
     assert "url(" not in page
-    assert tags.count("img") == sum(len(found.heads) for found in result.maps)
+    assert tags.count("img") == sum(len(found.heads) for found in ours.maps)
     assert page.count("<table>") == 7
-    assert all(words in page for words in (DIFFERENCE.words, *(found.name for found in result.tensors)))
+    assert all(words in page for words in (DIFFERENCE.words, *(found.name for found in ours.tensors)))

@@ -8,6 +8,7 @@ from kernels.check.case import cases
 from kernels.check.subject.limits import InvalidLimits, Limits
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.check.subject.user_modules import package_root, source_files
+from tests import ROOT
 
 RIGHT = "torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v"
 WRONG = "torch.softmax((q @ k.mT).float(), -1).to(v.dtype) @ v"
@@ -95,23 +96,8 @@ def test_a_declaration_that_is_none_is_refused_by_name(values):
 
 
 def test_another_layout_a_top_left_mask_and_a_window_of_its_own_are_checked_as_declared(checked):
-    body = """
-import torch
-CHECK = {"layout": "blhd", "causal": "top_left", "window": "window_size", "lse": "log2"}
-def attention(q, k, v, causal=False, window_size=(-1, -1)):
-    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-    s = q.float() @ k.float().mT * q.shape[-1] ** -0.5
-    i, j = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])
-    if causal:
-        s = s.masked_fill(j > i, float("-inf"))
-    if window_size[0] >= 0:
-        d = j - i - k.shape[2] + q.shape[2]
-        s = s.masked_fill((d < -window_size[0]) | (d > window_size[1]), float("-inf"))
-    out = torch.softmax(s, -1).to(v.dtype) @ v
-    return out.transpose(1, 2), torch.logsumexp(s, -1) / 0.6931471805599453
-"""
-    causal = checked(body, kv_len=24, q_heads=2, kv_heads=2, mask="causal")
+    adapter, shape = ROOT / "examples/adapters.py", {"kv_len": 24, "head_dim": 32}
+    causal = checked(adapter, q_heads=2, kv_heads=1, mask="causal", **shape)
     assert (causal.verdict, len(causal.tensors)) == ("pass", 2), causal.reason
     assert any("aligned to the top left" in note for note in causal.notes)
-    window = {"mask": "window", "window_left": 3, "window_right": 1}
-    assert checked(body, kv_len=24, **window).verdict == "pass"
+    assert checked(adapter, mask="window", window_left=3, window_right=1, **shape).verdict == "pass"
