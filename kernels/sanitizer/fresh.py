@@ -48,7 +48,8 @@ class FillFresh(AfterOperation):
     """Fills what torch.empty and its like return, on the CPU."""
 
     def hear(self, func: Any, args: tuple, made: Any) -> None:
-        if func._schema.name in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
+        named = isinstance(func, torch._ops.OpOverload) and func._schema.name  # FlexAttention's has none
+        if named in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
             storage = made.untyped_storage()
             if made.element_size() in PATTERNS and storage.nbytes():
                 elements_of(storage, made.element_size())[:] = PATTERNS[made.element_size()]
