@@ -7,7 +7,7 @@ import torch
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, assemble_lanes
 from kernels.primitives.marks import KV_TILE, Q_TILE, make_lane_buffers
 from kernels.problem import AttentionProblem
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole, Lanes
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
 
 COMPUTES = LaneRole(
     "warpgroup {}",
@@ -70,19 +70,14 @@ def events_of(lanes, name):
 
 
 def test_an_activity_lies_between_its_marks_in_ns_and_is_about_its_tile():
+    """PV ends with a mark of the next turn; a rescale is about the tile of the turn before."""
     lanes = made_lanes()
     assert lanes.clock_ghz == pytest.approx(2.0)
     assert events_of(lanes, "QK^T") == [(0, 1, 0, 15, 55), (0, 1, 1, 80, 120), (1, 0, 1, 202, 205)]
     assert lanes.event_batch_head[lanes.event_program == 0].max() == 1
     assert events_of(lanes, "place for K") == [(0, 1, 0, 0.5, 4.5)]
-
-
-def test_a_product_that_is_not_waited_for_ends_with_a_mark_of_the_next_turn():
-    assert events_of(made_lanes(), "PV")[:2] == [(0, 1, 0, 75, 120), (0, 1, 1, 130, 150)]
-
-
-def test_an_activity_may_be_about_the_tile_of_the_turn_before():
-    assert events_of(made_lanes(), "rescale")[:2] == [(0, -1, -1, 1, 5), (0, 1, 0, 75, 76)]
+    assert events_of(lanes, "PV")[:2] == [(0, 1, 0, 75, 120), (0, 1, 1, 130, 150)]
+    assert events_of(lanes, "rescale")[:2] == [(0, -1, -1, 1, 5), (0, 1, 0, 75, 76)]
 
 
 def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap():
@@ -90,22 +85,14 @@ def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap():
     buffers = make_lane_buffers(1, 2, 1)
     buffers.clock[:] = torch.tensor([[5000, 0, 5200, 400, 7]])
     own = ("began", "asks", "has", "scores")
-    role = LaneRole(
-        "warpgroup {}",
-        own,
-        (
-            Activity("rescale", OTHER, "a phase", "began", "asks"),
-            Activity("wait for V", WAIT, "a phase", "asks", "has"),
-            Activity("wait for QK^T", WAIT, "a phase", "has", "scores"),
-        ),
-    )
+    names = ("rescale", "wait for V", "wait for QK^T")
+    kinds = (OTHER, WAIT, WAIT)
+    spans = zip(names, kinds, own, own[1:], strict=False)
+    role = LaneRole("warpgroup {}", own, tuple(Activity(a, b, "a phase", c, d) for a, b, c, d in spans))
     for name, cycles in zip(own, (10, 140, 100, 300), strict=True):
         buffers.marks[0, 0, 0, role.number(name)] = cycles
     lanes = assembled(buffers, LaneLaunch((role, LOADS), 1, 1))
-    spans = [
-        each[3:] for name in ("rescale", "wait for V", "wait for QK^T") for each in events_of(lanes, name)
-    ]
-    assert spans == [(5, 70), (70, 70), (70, 150)]
+    assert [each[3:] for name in names for each in events_of(lanes, name)] == [(5, 70), (70, 70), (70, 150)]
     assert lanes.wait_shares["wait for QK^T"] == pytest.approx(80 / 200)
 
 
@@ -182,20 +169,9 @@ def test_the_pause_between_two_launches_is_no_time_of_an_sm():
     assert lanes.sm_product_ns.tolist() == pytest.approx([30 + 10 + 25 + 40, 20])
     assert lanes.product_share == pytest.approx(125 / 280)
     assert lanes.hidden_share == 0
-
-
-def test_the_time_of_a_lane_is_that_of_the_programs_of_its_own_kernel():
-    lanes = lanes_of_two()
+    # The time of a lane is that of the programs of its own kernel.
     names = [name for name, _ in lanes.activities]
     of_name = dict(zip(names, lanes.sm_lane_ns.T.tolist(), strict=True))
     assert of_name["S^T"] == pytest.approx([100, 80])
     assert of_name["S"] == pytest.approx([40 + 50, 0])
     assert lanes.wait_shares == {"wait for Q": pytest.approx((10 + 5 + 5) / 180)}
-
-
-def test_a_file_of_two_launches_gives_the_same_lanes():
-    lanes = lanes_of_two()
-    read = Lanes.load(lanes.to_bytes())
-    for name, value in vars(lanes).items():
-        if name != "wait_shares":
-            np.testing.assert_array_equal(getattr(read, name), value)

@@ -31,25 +31,14 @@ def test_a_slot_has_a_place_rows_bytes_times_and_an_accumulator_of_a_power_of_tw
         "clock": (6, 3),
         "acc": (6, 4, 32),
     }
-    matrices = made().buffers.matrices
-    assert [tuple(matrix.shape) for matrix in matrices] == [
-        (6, 4, 32),  # Q
-        (6, 8, 32),  # K
-        (6, 4, 8),  # QK^T
-        (6, 4, 8),  # S
-        (6, 4, 8),  # P
-        (6, 8, 32),  # V
-        (6, 4, 32),  # O rescaled
-    ]
+    # Q, K, QK^T, S, P, V and O rescaled
+    matrices = [tuple(matrix.shape) for matrix in made().buffers.matrices]
+    assert matrices == [(6, 4, 32), (6, 8, 32), *[(6, 4, 8)] * 3, (6, 8, 32), (6, 4, 32)]
     assert made(block_m=32).buffers.matrices is None
-    of_a_row = made(block_m=32, row=3).buffers.matrices  # of any tile, but none of K and V
-    assert [None if each is None else tuple(each.shape) for each in of_a_row] == [
-        (6, 1, 32),
-        None,
-        *[(6, 1, 8)] * 3,
-        None,
-        (6, 1, 32),
+    of_a_row = [
+        None if each is None else tuple(each.shape) for each in made(block_m=32, row=3).buffers.matrices
     ]
+    assert of_a_row == [(6, 1, 32), None, *[(6, 1, 8)] * 3, None, (6, 1, 32)]
     own_tile = shapes(made(block_m=16).buffers)
     assert (own_tile["rows"], own_tile["acc"]) == ((6, 3, 16), (6, 16, 32))
     of_keys = shapes(made(DK_DV).buffers)
