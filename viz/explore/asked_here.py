@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import streamlit as st
 
 from kernels.algorithms import kernels_with_lanes
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement
-from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
 from kernels.trace.lanes import Lanes
@@ -19,11 +19,10 @@ from viz.explore.choice import WHOLE_S, Machine, duration
 from viz.player.lanes import LanesRun, fastest_first, recorded_lane_runs
 from viz.player.places import is_written
 from viz.shared import runs
-from viz.shared.waiting import asked_job, job_words, result_of, results_of
+from viz.shared.waiting import asked_job, result_of, results_of
 
 LONG_ON_A_CPU_BYTES, LONG_ON_A_CPU_FLOPS = 2e9, 1e11
 """Naive attention beyond either is measured on a CPU only after a click: it runs seven times."""
-POLL_S = 0.7
 PICKED = "picked_row"
 """Key in the session of the row that the page has seen in the URL."""
 
@@ -80,33 +79,15 @@ def measurement_of(machine: Machine, run: runs.Run) -> Measurement | None:
     if run.recorded or store is None:
         return recorded_measurement(run.trace.problem)
     problem = runs.measured_problem(run.trace.problem, machine.backend)
-    request = MeasureRequest(problem, (run.algorithm.direction,))
-    job = store.peek(request)
-    if job is not None and job.done:
-        return result_of(store, job, "measurement")
-    if job is None and machine.backend != "cuda" and _takes_long(problem, run.algorithm.direction):
-        st.caption("Time and memory of a problem of this size take a while on a CPU.")
-        st.button("Measure here", icon=":material/speed:", on_click=store.start, args=(request,))
-        return None
-    _measure(store, request)
-    return None
-
-
-def _takes_long(problem: AttentionProblem, direction: str) -> bool:
     flops = forward_flops(problem.with_(mask="full"))  # naive attention computes what the mask hides too
-    return naive_peak_bytes(problem, direction) > LONG_ON_A_CPU_BYTES or flops > LONG_ON_A_CPU_FLOPS
-
-
-@st.fragment(run_every=POLL_S)
-def _measure(store: runs.RunStore, request: MeasureRequest) -> None:
-    """Ask at the second turn, so that quick changes of the problem do not queue a measurement each."""
-    job = store.peek(request)
-    if job is not None and job.done:
-        st.rerun()
-    if job is None and st.session_state.get("measure_next") == request:
-        job = store.job(request)
-    st.session_state["measure_next"] = request
-    st.caption(f"Time and memory: {job_words(job) if job else 'about to be measured'} …")
+    is_long = flops > LONG_ON_A_CPU_FLOPS or (
+        naive_peak_bytes(problem, run.algorithm.direction) > LONG_ON_A_CPU_BYTES
+    )
+    request = MeasureRequest(problem, (run.algorithm.direction,))
+    seconds = math.inf if is_long and machine.backend != "cuda" else 0.0
+    holder = f"{runs.session_name()} measurement"
+    job = asked_job(store, request, seconds, "Measure time and memory", holder=holder)
+    return result_of(store, job, "measurement", wait_s=0) if job else None
 
 
 def can_pick(machine: Machine, run: runs.Run) -> bool:

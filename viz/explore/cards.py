@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.clocks import METHODS
@@ -18,8 +16,6 @@ from viz.shared.provenance import library_versions, runner_words
 from viz.shared.runs import Run
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
-CLOSE = 1.1
-"""A ratio is one number if its upper end is at most this many times its lower end."""
 CPU_PEER = "sdpa"
 ON_CPU = "Torch's fused attention, as a CPU times no kernel"
 TIME, MEMORY = "Time of one call", "Extra memory"
@@ -58,10 +54,10 @@ def _error_card(run: Run, mark: str) -> Card:
 def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
     label = f"{mark}Bytes moved · {'modelled' if run.traffic.modelled else 'counted'}"
     ours = run.traffic.total
-    compared, why = bytes_with_standard(run)
+    compared = _bytes_with_standard(run)
     if other:
-        compared, why = less_or_more(other.traffic.total / ours, f"B {format_bytes(other.traffic.total)}"), ""
-    return Card(label, format_bytes(ours), compared, f"{_requested_words(run)} {why}".strip())
+        compared = less_or_more(other.traffic.total / ours, f"B {format_bytes(other.traffic.total)}")
+    return Card(label, format_bytes(ours), compared, _requested_words(run))
 
 
 def _requested_words(run: Run) -> str:
@@ -77,16 +73,13 @@ def _requested_words(run: Run) -> str:
     return f"Modelled by a formula. A sample was traced, {sample}: {counted} were counted there. {agrees}"
 
 
-def bytes_with_standard(run: Run) -> tuple[str, str]:
-    """A run's requested bytes beside those of standard attention in the same tiles, and why they are more."""
-    problem, ours = run.trace.problem, run.traffic.total
+def _bytes_with_standard(run: Run) -> str:
+    """A run's requested bytes beside those of standard attention in the same tiles."""
+    problem = run.trace.problem
     if run.algorithm is STANDARD:
-        least = standard_bytes(problem)
-        again = format_bytes(ours - least)
-        return f"K and V read once: {format_bytes(least)}", f"A cache could save the repeated reads: {again}."
+        return f"K and V read once: {format_bytes(standard_bytes(problem))}"
     rival = standard_requested(problem, run.algorithm.direction)
-    why = "Small tiles read their inputs again and again: larger ones ask for less." if ours > rival else ""
-    return less_or_more(rival / ours, f"standard {format_bytes(rival)}"), why
+    return less_or_more(rival / run.traffic.total, f"standard {format_bytes(rival)}")
 
 
 def less_or_more(ratio: float, words: str) -> str:
@@ -104,10 +97,9 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
     """
     timed, direction = run.algorithm.timed_as, run.algorithm.direction
     ours = _result(measurement, (timed.peer, CPU_PEER), direction)
-    origin = measurement_words(measurement, run)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
         refused = (ours.refused if ours else None) or "not measured yet"
-        return [Card(f"{mark}{what} · {run.origin}", "–", refused, origin) for what in (TIME, MEMORY)]
+        return [Card(f"{mark}{what} · {run.origin}", "–", refused) for what in (TIME, MEMORY)]
     on_cpu = ours.peer == CPU_PEER
     whose, why = (ON_CPU, "") if on_cpu else (timed.timing_source, timed.why)
     values = spread_words(ours), format_bytes(ours.peak_extra_bytes)
@@ -119,8 +111,7 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
         names = [f"{whose}: {what.lower()}" if whose else f"{mark}{what}" for what in (TIME, MEMORY)]
         labels = [f"{name} · {run.origin}" for name in names]
         compared = _compared(measurement, ours)
-    explained = [f"{origin} {why} {more}" for more in (percentile_words(ours), EXTRA)]
-    return [Card(*card) for card in zip(labels, values, compared, explained, strict=True)]
+    return [Card(*card) for card in zip(labels, values, compared, (why, f"{why} {EXTRA}"), strict=True)]
 
 
 def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
@@ -142,7 +133,7 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
 
 
 def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | None, name: str) -> str:
-    """A time beside its rival's: with a ratio, unless the work is too small or the spread too large.
+    """A time beside its rival's: with a ratio, unless the work is too small or the spread too wide.
 
     One of the two is naive attention.
     """
@@ -152,16 +143,11 @@ def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | No
     ratio = ratio_to_naive(rival, ours) if ours.peer == "naive" else ratio_to_naive(ours, rival)
     if ratio is None or measurement.is_mostly_overhead(ours, rival):
         return f"mostly overhead, so no ratio: {took}"
-    if not ratio.is_usable:
-        ends = f"{format_ms(rival.timing.low_ms)} to {format_ms(rival.timing.high_ms)}"
-        return f"too noisy to compare: {name} {ends}"
-    if ratio.low <= 1 <= ratio.high:
+    if not ratio.is_usable or ratio.low <= 1 <= ratio.high:
         return f"no clear difference: {took}"
     is_faster = (ratio.low > 1) == (ours.peer != "naive")
     low, high = (ratio.low, ratio.high) if ratio.low > 1 else (1 / ratio.high, 1 / ratio.low)
-    times = f"{format_ratio(low)} to {format_ratio(high)}"
-    if high <= CLOSE * low:
-        times = format_ratio(math.sqrt(low * high))
+    times = " to ".join(dict.fromkeys(map(format_ratio, (low, high))))
     return f"{times} {'faster' if is_faster else 'slower'}: {took}"
 
 
@@ -170,13 +156,6 @@ def spread_words(result: PeerResult) -> str:
     assert result.timing
     took = format_ms(result.timing.median_ms).replace(" ", NO_BREAK)
     return f"{took} ±{NO_BREAK}{100 * result.timing.spread / 2:.0f}{NO_BREAK}%"
-
-
-def percentile_words(result: PeerResult) -> str:
-    """The spread in full: "10th to 90th percentile 15.3 µs to 16 µs"."""
-    assert result.timing
-    low, high = format_ms(result.timing.low_ms), format_ms(result.timing.high_ms)
-    return f"10th to 90th percentile {low} to {high}, {result.timing.samples} samples."
 
 
 def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:

@@ -11,7 +11,7 @@ from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import least_bytes, stores_lse
 from viz.explore import cards, panels
 from viz.explore.asked_here import can_pick, lanes_of, measurement_of, with_picked_row
-from viz.explore.figures.ledger import difference_table, ledger_figure, ledgers_of
+from viz.explore.figures.ledger import ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
 from viz.explore.opened_file import judged_again, opened_run
 from viz.explore.shown_run import shown_run, this_machine
@@ -24,7 +24,7 @@ from viz.shared.formats import format_bytes
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header, plot, say_source
 from viz.shared.link import takes_from_link
-from viz.shared.looks import FUSED, looks_of
+from viz.shared.looks import looks_of
 from viz.shared.run_request import own_tiles
 
 
@@ -53,7 +53,7 @@ def show() -> None:
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
     other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
-        panels.player_alone()
+        st.html(panels.EMBEDDED)
     place = st.container()  # what is said of a row that is run for stands below the player, which stays
     shown = run if other else with_picked_row(machine, run)
     lanes = lanes_of(machine, run)
@@ -84,7 +84,7 @@ def _landing(algorithm: Algorithm) -> None:
     """What this is, why it matters, and the way on. Nothing is said that is not true of the algorithm."""
     words, way_on = st.columns([5, 1], vertical_alignment="center")
     with words:
-        say(f"{looks_of(algorithm).headline} {_done_by(algorithm)}, [[tile]] by tile.")
+        say(f"{looks_of(algorithm).headline} Below it runs, [[tile]] by tile.")
     with way_on.container(key="start"):
         st.page_link(
             "viz/learn/page.py",
@@ -92,14 +92,6 @@ def _landing(algorithm: Algorithm) -> None:
             icon=":material/arrow_forward:",
             query_params={"chapter": "memory"},
         )
-
-
-def _done_by(algorithm: Algorithm) -> str:
-    if algorithm.runs_in == "torch":
-        return "Below, torch does it"
-    if algorithm.direction == "backward":
-        return "Below, real GPU [[kernel|kernels]] compute its gradients"
-    return f"Below, a real GPU [[kernel]] {'does it' if looks_of(algorithm).headline == FUSED else 'runs'}"
 
 
 @st.fragment
@@ -150,8 +142,6 @@ def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)
     plot(ledger_figure(*ledgers, colors()), key="ledger")
-    if other:
-        st.dataframe(difference_table(*ledgers), hide_index=True, width="stretch")
 
 
 def _cost(run: runs.Run, measurement: Measurement | None) -> None:

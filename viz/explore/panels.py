@@ -21,11 +21,11 @@ from viz.player.data import duel_data, player_data, title_of
 from viz.player.drawn import Drawn, drawn_of
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
-from viz.player.places import is_written, wrong_state
+from viz.player.places import wrong_state
 from viz.player.selection import is_large
 from viz.player.talk.panel import HELP, scene_popover
-from viz.player.talk.places import well_placed
-from viz.player.talk.scene import Scene, Stop
+from viz.player.talk.places import in_state
+from viz.player.talk.scene import Scene
 from viz.player.tiles import tile_kinds
 from viz.shared import runs
 from viz.shared.downloads import PLAYER, TRACE, Download, downloads
@@ -39,6 +39,7 @@ EMBEDDED = """<style>
 [data-testid="stMainBlockContainer"] { padding: 0 !important; max-width: none; }
 [data-testid="stMainBlockContainer"] > * > :not(:has(.stBidiComponent)) { display: none; }
 </style>"""
+"""Hides everything but the player: for `?embed=true` in the frame of another page."""
 OF_ONE_RUN, OF_TWO_RUNS = ("step", "unit", "row", "open", "lanes"), ("place",)
 """What a player and a duel have in the URL."""
 OF_ONE_PROBLEM = ("step", "row", "place")
@@ -124,11 +125,6 @@ def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
     return [drawn_of(trace, gpu.sm_count) for trace in traces]
 
 
-def player_alone() -> None:
-    """Hide everything but the player: for `?embed=true` in the frame of another page."""
-    st.html(EMBEDDED)
-
-
 def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
     """The state that is shown, as a scene of a talk."""
     no_scene = "A scene names a problem and an algorithm. A file of yours is neither."
@@ -138,23 +134,11 @@ def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
 
 
 def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
-    """The scene of the state in the URL; what the URL has in vain is left out."""
-    state, traces = st.query_params, [each.trace for each in (run, other) if each]
-    name, first = ("place", "race:0") if other else ("step", "0")
-    step, row = state.get(name, ""), state.get("row", "")
-    all_numbers = run.trace.matrices is not None and run.trace.matrix_row is None  # a talk runs no row again
-    is_open = state.get("open") == "tile" and all_numbers
-    scene = Scene(
-        title=run.algorithm.label,
-        sentence=run.algorithm.idea,
-        run=RunRequest(run.trace.problem, run.trace.algorithm),
-        stops=(Stop(step if is_written(name, step) else first),),
-        versus=RunRequest(other.trace.problem, other.trace.algorithm) if other else None,
-        view="bytes" if other else "numbers" if is_open else "grid",
-        row=row if is_written("row", row) and not other else "",
-        gpu=next(name for name, each in GPUS.items() if each == gpu),
-    )
-    return well_placed(scene, _drawn(traces, gpu))
+    traces = [each.trace for each in (run, other) if each]
+    one, versus = (*(RunRequest(trace.problem, trace.algorithm) for trace in traces), None)[:2]
+    name = next(name for name, each in GPUS.items() if each == gpu)
+    scene = Scene(run.algorithm.label, run.algorithm.idea, one, versus=versus, gpu=name)
+    return in_state(scene, st.query_params, _drawn(traces, gpu))
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
@@ -214,7 +198,7 @@ def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None
         ),
         Download(
             "SM timeline for Perfetto (.json)",
-            lambda: timeline_document(run, gpu, lanes),
+            lambda: _timeline_document(run, gpu, lanes),
             f"{name}.trace.json",
             "Chrome trace format: open it at ui.perfetto.dev or in chrome://tracing.",
             icon=":material/view_timeline:",
@@ -222,8 +206,7 @@ def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None
     )
 
 
-def timeline_document(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...]) -> str:
-    """The timeline as a Chrome trace."""
+def _timeline_document(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...]) -> str:
     schedule = step_schedule(run.trace, run.algorithm, gpu.sm_count)
     named = [(each.label, each.lanes) for each in lanes]
     return chrome_trace(run.trace, schedule, run.algorithm, gpu.name, named)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, nearest_recording
+from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
 from viz.player.data import title_of
 from viz.shared import runs
 from viz.shared.layout import explore_link
@@ -84,8 +84,8 @@ def _traced(machine: Machine, choice: RunChoice, place: str) -> tuple[runs.Run |
 
 
 def _stand_in(request: RunRequest) -> runs.Run | None:
-    """The run that was shown before, or the recording of the nearest problem, named on the page."""
-    shown = st.session_state.get(LAST) or nearest_recording(request)
+    """The run that was shown before, or a recording, named on the page."""
+    shown = st.session_state.get(LAST) or stand_in(request.algorithm)
     if shown is None:
         return None
     words = f"Until this run is there, another is shown: **{title_of(shown.trace)}**, {shown.provenance}."

@@ -6,7 +6,6 @@ import collections
 import functools
 import math
 import threading
-import time
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -28,8 +27,6 @@ from viz.shared.options import named_kernels
 from viz.shared.provenance import runner_words, version_words
 
 REMEMBERED = 48
-HOLDS_S = 10.0
-"""A holder that has not asked for its job for so long is gone, such as a window that was closed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,32 +90,28 @@ class RunStore:
     def __init__(self, client: WorkerClient) -> None:
         self.client = client
         self._jobs: collections.OrderedDict[Request, Job] = collections.OrderedDict()
-        self._holders: dict[Request, dict[str, float]] = {}  # of jobs for holders alone: when each asked last
+        self._holders: dict[Request, set[str]] = {}  # of jobs that run for holders alone
         self._lock = threading.Lock()
 
     def peek(self, request: Request[Result]) -> Job[Result] | None:
         """The job of a request that somebody has made already. One that is looked at counts as new."""
         with self._lock:
-            self._holders.pop(request, None)  # a page waits for it now
             if request in self._jobs:
                 self._jobs.move_to_end(request)
             return self._jobs.get(request)
 
-    def job(
-        self, request: Request[Result], blob: bytes = b"", holder: str = "", lasting: bool = False
-    ) -> Job[Result]:
+    def job(self, request: Request[Result], blob: bytes = b"", holder: str = "") -> Job[Result]:
         """The job of a request, a new one if nobody has made it; `blob` is sent with it.
 
-        A new job for a holder runs for its holders alone: it is cancelled once none of them holds it. A
-        `lasting` holder need not ask again to hold it.
+        A new job for a holder runs for its holders alone: `let_go` cancels it once none of them holds it.
         """
         with self._lock:
             if not holder:
                 self._holders.pop(request, None)
             elif request not in self._jobs:
-                self._holders[request] = {}
-            if request in self._holders:
-                self._holders[request][holder] = math.inf if lasting else time.monotonic()
+                self._holders[request] = {holder}
+            elif request in self._holders:
+                self._holders[request].add(holder)
             if request not in self._jobs:
                 self._jobs[request] = self.client.submit(request, blob)
             self._jobs.move_to_end(request)
@@ -126,30 +119,22 @@ class RunStore:
                 self._jobs.popitem(last=False)
             return self._jobs[request]
 
-    def knows(self, request: Request) -> bool:
-        """Whether somebody has made the job of a request. To ask changes nothing."""
-        with self._lock:
-            return request in self._jobs
-
     def let_go(self, holder: str, but: Collection[Request] = (), ends_running: bool = True) -> None:
-        """Cancel what runs for a holder alone, except the requests `but`, and what runs for nobody.
+        """Cancel what runs for a holder alone, except the requests `but`.
 
         Without `ends_running` a job that has begun goes on: a new worker takes longer than most jobs.
         """
-        now = time.monotonic()
         with self._lock:
-            for request, asked in list(self._holders.items()):
-                left = holder if request not in but else None
-                here = {name: at for name, at in asked.items() if name != left and now - at < HOLDS_S}
-                job = self._jobs.get(request)
-                if job is not None and not job.done and here:
-                    self._holders[request] = here
+            held = [request for request, holders in self._holders.items() if holder in holders]
+            for request in (each for each in held if each not in but):
+                self._holders[request].remove(holder)
+                if self._holders[request]:
                     continue
                 del self._holders[request]
-                if job is None or job.done or not (ends_running or job.withdraw()):
-                    continue
-                job.cancel()
-                del self._jobs[request]
+                job = self._jobs.get(request)
+                if job is not None and not job.done and (ends_running or job.withdraw()):
+                    job.cancel()
+                    del self._jobs[request]
 
     def start(self, request: Request[Result], blob: bytes = b"") -> None:
         """Make the job of a request; for the callback of a button."""

@@ -47,25 +47,21 @@ def asked_job(
     result is None. `notice` stands above the button. `blob` is sent with the request. `holder` is a place
     that shows one result: what it asked for before leaves the queue, unless somebody else waits for it.
     """
-    job = None
     if holder:
         store.let_go(holder, but=(request,), ends_running=False)
-        if seconds <= IMMEDIATE_S or store.knows(request):
-            return store.job(request, blob, holder, lasting=True)
-    else:
-        job = store.peek(request) or (store.job(request, blob) if seconds <= IMMEDIATE_S else None)
-    if job is None:
-        if notice:
-            st.info(notice, icon=":material/timer:")
-        st.button(
-            button,
-            key,
-            type="primary" if notice else "secondary",
-            icon=":material/play_arrow:",
-            on_click=store.start,
-            args=(request, blob),
-        )
-    return job
+    if seconds <= IMMEDIATE_S or store.peek(request):
+        return store.job(request, blob, holder)
+    if notice:
+        st.info(notice, icon=":material/timer:")
+    st.button(
+        button,
+        key,
+        type="primary" if notice else "secondary",
+        icon=":material/play_arrow:",
+        on_click=store.start,
+        args=(request, blob),
+    )
+    return None
 
 
 def result_of(store: RunStore, job: Job[Result], key: str, wait_s: float = WAIT_S) -> Result | None:

@@ -14,11 +14,9 @@ from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_measurement
 from viz.explore.cards import (
-    bytes_with_standard,
     four_cards,
     less_or_more,
     measurement_words,
-    percentile_words,
     spread_words,
     time_with,
     timed_words,
@@ -57,7 +55,6 @@ def test_the_four_cards_of_a_recording_hold_its_numbers():
     assert format_error(run.report.tolerance) in error.comparison
     assert (moved.value, moved.comparison) == ("2.49 MB", "5.1× less: standard 12.8 MB")
     assert time.value == spread_words(ours)
-    assert percentile_words(ours) in time.explained
     words = measurement_words(measurement, run)
     assert all(each in words for each in ("**Recorded** 20", "NVIDIA H200", METHODS["cuda"]))
     assert memory.value == format_bytes(ours.peak_extra_bytes)
@@ -102,30 +99,22 @@ def test_a_time_of_something_else_is_named_by_what_was_timed(algorithm):
     assert timed_words(measurement, recorded("gpt2", "flash2").algorithm) == ""
 
 
-def test_more_bytes_than_standard_attention_say_why():
-    words, why = bytes_with_standard(run_of(PRESETS["tiny"].problem, "flash1"))
-    assert "more: standard " in words
-    assert why
-    assert bytes_with_standard(recorded("gpt2", "flash2"))[1] == ""
-
-
-def test_standard_attention_says_how_much_of_it_a_cache_could_save():
+def test_standard_attention_is_compared_with_itself_if_it_reads_its_inputs_once():
     run = recorded("gpt2", "standard")
     problem, ledger = run.trace.problem, standard_ledger(run.trace.problem)
     again = (problem.q_tiles - 1) * (ledger["K"] + ledger["V"])
-    assert run.trace.total_bytes == standard_bytes(problem) + again  # the sentence is the whole difference
-    words, explained = bytes_with_standard(run)
-    assert words.endswith("8.91 MB")
-    assert format_bytes(again) in explained
+    assert run.trace.total_bytes == standard_bytes(problem) + again
+    assert four_cards(run, None)[1].comparison.endswith(": 8.91 MB")
 
 
 @pytest.mark.parametrize(
     ("ratio", "words"),
     [
         ((2.1, 2.8), "2.1× to 2.8× faster"),
-        ((2.75, 2.85), "2.8× faster"),
+        ((2.76, 2.84), "2.8× faster"),
         ((0.4, 0.5), "2.0× to 2.5× slower"),
         ((0.9, 1.1), "no clear difference"),
+        ((1.1, 99), "no clear difference"),
     ],
 )
 def test_a_ratio_is_as_wide_as_its_spread(ratio, words):
@@ -133,10 +122,7 @@ def test_a_ratio_is_as_wide_as_its_spread(ratio, words):
     assert compared(ours, naive) == f"{words}: naive 2.7 ms"
 
 
-def test_a_ratio_that_the_spread_cannot_carry_is_not_shown():
-    words = compared(peer("sdpa", 0.05, 0.06, 0.1), peer("naive", 0.1, 60.0, 130.0))
-    assert words.startswith("too noisy")
-    assert "100 µs to 130 ms" in words
+def test_without_a_rivals_time_its_refusal_is_said():
     refused = PeerResult("naive", refused="needs 68 GB, 24 GB free")
     assert compared(peer("sdpa", 1.0, 1.0, 1.0), refused) == "naive needs 68 GB, 24 GB free"
 
@@ -161,7 +147,6 @@ def test_naive_attention_is_compared_with_a_fused_one():
 def test_a_time_carries_its_spread():
     result = peer("sdpa", 0.95, 1.0, 1.05)
     assert spread_words(result).replace("\N{NO-BREAK SPACE}", " ") == "1 ms ± 5 %"
-    assert all(number in percentile_words(result) for number in ("950 µs", "1.05 ms", "40"))
 
 
 @pytest.mark.parametrize(("algorithm", "ran"), [("flash2", "interpreter"), ("row_wise", "in torch")])

@@ -13,7 +13,6 @@ from tests.anywhere import ANYWHERE
 from tests.app.pages import drawn_with_results, fail_jobs, mounted_player, open_page
 from viz.shared import runs
 from viz.shared.formats import format_bytes
-from viz.shared.looks import FUSED, looks_of
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
@@ -80,9 +79,6 @@ def test_every_algorithm_plays_a_run(algorithm):
     assert [kernel["name"] for kernel in data["kernels"]] == [kernel.name for kernel in entry.kernels]
     said = " ".join(caption.value for caption in app.caption)
     assert ("by the kernel itself" in said) == (entry.runs_in == "triton")
-    (above,) = [each.value for each in app.markdown if "Below, " in each.value]
-    assert ("torch does it" in above) == (entry.runs_in == "torch")
-    assert ("without ever storing" in above) == (looks_of(entry).headline == FUSED)
     least = "dQ, dK and dV" if entry.direction == "backward" else "O and lse" if entry.gives_lse else "O once"
     assert least in said
 
@@ -110,7 +106,6 @@ def test_two_runs_are_compared_under_one_transport():
     assert [run["problem"]["block_m"] for run in (first, second)] == [32, 16]
     assert second["problem"]["mask"] == "causal"
     assert "Modelled" in component["run"]["clock_words"]
-    assert {"A", "B", "B − A"} <= set(app.dataframe[0].value.columns)
     assert re.fullmatch(r"[\d.]+× (less|more): B .+B", cards(app)["A: Bytes moved · counted"][1])
 
 

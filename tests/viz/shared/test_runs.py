@@ -14,7 +14,7 @@ from kernels.worker.requests import TraceRequest
 from tests.viz.player.runs import hand_built
 from tests.viz.shared.fakes import Double, FakeClient, end
 from viz.shared import runs
-from viz.shared.runs import HOLDS_S, REMEMBERED, RunStore, backend
+from viz.shared.runs import REMEMBERED, RunStore, backend
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16)
 
@@ -53,10 +53,9 @@ def test_a_held_job_is_cancelled_once_nobody_holds_it_and_a_new_one_is_made_for_
     assert store.job(Double(1), holder="a") is not job
 
 
-@pytest.mark.parametrize("asks", [RunStore.job, RunStore.peek])
-def test_a_job_that_a_page_waits_for_too_runs_on(store, client, asks):
+def test_a_job_that_a_page_waits_for_too_runs_on(store, client):
     job = store.job(Double(1), holder="a")
-    assert asks(store, Double(1)) is job
+    assert store.job(Double(1)) is job
     store.let_go("a")
     assert not job.done
     page = store.job(Double(2))
@@ -65,31 +64,15 @@ def test_a_job_that_a_page_waits_for_too_runs_on(store, client, asks):
     assert not page.done
 
 
-def test_a_holder_that_is_gone_holds_nothing(store, client, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
-    job = store.job(Double(1), holder="closed")
-    now[0] = HOLDS_S / 2
-    store.let_go("b")
-    assert not job.done
-    lasting = store.job(Double(2), holder="a", lasting=True)
-    now[0] = HOLDS_S + 1
-    store.let_go("b")
-    assert job.done
-    assert not lasting.done
-
-
 def test_what_a_place_asked_for_before_leaves_the_queue_unless_it_has_begun_or_somebody_else_waits(
     store, client
 ):
-    begun, shared, waiting = (store.job(Double(number), holder="a", lasting=True) for number in (1, 2, 3))
-    store.job(Double(2), holder="b", lasting=True)
+    begun, shared, waiting = (store.job(Double(number), holder="a") for number in (1, 2, 3))
+    store.job(Double(2), holder="b")
     begun.started = True
     store.let_go("a", ends_running=False)
     assert [job.done for job in (begun, shared, waiting)] == [False, False, True]
-    assert [store.knows(Double(number)) for number in (1, 2, 3)] == [True, True, False]
-    store.let_go("window of a talk")
-    assert not begun.done  # it runs on: nobody has to start a worker anew
+    assert store.peek(Double(3)) is None
     store.let_go("b", ends_running=False)
     assert shared.done
 

@@ -30,11 +30,6 @@ class Ledger:
     modelled: bool = False
 
 
-def kernel_ledger(trace: Trace) -> dict[str, int]:
-    """Requested bytes of a run by tensor, reads and writes together: counted, or modelled from a sample."""
-    return whole_traffic(trace, algorithm_of(trace)).bytes
-
-
 def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
     """The run's ledger, and the other run's; without one, that of the standard algorithm of its direction."""
     if other is not None:
@@ -46,20 +41,15 @@ def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger
 
 def _own_ledger(trace: Trace, mark: str = "") -> Ledger:
     """The ledger of a run, under its label; of a sampled one, by formula."""
-    how = "modelled" if trace.sample else "counted"
-    label = f"{mark}{algorithm_of(trace).label}, {how}"
-    return Ledger(label, kernel_ledger(trace), modelled=trace.sample is not None)
-
-
-def _in_order(first: Ledger, second: Ledger) -> list[str]:
-    """Names of the tensors that either algorithm moves: those of ORDER first."""
-    moved = dict.fromkeys([*first.bytes, *second.bytes])
-    return [name for name in ORDER if name in moved] + [name for name in moved if name not in ORDER]
+    traffic, algorithm = whole_traffic(trace, algorithm_of(trace)), algorithm_of(trace)
+    how = "modelled" if traffic.modelled else "counted"
+    return Ledger(f"{mark}{algorithm.label}, {how}", traffic.bytes, traffic.modelled)
 
 
 def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Figure:
-    """Two bars per tensor. A tensor that an algorithm never moves has no bar."""
-    names = _in_order(first, second)
+    """Two bars per tensor that either of them moves. A tensor that an algorithm never moves has no bar."""
+    moved = first.bytes | second.bytes
+    names = sorted(moved, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     bars = [_bars(second, names, colors.standard, colors), _bars(first, names, colors.flash, colors)]
     x = lengths(max(*first.bytes.values(), *second.bytes.values(), 1), 1.18)
     y = {"autorange": "reversed", "tickfont_size": 15}
@@ -80,13 +70,3 @@ def _bars(ledger: Ledger, names: list[str], color: str, colors: theme.Palette) -
         constraintext="none",
         hovertemplate="%{y}: %{text}<extra></extra>",
     )
-
-
-def difference_table(first: Ledger, second: Ledger) -> list[dict[str, str]]:
-    """One row per tensor: bytes of both, and how many more the second moves."""
-    rows = []
-    for name in [*_in_order(first, second), "all"]:
-        a, b = (each.bytes.get(name, sum(each.bytes.values()) * (name == "all")) for each in (first, second))
-        more = f"{'+' if b >= a else '−'}{format_bytes(abs(b - a))}"
-        rows.append({"tensor": name, "A": format_bytes(a), "B": format_bytes(b), "B − A": more})
-    return rows

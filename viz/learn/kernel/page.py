@@ -18,10 +18,9 @@ from viz.learn.words import Words
 from viz.player.component import show_player
 from viz.player.data import player_data
 from viz.player.drawn import drawn_of
-from viz.player.places import ROW, STEP
 from viz.player.talk.panel import scene_popover
-from viz.player.talk.places import well_placed
-from viz.player.talk.scene import Scene, Stop
+from viz.player.talk.places import in_state
+from viz.player.talk.scene import Scene
 from viz.shared import runs
 from viz.shared.formats import format_number
 from viz.shared.layout import explore_link
@@ -65,17 +64,9 @@ def _player() -> None:
 def _scene() -> Scene:
     """What the player shows, as a scene of a talk."""
     state = st.session_state.get("learn_player_state", {})
-    step, row = state.get("step", ""), state.get("row", "")
-    scene = Scene(
-        title="The kernel, step by step",
-        sentence="{q_len} queries and {kv_len} keys, in tiles of {block_m}.",
-        run=RunRequest(PROBLEM, ALGORITHM),
-        stops=(Stop(step if STEP.fullmatch(step) else "0"),),
-        view="numbers" if state.get("open") == "tile" else "grid",
-        row=row if ROW.fullmatch(row) else "",
-        tells=True,
-    )
-    return well_placed(scene, [drawn_of(_run().trace, GPUS[DEFAULT_GPU].sm_count)])
+    sentence = "{q_len} queries and {kv_len} keys, in tiles of {block_m}."
+    scene = Scene("The kernel, step by step", sentence, RunRequest(PROBLEM, ALGORITHM), tells=True)
+    return in_state(scene, state, [drawn_of(_run().trace, GPUS[DEFAULT_GPU].sm_count)])
 
 
 @functools.lru_cache(maxsize=1)

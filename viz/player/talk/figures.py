@@ -12,8 +12,7 @@ from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.problem.tiles import TileKind
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm
-from kernels.trace.timed import FLASH_ATTENTION
+from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
 from viz.player.selection import is_large
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared.formats import format_bytes, format_kib, format_ms, significant

@@ -11,12 +11,9 @@ from viz.player.talk.scene import Scene, scene_toml
 HELP = "What you see, as a scene. Copy it into the file of a talk; its page says what a talk is."
 
 
+@st.fragment
 def scene_popover(scene: Callable[[], Scene | str], key: str, words: str = HELP) -> None:
     """A button that shows the scene; `scene` may say instead why there is none. It is asked at each click."""
-    st.fragment(_popover)(scene, key, words)
-
-
-def _popover(scene: Callable[[], Scene | str], key: str, words: str) -> None:
     with st.popover("Scene for a talk", icon=":material/content_copy:", key=key):
         shown = scene()
         if isinstance(shown, str):
@@ -24,6 +21,5 @@ def _popover(scene: Callable[[], Scene | str], key: str, words: str) -> None:
             return
         st.caption(words)
         st.code(scene_toml(shown), language="toml", wrap_lines=True)
-        st.button(
-            "Take what is shown now", icon=":material/refresh:", key=f"{key}_again"
-        )  # a click draws this panel anew
+        # a click draws this panel anew
+        st.button("Take what is shown now", icon=":material/refresh:", key=f"{key}_again")

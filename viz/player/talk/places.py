@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from viz.player.drawn import Drawn
-from viz.player.places import tile_at, wrong_row, wrong_step
+from viz.player.places import tile_at, wrong_row, wrong_state, wrong_step
 from viz.player.talk.scene import Scene, Stop
 
 
@@ -27,10 +27,20 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
         yield "row", f"{scene.row!r} {wrong}"
 
 
-def well_placed(scene: Scene, shown: Sequence[Drawn]) -> Scene:
-    """A scene of one stop without the step and the row that its run does not have."""
-    if "step" in dict(misplaced(scene, shown)):
-        scene = replace(scene, stops=(Stop("race:0" if scene.versus else "0"),))
+def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
+    """A scene as a player shows it in a state; what its run does not have is left out.
+
+    A talk runs no row again, so a tile of which one row alone is known is not opened.
+    """
+    field, first = ("place", "race:0") if scene.versus else ("step", "0")
+    step, row = state.get(field, ""), state.get("row", "")
+    if wrong_state(field, step, shown):
+        step = first
+    if scene.versus or wrong_state("row", row, shown):
+        row = ""
+    is_open = state.get("open") == "tile" and shown[0].trace.matrix_row is None and shown[0].matrices
+    view = "bytes" if scene.versus else "numbers" if is_open else "grid"
+    scene = replace(scene, stops=(Stop(step),), row=row, view=view)
     return replace(scene, row="") if "row" in dict(misplaced(scene, shown)) else scene
 
 
