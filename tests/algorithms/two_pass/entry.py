@@ -1,14 +1,6 @@
 """What is known of attention in two passes."""
 
-from kernels.algorithms.chip import (
-    FLOAT32_BYTES,
-    key_tile,
-    query_sum,
-    query_tile,
-    row_bytes,
-    row_state,
-    scores,
-)
+from kernels.algorithms import chip
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
 
@@ -18,13 +10,13 @@ RUNNER = "kernels.algorithms.two_pass.run"
 def sums_bytes(problem: AttentionProblem) -> int:
     """Q once, K once per query tile. No tile is skipped."""
     per_head = problem.q_len + problem.q_tiles * problem.kv_len
-    return problem.heads * per_head * row_bytes(problem)
+    return problem.heads * per_head * chip.row_bytes(problem)
 
 
 def output_bytes(problem: AttentionProblem) -> int:
     """K and V once per query tile; O and lse once."""
-    per_head = (problem.q_len + 2 * problem.q_tiles * problem.kv_len) * row_bytes(problem)
-    return problem.heads * (per_head + problem.q_len * FLOAT32_BYTES)
+    per_head = (problem.q_len + 2 * problem.q_tiles * problem.kv_len) * chip.row_bytes(problem)
+    return problem.heads * (per_head + problem.q_len * chip.FLOAT32_BYTES)
 
 
 SUMS = Kernel(
@@ -36,7 +28,7 @@ SUMS = Kernel(
         Phase("scores", needs=("Q", "K"), makes=("S",), shows="scores"),
         Phase("max and sum", needs=("S", "m", "l"), makes=("m", "l"), rescales=True),
     ),
-    parts=(query_tile("Q"), key_tile("K"), scores("S"), row_state("m", "l")),
+    parts=(chip.query_tile("Q"), chip.key_tile("K"), chip.scores("S"), chip.row_state("m", "l")),
     requested_bytes=sums_bytes,
     products=1,
     row_fields=("row_max", "row_sum"),
@@ -58,12 +50,12 @@ OUTPUT = Kernel(
     ),
     after=(Phase("store O, lse", needs=("O", "m", "l"), stores=("O", "lse")),),
     parts=(
-        query_tile("Q"),
-        key_tile("K"),
-        key_tile("V"),
-        scores("S, P", "S", "P"),
-        query_sum("O"),
-        row_state("m", "l"),
+        chip.query_tile("Q"),
+        chip.key_tile("K"),
+        chip.key_tile("V"),
+        chip.scores("S, P", "S", "P"),
+        chip.query_sum("O"),
+        chip.row_state("m", "l"),
     ),
     requested_bytes=output_bytes,
     products=2,
