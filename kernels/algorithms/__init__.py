@@ -16,8 +16,7 @@ from kernels import ROOT
 from kernels.device.backend import compute_capability
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.lane_kernel import LaneKernel
-from kernels.trace.lanes import Lanes
+from kernels.trace.lanes import LaneKernel, Lanes
 from kernels.trace.sample import Sample
 from kernels.trace.sampled_trace import of_heads
 from kernels.trace.trace import Trace

@@ -26,7 +26,7 @@ from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
 from kernels.tool_arguments import some_of
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.lane_kernel import LaneKernel
+from kernels.trace.lanes import LaneKernel
 
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed again."""

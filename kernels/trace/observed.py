@@ -11,8 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, SourceLine, SourceText
-from kernels.trace.timed import timed_itself
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, SourceLine, SourceText, timed_itself
 
 NOT_SEEN = "Scores, m and l are not seen"
 Text = Annotated[str, Meta(max_length=400)]

@@ -7,8 +7,7 @@ from kernels.algorithms.backward.lanes import PLAIN
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.timed import FLASH_ATTENTION
+from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm, Kernel, Phase, RecordedSum, SourceRef
 
 FOLDER = "kernels.algorithms.backward"
 ROW_FIELDS = ("row_share",)

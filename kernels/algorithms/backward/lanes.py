@@ -5,8 +5,7 @@ where it is loaded, and a product where it is issued. Without TMA the warps go o
 of a product includes the wait for its tile.
 """
 
-from kernels.trace.lane_kernel import LaneKernel
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 
 KEY_PROGRAM = LaneRole(
     "dK, dV",

@@ -8,8 +8,15 @@ from kernels.algorithms.backward import entry as plain
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
-from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.timed import FLASH_ATTENTION
+from kernels.trace.algorithm import (
+    FLASH_ATTENTION,
+    Algorithm,
+    ChipPart,
+    Kernel,
+    Phase,
+    RecordedSum,
+    SourceRef,
+)
 
 FOLDER = "kernels.algorithms.backward_orders."
 

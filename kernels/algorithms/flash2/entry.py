@@ -4,11 +4,9 @@ from kernels.algorithms import chip
 from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, visited_tiles
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.lane_kernel import LaneKernel
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneRole
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, timed_itself
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneKernel, LaneRole
 from kernels.trace.sample import tile_bounds
-from kernels.trace.timed import timed_itself
 
 ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
 

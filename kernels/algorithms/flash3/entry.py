@@ -6,11 +6,9 @@ from kernels.algorithms import chip
 from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
-from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase, SourcePart, SourceRef
-from kernels.trace.lane_kernel import LaneKernel
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
+from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase, SourcePart, SourceRef, timed_itself
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
-from kernels.trace.timed import timed_itself
 
 MODULE = "kernels.algorithms.flash3."
 

@@ -7,6 +7,7 @@ from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
 from kernels.trace.algorithm import (
+    FLASH_ATTENTION,
     Algorithm,
     ChipPart,
     Kernel,
@@ -15,7 +16,6 @@ from kernels.trace.algorithm import (
     SourcePart,
     SourceRef,
 )
-from kernels.trace.timed import FLASH_ATTENTION
 
 MODULE = "kernels.algorithms.flash3_backward."
 STAGES = 2

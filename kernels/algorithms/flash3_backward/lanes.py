@@ -5,8 +5,7 @@ order of the marks differs.
 """
 
 from kernels.problem import AttentionProblem
-from kernels.trace.lane_kernel import LaneKernel
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneRole
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
 
 KEY_MARKS = (

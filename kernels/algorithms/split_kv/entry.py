@@ -4,8 +4,7 @@ from kernels.algorithms.chip import query_sum, row_state
 from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS, SERIES, TILE_STEP
 from kernels.algorithms.tile_figures import COMBINE_FIGURE, forward_figure
 from kernels.device.gpus import SHARED
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.timed import FLASH_ATTENTION, TimedAs
+from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm, Kernel, Phase, RecordedSum, SourceRef, TimedAs
 
 TIMED = TimedAs(
     FLASH_ATTENTION.peer,

@@ -3,8 +3,7 @@
 from kernels.algorithms import chip
 from kernels.algorithms.standard.traffic import matrix_bytes, product_bytes
 from kernels.device.gpus import SHARED
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
-from kernels.trace.timed import TimedAs
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, TimedAs
 
 RUNNER = "kernels.algorithms.standard.run"
 
