@@ -98,22 +98,6 @@ def test_lse_is_returned_and_differentiated(leaves):
             close(a, torch.zeros_like(a) if b is None else b, rtol=1e-4, atol=1e-4)
 
 
-def test_a_second_derivative_is_refused(leaves):
-    (gradient,) = torch.autograd.grad(flash_attention(*leaves).sum(), leaves[0], create_graph=True)
-    with pytest.raises(NotImplementedError, match="flash_attention has first derivatives only"):
-        gradient.sum().backward()
-
-
-def test_layouts_of_models_are_taken_as_they_are():
-    packed = draw(2, 33, 3, 4, 32)  # (batch, length, q k v, heads, head_dim), as a fused projection gives it
-    query, key, value = packed.unbind(dim=2)
-    out = flash_attention(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), is_causal=True)
-    expected = F.scaled_dot_product_attention(
-        *(tensor.transpose(1, 2).double() for tensor in (query, key, value)), is_causal=True
-    )
-    close(out, expected)
-
-
 def test_compiles_without_a_graph_break(leaves):
     def model(query, key, value):
         return flash_attention(query * 2, key, value, is_causal=True).relu()

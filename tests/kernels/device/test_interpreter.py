@@ -42,12 +42,6 @@ def test_results_are_the_same_with_and_without(counted, monkeypatch):
         assert np.array_equal(getattr(quick, name), getattr(slow, name), equal_nan=True), name
 
 
-def test_the_language_is_as_before_after_a_launch():
-    before = {name: getattr(tl, name) for name in ("load", "dot", "sum", "arange", "range")}
-    run_traced(PROBLEM)
-    assert {name: getattr(tl, name) for name in before} == before
-
-
 def test_the_language_is_restored_after_a_kernel_that_raises(monkeypatch):
     before = tl.load
     monkeypatch.setattr("kernels.primitives.traversal.end_visited_tile", lambda *args: 1 / 0)

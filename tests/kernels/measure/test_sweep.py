@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.measure import peers, sweep
+from kernels.measure import sweep
 from tests.kernels.documents import measurement
 
 
@@ -55,10 +55,3 @@ def test_a_failure_leaves_out_its_point_and_a_lost_device_the_rest(
     monkeypatch.setattr(sweep, "measure", fail)
     document = sweep.run_sweep(quick_points, 1.0, ignore, ignore)
     assert document.left_out == tuple(point.name for point in quick_points[:left_out])
-
-
-def test_problems_that_share_compiled_code_are_compiled_together(monkeypatch):
-    monkeypatch.setattr(peers, "package_version", lambda package: "")  # with more, there are more peers
-    jobs = sweep._compile_jobs(sweep.sweep_points())
-    assert len(jobs) == 12 + 12
-    assert sum(len(problems) for _, problems in jobs) == 72 + 2 * 12

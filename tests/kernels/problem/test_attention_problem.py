@@ -65,10 +65,3 @@ def test_a_refusal_names_field_value_and_what_is_accepted(change, accepted):
     assert caught.value.field == field
     assert str(caught.value).startswith(f"{field}={value!r} is not accepted: ")
     assert accepted in str(caught.value)
-
-
-def test_dict_round_trip_and_with():
-    problem = AttentionProblem(mask="causal", dtype="bfloat16")
-    assert AttentionProblem(**problem.as_dict()) == problem
-    with pytest.raises(InvalidProblem, match="q_len=-1"):
-        problem.with_(q_len=-1)

@@ -121,18 +121,6 @@ def test_the_bounds_of_a_tile_are_those_of_the_mask_and_never_outside_the_matrix
             assert tiles.end_full_visiting_tile(*where) == tiles_until(left_hides.T, block_m), where
 
 
-@pytest.mark.parametrize("mask", ["full", "causal", "window"])
-def test_the_parts_of_the_visited_tiles_follow_one_another(mask):
-    """Tiles cut by the left bound, whole ones, tiles cut by the right bound: no tile is in two parts."""
-    for q_len, kv_len, left, right in itertools.product((1, 9, 11), (1, 9, 20), (0, 3, 9), (0, 3)):
-        shape = {"q_len": q_len, "kv_len": kv_len, "window_left": left, "window_right": right}
-        problem = AttentionProblem(**shape, mask=mask, block_m=4, block_n=8)
-        met = [visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
-        met += [visiting_tiles(problem, kv_tile) for kv_tile in range(problem.kv_tiles)]
-        for parts in met:
-            assert 0 <= parts.first <= parts.first_full <= parts.end_full <= parts.end, (problem, parts)
-
-
 def test_keys_and_queries_that_are_streamed_count_once_for_every_tile_that_loads_them():
     for mask, (q_len, kv_len) in itertools.product(("full", "causal", "window"), SHAPES):
         shape = {"q_len": q_len, "kv_len": kv_len, "window_left": 9, "window_right": 2}

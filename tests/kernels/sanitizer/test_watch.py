@@ -243,21 +243,6 @@ def test_a_table_of_pointers_is_left_alone_and_counted():
 
 
 @triton.jit
-def _number_programs(out, counter):
-    turn = tl.atomic_add(counter, 1)
-    tl.store(out + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), turn)
-
-
-@pytest.mark.parametrize("in_reverse", [False, True])
-def test_programs_run_in_the_order_that_was_asked_for(in_reverse):
-    out, counter = torch.zeros(12, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
-    with watch_memory() as watch:
-        watch.in_reverse = in_reverse
-        _number_programs[(3, 4)](out, counter)
-    assert out.tolist() == [*range(12)][:: -1 if in_reverse else 1]
-
-
-@triton.jit
 def _divide(by):
     tl.static_assert(1 // int(by) > 0)
 

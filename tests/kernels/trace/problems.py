@@ -2,29 +2,15 @@
 
 import pytest
 
-from kernels.problem import AttentionProblem
-from tests.kernels.helpers import problem_id
+from tests.kernels.helpers import problem_id, tiny
 
 PROBLEMS = [
-    AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=32),
-    AttentionProblem(
-        q_len=64, kv_len=64, head_dim=16, block_m=32, block_n=16, mask="causal", dtype="bfloat16"
-    ),
-    AttentionProblem(q_len=45, kv_len=77, head_dim=24, block_m=16, block_n=16, mask="causal"),
-    AttentionProblem(
-        q_len=77, kv_len=45, head_dim=20, block_m=16, block_n=16, mask="causal", dtype="float32"
-    ),
-    AttentionProblem(
-        q_len=33, kv_len=50, head_dim=16, block_m=16, block_n=16, batch=2, q_heads=4, kv_heads=2
-    ),
-    AttentionProblem(
-        q_len=17, kv_len=13, head_dim=16, block_m=4, block_n=8, mask="causal", inputs="growing_max"
-    ),
-    AttentionProblem(q_len=40, kv_len=64, head_dim=16, block_m=16, block_n=16, inputs="large"),
-    AttentionProblem(
-        q_len=60, kv_len=50, head_dim=16, block_m=16, block_n=16, mask="window", window_left=9, window_right=4
-    ),
+    tiny(32, 64, 16, 32),
+    tiny(45, 77, mask="causal", head_dim=24, dtype="bfloat16"),
+    tiny(77, 45, mask="causal", head_dim=20, dtype="float32"),
+    tiny(17, 34, batch=2, q_heads=4, kv_heads=2),
+    tiny(17, 13, 4, 8, mask="causal", inputs="growing_max"),
+    tiny(20, 32, inputs="large"),
+    tiny(60, 50, mask="window", window_left=9, window_right=4),
 ]
-
-
 traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)

@@ -210,14 +210,6 @@ def test_a_matrix_of_another_shape_and_an_activity_without_a_name_are_refused():
         type(lanes).load(changed(lanes, event_activity=np.full_like(lanes.event_activity, 99)))
 
 
-def test_bytes_are_added_up_over_tensors_and_over_steps():
-    read = np.arange(18).reshape(9, 2)
-    run = filed(tensor_bytes_read=read, tensor_bytes_written=read * 100)
-    assert run.bytes_read.tolist() == [4 * step + 1 for step in range(9)]
-    assert run.bytes_written.tolist() == [400 * step + 100 for step in range(9)]
-    assert run.total_bytes == 153 + 15300
-
-
 def test_what_is_left_out_is_none_and_everything_else_stays():
     for run, left_out in (
         (filed().without_acc(), {"acc", "acc_dk", "acc_dv"}),

@@ -121,18 +121,6 @@ def test_larger_tiles_and_longer_rows_are_not_recorded():
     assert ALGORITHMS["standard"].kernels[0].figure is None
 
 
-@pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD, "split_kv"])
-def test_a_file_keeps_them_and_so_does_the_trace_for_a_page(traces, name):
-    trace = traces[name]
-    again = Trace.load(trace.without_acc().to_bytes())
-    assert again.matrices.keys() == trace.matrices.keys()
-    for each, values in trace.matrices.items():
-        assert np.array_equal(again.matrices[each], values, equal_nan=True)
-    for field in ("acc", "acc_dk", "acc_dv"):
-        kept, given = getattr(again, field), getattr(trace, field)
-        assert (kept is None) == (given is None)
-
-
 def test_a_sample_has_the_matrices_of_the_whole_run():
     problem = PROBLEM.with_(q_heads=1, q_len=8)
     sampled = run_traced(problem, "flash2", Sample(heads=(0,), q_tiles=(1,)))

@@ -8,8 +8,6 @@ import pytest
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
-from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.perfetto import chrome_trace
@@ -17,7 +15,7 @@ from kernels.trace.schedule import ProgramSpan, program_spans
 from tests.anywhere import ANYWHERE
 
 PROBLEM = AttentionProblem(
-    q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
+    q_len=64, kv_len=32, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
 )
 
 
@@ -115,7 +113,7 @@ def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_
 
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
-@pytest.mark.parametrize("sms", [1, 3, 100])
+@pytest.mark.parametrize("sms", [3, 100])
 def test_modelled_programs_never_share_an_sm_and_keep_their_order(algorithm, sms):
     trace = run_traced(PROBLEM, algorithm)
     schedule = step_schedule(trace, sms)
@@ -127,14 +125,6 @@ def test_modelled_programs_never_share_an_sm_and_keep_their_order(algorithm, sms
     spans = program_spans(trace, schedule)
     assert sum(span.steps for span in spans) == trace.steps
     assert all(span.end - span.start == span.steps for span in spans)
-
-
-def test_a_recorded_clock_is_taken_as_it_is():
-    trace = recorded_run(PRESETS["layer"].problem, "flash2").trace
-    schedule = step_schedule(trace, 1)
-    assert schedule.measured
-    assert np.array_equal(schedule.start, trace.start_ns)
-    assert len(np.unique(schedule.sm)) > 100
 
 
 @pytest.mark.parametrize("mask", ["full", "causal"])

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from kernels.algorithms import ALGORITHMS, run_traced
-from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.problem.tiles import visited_tiles
-from tests.kernels.helpers import run_forward
+from tests.kernels.helpers import run_forward, tiny
 from tests.kernels.oracle.intermediates import oracle
 from tests.kernels.trace.problems import traced
 
@@ -86,17 +85,13 @@ def test_a_run_visits_the_tiles_of_tiles_py_in_order_and_tracing_changes_no_resu
 
 
 def test_growing_max_rescales_every_step_and_falling_max_never():
-    base = AttentionProblem(q_len=32, kv_len=128, head_dim=32, block_m=32, block_n=16)
-    growing = run_traced(base.with_(inputs="growing_max"))
-    falling = run_traced(base.with_(inputs="falling_max"))
+    growing, falling = (run_traced(tiny(16, 64, inputs=f"{name}_max")) for name in ("growing", "falling"))
     assert (growing.alpha[1:] < 1).all()
     assert (falling.alpha[1:] == 1).all()
 
 
 def test_accumulators_are_left_out_beyond_the_limit(monkeypatch):
-    problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=16, block_n=16)
     monkeypatch.setattr("kernels.primitives.recorder.ACC_LIMIT_BYTES", 4 * 16 * 16 * 4 - 1)
-    run = run_traced(problem)
-    assert run.acc is None
-    assert run.output_distance is None
+    run = run_traced(tiny(32, 32))
+    assert run.acc is run.output_distance is None
     assert np.isfinite(run.row_max).all()
