@@ -29,9 +29,8 @@ runtime.DEVICE = "cpu"
 
 import kernels.primitives.assemble
 
-kernels.primitives.assemble.assemble = lambda *given, **results: (
-    None
-)  # no launch fills the buffers of a trace
+# No launch fills the buffers of a trace.
+kernels.primitives.assemble.assemble = lambda *given, **results: None
 
 from kernels.algorithms import ALGORITHMS, runner_of
 from kernels.algorithms.backward.inputs import BackwardInputs
@@ -126,11 +125,16 @@ def of_algorithm(name, traced, row=None):
     return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
+def problem_of(head_dim, mask, length=300, **tiles):
+    sizes = {"q_heads": 2, "kv_heads": 1, "q_len": length, "kv_len": length}
+    return AttentionProblem(**sizes, head_dim=head_dim, mask=mask, **tiles)
+
+
 def of_hopper(head_dim, mask, block_m, lanes=None):
     """PTX of the Hopper kernel, and the bytes of shared memory that it takes."""
     from kernels.algorithms.flash3.launch import flash_forward_hopper
 
-    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
+    problem = problem_of(head_dim, mask)
     config = TileConfig(block_m, 128 if head_dim <= 128 else 64, 4 * (block_m // 64 + 1), 2)
     compiled.clear()
     inputs = make_inputs(problem)
@@ -138,67 +142,56 @@ def of_hopper(head_dim, mask, block_m, lanes=None):
     return compiled["_attn_fwd_hopper"][0], shared_bytes["_attn_fwd_hopper"]
 
 
-def of_hopper_backward(head_dim, mask):
-    """{kernel: PTX} of the backward pass for Hopper."""
-    if head_dim > 128:
-        from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide as flash_backward
-    else:
-        from kernels.algorithms.flash3_backward.launch import flash_backward_hopper as flash_backward
+def of_hopper_backward(head_dim, mask, lanes=None):
+    """{kernel: PTX} of the backward pass for Hopper, or of its sweep with marks."""
+    from kernels.algorithms.flash3_backward.launch import HopperBackwardCall, flash_backward_hopper
+    from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide
 
-    n = 384 if mask == "full" else 300
-    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=n, kv_len=n, head_dim=head_dim, mask=mask)
-    query, key, value = make_inputs(problem)
-    lse, d_out = torch.zeros(query.shape[:3]), make_d_output(problem)
-    compiled.clear()
-    flash_backward(BackwardInputs(query, key, value, query, lse, d_out, problem.band, problem.scale))
-    return {kernel: ptx[0] for kernel, ptx in compiled.items()}
-
-
-def of_marked_sweep(head_dim, mask):
-    """PTX of the backward sweep for Hopper with marks."""
-    from kernels.algorithms.flash3_backward import run as sweep
-
-    problem = AttentionProblem(q_heads=2, kv_heads=1, q_len=300, kv_len=300, head_dim=head_dim, mask=mask)
+    problem = problem_of(head_dim, mask, 384 if mask == "full" and lanes is None else 300)
     query, key, value = make_inputs(problem)
     rest = (query, torch.zeros(query.shape[:3]), make_d_output(problem), problem.band, problem.scale)
+    inputs = BackwardInputs(query, key, value, *rest)
     compiled.clear()
-    sweep.HopperBackwardCall(BackwardInputs(query, key, value, *rest)).sweep(make_lane_buffers(1, 1, 1))
-    return compiled["_attn_bwd_hopper"][0]
+    if lanes is not None:
+        HopperBackwardCall(inputs).sweep(lanes)
+    else:
+        (flash_backward_wide if head_dim > 128 else flash_backward_hopper)(inputs)
+    return {kernel: ptx[0] for kernel, ptx in compiled.items()}
 
 
 def of_backward(head_dim, mask, block_m, block_n, with_marks):
     """{kernel: [PTX, what ptxas says]} of the two plain backward kernels as their lanes are measured."""
     from kernels.algorithms.backward.run import call_of, marked_call
 
-    sizes = {"q_heads": 2, "kv_heads": 1, "q_len": 300, "kv_len": 300}
-    problem = AttentionProblem(head_dim=head_dim, mask=mask, block_m=block_m, block_n=block_n, **sizes)
+    problem = problem_of(head_dim, mask, block_m=block_m, block_n=block_n)
     marked = marked_call(problem, call_of(problem))
     compiled.clear()
     marked.call(*(launch.make_buffers() if with_marks else None for launch in marked.launches))
     return {kernel: [ptx[0], ptxas_log(ptx[0])] for kernel, ptx in compiled.items()}
 
 
-def assembled(ptx, folder):
-    """(log, file): what Triton's own ptxas says of the PTX, and the machine code that it writes there."""
-    source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
-    with open(source, "w") as file:
-        file.write(ptx)
-    command = [triton.knobs.nvidia.ptxas.path, "-v", "-arch=sm_90a", source, "-o", target]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stderr, target
+def assembled(ptx):
+    """(log, code): what Triton's own ptxas says of the PTX, and the machine code that it writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
+        with open(source, "w") as file:
+            file.write(ptx)
+
+        def output_of(tool, *arguments):
+            return subprocess.run([tool.path, *arguments], capture_output=True, text=True, check=True)
+
+        log = output_of(triton.knobs.nvidia.ptxas, "-v", "-arch=sm_90a", source, "-o", target).stderr
+        return log, output_of(triton.knobs.nvidia.nvdisasm, target).stdout
 
 
 def ptxas_log(ptx):
     """What ptxas says of the PTX: registers, spills and warnings."""
-    with tempfile.TemporaryDirectory() as folder:
-        return assembled(ptx, folder)[0]
+    return assembled(ptx)[0]
 
 
 def waits_and_exponentials(ptx):
     """The order of the machine code: "e" for an exponential, n for a wait until n products are under way."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [triton.knobs.nvidia.nvdisasm.path, assembled(ptx, folder)[1]]
-        code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", code)
+    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", assembled(ptx)[1])
     return "".join(exponential.lower() or count for exponential, count in found)
 
 
@@ -225,7 +218,7 @@ if TRACED and gluon_is_known():
     forward, marks = (64, "causal", 128), make_lane_buffers(1, 1, 1)
     of_both = (
         (of_hopper(*forward)[0], of_hopper(*forward, lanes=marks)[0]),
-        (result["_attn_bwd_hopper 128 full"][0], of_marked_sweep(128, "full")),
+        (result["_attn_bwd_hopper 128 full"][0], of_hopper_backward(128, "full", marks)["_attn_bwd_hopper"]),
     )
     result["order"] = [[waits_and_exponentials(ptx) for ptx in pair] for pair in of_both]
 if TRACED:

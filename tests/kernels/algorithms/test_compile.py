@@ -56,16 +56,11 @@ def compiled(tmp_path_factory):
     launched = {ALGORITHMS[name].kernels[0].source.module.split(".")[-2] for name in LAUNCHED}
     assert set(changed) == launched | {"flash3", "flash3_backward"}  # which are read without Gluon too
     program = ROOT / "tests" / "kernels" / "algorithms" / "compile_for_hopper.py"
-    runs = [
-        subprocess.Popen(
-            [sys.executable, program, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(folder)},
-        )
-        for folder, arguments in ((ROOT, ["traced"]), (stripped, []))
-    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    runs = []
+    for folder, more in ((ROOT, ["traced"]), (stripped, [])):
+        environment = os.environ | {"PYTHONPATH": str(folder)}
+        runs.append(subprocess.Popen([sys.executable, program, *more], env=environment, **pipes))
     results = []
     for run in runs:
         out, errors = run.communicate()
