@@ -87,7 +87,7 @@ export class Predict {
   solve() {
     const { state, scores, isPart } = this.task;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
-    this.truth.textContent = `${found}. ${solution(state, scores, isPart)}`;
+    this.truth.replaceChildren(element("div", {}, [`${found}. ${solution(state, scores, isPart)}`]));
   }
 }
 
