@@ -105,9 +105,7 @@ function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) 
     const label = () => text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     if (track.begins) clipTo(context, 0, top + h / 2 - 12, left - 4, 24, label);
   }
-  const looks = run.activities.map(({ kind, name }) =>
-    makeLook(model.data.looks[kind], name, palette),
-  );
+  const looks = run.activities.map(({ kind, name }) => makeLook(model.data.looks[kind], name, palette));
   clipToTime(context, layout, () => {
     for (const placed of tracks) drawTrack(context, layout, span, placed, { run, looks, palette });
   });
