@@ -5,6 +5,7 @@ import functools
 import gc
 import itertools
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,50 +23,36 @@ from kernels.device.clocks import (
 )
 
 
-class CountingClock(Clock):
-    """A clock that believes the calls: each returns its name and its milliseconds."""
-
-    def __init__(self):
-        self.order = []
-
-    def free_bytes(self):
-        return 0
-
-    def peak_extra_bytes(self, call):
-        return 0
+class Believing(Clock):
+    """A clock that believes the calls: each returns its milliseconds."""
 
     def sample_ms(self, call):
-        name, milliseconds = call()
-        self.order.append(name)
-        return milliseconds
+        return call()
 
 
 def test_calls_take_turns_until_each_has_used_its_budget():
-    clock = CountingClock()
-    times_ms = {"slow": 50.0, "fast": 1.0, "no time": 0.0}
-    calls = {name: functools.partial(tuple, (name, ms)) for name, ms in times_ms.items()}
-    timings = clock.time_in_turn(calls, budget_s=0.01)
+    order, times_ms = [], {"slow": 50.0, "fast": 1.0, "no time": 0.0}
+    calls = {name: lambda name=name, ms=ms: order.append(name) or ms for name, ms in times_ms.items()}
+    timings = Believing().time_in_turn(calls, budget_s=0.01)
     assert [timing.samples for timing in timings.values()] == [clocks.MIN_SAMPLES, 11, clocks.MAX_SAMPLES]
-    assert clock.order[:27] == ["slow", "fast", "no time"] * 5 + ["fast", "no time"] * 6
+    assert order[:27] == ["slow", "fast", "no time"] * 5 + ["fast", "no time"] * 6
 
 
 def test_a_timing_has_the_median_and_the_outer_percentiles():
     samples = iter(float(ms) for ms in (11, 1, 10, 2, 9, 3, 8, 4, 7, 5, 6))
-    timing = CountingClock().time_in_turn({0: lambda: (0, next(samples))}, budget_s=0.0655)[0]
+    timing = Believing().time_in_turn({0: lambda: next(samples)}, budget_s=0.0655)[0]
     assert timing == Timing(6.0, 2.0, 10.0, 11)
 
 
 class FakeMachine:
-    """A CPU without a clock of its own: the calls say how long the processor and the wall clock ran."""
+    """A CPU whose clock is told by the calls how long the processor and the wall clock ran."""
 
     def __init__(self):
         self.wall_s = self.processor_s = 0.0
-        self.order = []
-        self.clock = CpuClock()
+        self.order, self.clock = [], CpuClock()
         self.clock._wall_s, self.clock._processor_s = lambda: self.wall_s, lambda: self.processor_s
 
     def call(self, name, *processor_ms, waits_ms=0.0):
-        """A call that takes the given times in turn, and waits for the processor too."""
         times = itertools.cycle(processor_ms)
 
         def run():
@@ -86,13 +73,10 @@ class FakeMachine:
         ([900.0], 0.0, 900.0, 1),
     ],
 )
-def test_a_sample_on_a_cpu_is_the_fastest_of_the_calls_that_fit_into_it(
-    processor_ms, waits_ms, sample_ms, calls
-):
+def test_a_sample_on_a_cpu_is_the_fastest_of_the_calls_that_fit(processor_ms, waits_ms, sample_ms, calls):
     machine = FakeMachine()
-    assert machine.clock.sample_ms(machine.call("a", *processor_ms, waits_ms=waits_ms)) == pytest.approx(
-        sample_ms
-    )
+    call = machine.call("a", *processor_ms, waits_ms=waits_ms)
+    assert machine.clock.sample_ms(call) == pytest.approx(sample_ms)
     assert len(machine.order) == calls
 
 
@@ -134,37 +118,26 @@ def test_peak_memory_is_the_most_that_was_allocated_at_once(device):
         assert clock.peak_extra_bytes(lambda: kept) == 0
 
 
-class HostAndDevice:
-    """A host that queues work on a device; both have the same clock."""
-
-    def __init__(self, host_ms, device_ms):
-        self.host_ms, self.device_ms = host_ms, device_ms
-        self.now_ms = self.busy_until_ms = 0.0
-        self.calls = 0
-
-    def call(self):
-        self.calls += 1
-        self.now_ms += self.host_ms
-        self.busy_until_ms = max(self.busy_until_ms, self.now_ms) + self.device_ms
-
-    def synchronize(self):
-        self.now_ms = max(self.now_ms, self.busy_until_ms)
-
-    def time(self):
-        return time_calls(self.call, self.synchronize, lambda: self.now_ms / 1e3)
-
-
 @pytest.mark.parametrize(
     ("device_ms", "wall_ms", "in_a_row"),
     [(0.01, 0.04, CALLS_IN_A_ROW), (1.0, 1.0, CALLS_IN_A_ROW), (5.0, 5.0, 9), (400.0, 400.0, FEWEST_CALLS)],
 )
 def test_a_call_takes_as_long_as_the_slower_of_host_and_device(device_ms, wall_ms, in_a_row):
-    """Long calls are made less often."""
-    machine = HostAndDevice(host_ms=0.04, device_ms=device_ms)
-    time = machine.time()
+    """A host that queues work on a device, by one clock. Long calls are made less often."""
+    at = SimpleNamespace(host_ms=0.0, device_ms=0.0, calls=0)
+
+    def call():
+        at.calls += 1
+        at.host_ms += 0.04
+        at.device_ms = max(at.device_ms, at.host_ms) + device_ms
+
+    def synchronize():
+        at.host_ms = max(at.host_ms, at.device_ms)
+
+    time = time_calls(call, synchronize, lambda: at.host_ms / 1e3)
     assert time.host_ms == pytest.approx(0.04)
     assert time.wall_ms == pytest.approx(wall_ms, rel=0.02)
-    assert machine.calls == 1 + ROUNDS * in_a_row
+    assert at.calls == 1 + ROUNDS * in_a_row
 
 
 def test_collections_within_a_measurement_find_new_garbage_and_leave_what_was_there():
@@ -184,21 +157,13 @@ def test_collections_within_a_measurement_find_new_garbage_and_leave_what_was_th
     assert old() is None
 
 
-class PeaksInTurn(clocks.CudaClock):
-    """A GPU's clock that is told the peak of each call."""
-
-    def __init__(self, *peaks):
-        self.peaks = list(peaks)
-
-    def _peak_once(self, call):
-        return self.peaks.pop(0)
-
-
 @pytest.mark.parametrize(
     ("peaks", "found"), [((6, 12, 12, 99), 12), ((40, 12, 12, 99), 12), (range(9), clocks.PEAK_CALLS - 1)]
 )
 def test_a_peak_is_taken_until_two_calls_agree(peaks, found):
-    assert PeaksInTurn(*peaks).peak_extra_bytes(lambda: None) == found
+    clock, peaks = object.__new__(clocks.CudaClock), iter(peaks)
+    clock._peak_once = lambda call: next(peaks)
+    assert clock.peak_extra_bytes(None) == found
 
 
 @pytest.fixture

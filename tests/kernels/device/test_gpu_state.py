@@ -21,36 +21,32 @@ pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExce
 UUID = "21130ca3-506c-54b2-d1ae-9f9c3affc007"
 
 
-class FakeNvml(SimpleNamespace):
-    """The functions of pynvml that are used, for one GPU. `failing` names functions that raise NVMLError."""
+def fake_nvml(failing=""):
+    """The functions of pynvml that are used, for one GPU; the one named `failing` raises NVMLError."""
+    clock, celsius, slowed = ("the GPU", 1), ("the GPU", 2), pynvml.nvmlClocksEventReasonSwPowerCap
+    nvml = SimpleNamespace(
+        NVMLError=pynvml.NVMLError,
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=2,
+        nvmlInit=lambda: nvml.sessions.append(1),
+        nvmlShutdown=lambda: nvml.sessions.append(-1),
+        nvmlSystemGetDriverVersion=lambda: "580.159.04",
+        nvmlDeviceGetHandleByUUID={f"GPU-{UUID}": "the GPU"}.__getitem__,
+        nvmlDeviceGetClockInfo=lambda *of: {clock: 1755}[of],
+        nvmlDeviceGetMaxClockInfo=lambda *of: {clock: 1980}[of],
+        nvmlDeviceGetPowerUsage={"the GPU": 690_250}.__getitem__,
+        nvmlDeviceGetTemperatureV=lambda *of: {celsius: 51}[of],
+        nvmlDeviceGetCurrentClocksEventReasons=lambda gpu: nvml.read.set() or slowed,
+        sessions=[],
+        read=threading.Event(),
+    )
 
-    NVMLError, NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = pynvml.NVMLError, "clock", "temperature"
-
-    def __init__(self, failing=()):
-        self.sessions, self.read = 0, threading.Event()
-        answers = {
-            "nvmlInit": lambda: self.count(1),
-            "nvmlShutdown": lambda: self.count(-1),
-            "nvmlSystemGetDriverVersion": lambda: "580.159.04",
-            "nvmlDeviceGetHandleByUUID": {f"GPU-{UUID}": "the GPU"}.__getitem__,
-            "nvmlDeviceGetClockInfo": lambda *of: {("the GPU", "clock"): 1755}[of],
-            "nvmlDeviceGetMaxClockInfo": lambda *of: {("the GPU", "clock"): 1980}[of],
-            "nvmlDeviceGetPowerUsage": {"the GPU": 690_250}.__getitem__,
-            "nvmlDeviceGetTemperatureV": lambda *of: {("the GPU", "temperature"): 51}[of],
-            "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: self.reasons(),
-        }
-        super().__init__(**answers | dict.fromkeys(failing, self.fail))
-
-    def count(self, change):
-        self.sessions += change
-
-    def reasons(self):
-        self.read.set()
-        return pynvml.nvmlClocksEventReasonSwPowerCap
-
-    def fail(self, *arguments):
-        self.read.set()
+    def fail(*arguments):
+        nvml.read.set()
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    nvml.__dict__.update({failing: fail})
+    return nvml
 
 
 def watch(nvml):
@@ -65,22 +61,22 @@ READING = GpuReading(1755.0, 1980.0, 690.25, 51.0, pynvml.nvmlClocksEventReasonS
 
 @pytest.mark.parametrize("failing", ["", "nvmlInit", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetPowerUsage"])
 def test_the_gpu_of_that_uuid_is_read_in_mhz_watts_and_degrees_unless_nvml_cannot(failing):
-    nvml = FakeNvml(failing=[failing] if failing else [])
+    nvml = fake_nvml(failing)
     assert watch(nvml)[:1] == ([] if failing else [READING])
-    assert nvml.sessions == 0
+    assert sum(nvml.sessions) == 0
 
 
 def test_a_measurement_that_fails_ends_the_readings():
-    nvml = FakeNvml()
+    nvml = fake_nvml()
     with contextlib.suppress(ZeroDivisionError), watch_gpu(UUID, nvml):
         assert nvml.read.wait(10)
         raise ZeroDivisionError  # of the measurement
-    assert nvml.sessions == 0
+    assert sum(nvml.sessions) == 0
 
 
 def test_nvml_that_hangs_does_not_hold_up_the_measurement(monkeypatch):
     monkeypatch.setattr("kernels.device.gpu_state.LAST_READING_S", 0.01)
-    nvml, done = FakeNvml(), threading.Event()
+    nvml, done = fake_nvml(), threading.Event()
     nvml.nvmlInit = done.wait
     with watch_gpu(UUID, nvml) as readings:
         pass
@@ -89,14 +85,14 @@ def test_nvml_that_hangs_does_not_hold_up_the_measurement(monkeypatch):
 
 
 def test_without_a_gpu_or_its_driver_nothing_is_read():
-    nvml = FakeNvml(failing=["nvmlInit"])
+    nvml = fake_nvml("nvmlInit")
     with watch_gpu(None, nvml) as readings:
         pass
     assert readings == []
     assert not nvml.read.is_set()
     assert driver_version(nvml) is None
-    assert driver_version(FakeNvml(failing=["nvmlSystemGetDriverVersion"])) is None
-    assert driver_version(FakeNvml()) == "580.159.04"
+    assert driver_version(fake_nvml("nvmlSystemGetDriverVersion")) is None
+    assert driver_version(fake_nvml()) == "580.159.04"
 
 
 @pytest.mark.gpu
