@@ -1,7 +1,5 @@
 """measure.py: what is refused, what is measured, and that JSON keeps it. No wall-clock time is asserted."""
 
-import json
-
 import pytest
 import torch
 
@@ -15,6 +13,7 @@ from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive, sma
 from kernels.measure.measurement import PeerResult
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
+from tests.kernels.documents import measurement
 
 SMALL = AttentionProblem(q_len=128, kv_len=128, dtype="float32", block_m=32, block_n=32)
 FUSED = "sdpa" if DEVICE == "cpu" else "sdpa_efficient"  # which takes float32
@@ -39,9 +38,9 @@ def test_time_and_memory_of_every_peer_and_the_time_of_calls_beside_it(monkeypat
     clock = type(clocks.clock_for(BACKEND))
     monkeypatch.setattr(clock, "call_time", lambda self, call: clocks.CallTime(0.5, 0.75))
     labels = []
-    measurement = measure(SMALL, directions=("forward", "backward"), progress=labels.append)
-    assert {result.peer for result in measurement.results} == {*labels} - {"timing"}
-    for result in measurement.results:
+    measured = measure(SMALL, directions=("forward", "backward"), progress=labels.append)
+    assert {result.peer for result in measured.results} == {*labels} - {"timing"}
+    for result in measured.results:
         if result.refused is None:
             assert 0 < result.timing.low_ms <= result.timing.median_ms <= result.timing.high_ms
             assert result.timing.samples >= clocks.MIN_SAMPLES
@@ -51,8 +50,7 @@ def test_time_and_memory_of_every_peer_and_the_time_of_calls_beside_it(monkeypat
 
 def test_naive_memory_is_at_least_its_score_matrices_and_fused_memory_is_less():
     problem = SMALL.with_(q_len=1024, kv_len=1024)
-    measurement = measure(problem, ["naive"] + ([FUSED] if DEVICE == "cpu" else ["flash2"]))
-    naive, fused = measurement.results
+    naive, fused = measure(problem, ["naive", FUSED if DEVICE == "cpu" else "flash2"]).results
     assert naive.peak_extra_bytes >= naive_peak_bytes(problem)
     assert fused.peak_extra_bytes < naive.peak_extra_bytes / 2
     assert fused.peak_extra_bytes >= problem.q_len * problem.head_dim * 4
@@ -92,9 +90,9 @@ def test_the_ratio_to_naive_is_taken_round_by_round(monkeypatch):
         "sample_in_rounds",
         lambda self, calls, budget_s=None: {name: drifting[name] for name in calls},
     )
-    measurement = measure(SMALL, ["naive", FUSED])
-    assert measurement.result(FUSED).naive_ratio == (2.0, 2.0)
-    assert measurement.result(FUSED).timing == clocks.Timing(2.0, 2.0, 20.0, 3)
+    fused = measure(SMALL, ["naive", FUSED]).result(FUSED)
+    assert fused.naive_ratio == (2.0, 2.0)
+    assert fused.timing == clocks.Timing(2.0, 2.0, 20.0, 3)
     assert measure(SMALL, [FUSED]).result(FUSED).naive_ratio is None
 
 
@@ -102,11 +100,9 @@ def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
     out = tmp_path / "m.json"
     arguments = ["--length", "64,128", "--mask", "full,causal", "--q-heads", "1", "--peers", "naive"]
     assert main([*arguments, "--out", str(out)]) == 0
-    document = json.loads(out.read_text())
-    assert (document["format"], document["version"]) == ("flash-attention-measurements", 1)
-    assert document["command"].startswith("python -m kernels.measure --length 64,128")
-    problems = [found.problem for found in read_document(out.read_bytes()).measurements]
-    shapes = [(problem.q_len, problem.mask) for problem in problems]
+    document = read_document(out.read_bytes())
+    assert document.command.startswith("python -m kernels.measure --length 64,128")
+    shapes = [(found.problem.q_len, found.problem.mask) for found in document.measurements]
     assert shapes == [(64, "full"), (64, "causal"), (128, "full"), (128, "causal")]
     assert "naive" in capsys.readouterr().err
 
@@ -137,7 +133,7 @@ def test_memory_that_runs_out_on_one_problem_does_not_lose_the_others(tmp_path, 
     def measured(problem, *_, **options):
         if problem.q_len == 64:
             raise MemoryError("unable to allocate 1 GiB")
-        return measure(problem, ["naive"], budget_s=0.01)
+        return measurement(problem.q_len)
 
     monkeypatch.setattr("kernels.measure.__main__.measure", measured)
     out = tmp_path / "m.json"
@@ -151,7 +147,7 @@ def test_memory_that_runs_out_on_one_problem_does_not_lose_the_others(tmp_path, 
 
 
 def test_a_file_that_cannot_be_written_after_all_goes_to_standard_output(tmp_path, monkeypatch, capsys):
-    measured, folder = measure(SMALL, ["naive"]), tmp_path / "folder"
+    measured, folder = measurement(512), tmp_path / "folder"
     folder.mkdir()
 
     def leaves_no_folder(*_, **options):
@@ -169,10 +165,12 @@ def test_a_file_that_cannot_be_written_after_all_goes_to_standard_output(tmp_pat
         (TypeError("a compiler's own words"), "a compiler's own words", False),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 68 GiB"), "CUDA out of memory", True),
         (MemoryError(), "MemoryError", True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), None, False),
     ],
-    ids=["words", "gpu memory", "memory"],
+    ids=["words", "gpu memory", "memory", "lost context"],
 )
 def test_a_peer_that_fails_says_so_and_the_others_are_measured(monkeypatch, error, reason, out_of_memory):
+    """But nothing can be measured once the CUDA context is lost."""
     made = measuring.make_call
 
     def fail(name, *arguments):
@@ -181,19 +179,13 @@ def test_a_peer_that_fails_says_so_and_the_others_are_measured(monkeypatch, erro
         return made(name, *arguments)
 
     monkeypatch.setattr(measuring, "make_call", fail)
-    measurement = measure(SMALL, ["naive", FUSED], budget_s=0)
-    naive = measurement.result("naive")
+    if reason is None:
+        with pytest.raises(RuntimeError, match="CUDA error"):
+            measure(SMALL, ["naive"])
+        return
+    naive, fused = measure(SMALL, ["naive", FUSED], budget_s=0).results
     assert (naive.refused, naive.out_of_memory) == (reason, out_of_memory)
-    assert measurement.result(FUSED).timing is not None
-
-
-def test_a_lost_cuda_context_is_not_taken_for_a_peer_that_refuses(monkeypatch):
-    def lost(*arguments):
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    monkeypatch.setattr(measuring, "make_call", lost)
-    with pytest.raises(RuntimeError, match="CUDA error"):
-        measure(SMALL, ["naive"])
+    assert fused.timing is not None
 
 
 @pytest.mark.parametrize(

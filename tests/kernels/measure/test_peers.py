@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
+import torch
 
 from kernels.check.case.cases import kernels_on
 from kernels.measure import measure as measuring
@@ -16,33 +17,30 @@ PROBLEM = AttentionProblem(q_len=32, kv_len=48, mask="causal")
 
 
 @pytest.fixture
-def installed(monkeypatch, request):
-    """flash-attn-4 of the version given, "" for none."""
-    monkeypatch.setattr(peers, "package_version", lambda package: {"flash-attn-4": request.param}[package])
+def installed(monkeypatch):
+    """Sets the version of flash-attn-4 that is found, "" for none."""
+
+    def set_version(version):
+        monkeypatch.setattr(peers, "package_version", {"flash-attn-4": version}.__getitem__)
+
+    return set_version
 
 
-@pytest.mark.parametrize("installed", [""], indirect=True)
-def test_without_its_package_a_peer_is_offered_nowhere_and_refused_in_words(installed):
-    assert "fa4" not in measuring._peer_names(None, "cuda")
-    assert "fa4" not in kernels_on("cuda", 0)
-    assert not PEERS["fa4"].runs_on("cuda")
-    assert all("fa4" not in point.peers for point in sweep.sweep_points())
+def test_a_peer_from_a_package_is_one_of_them_if_it_is_there_else_offered_nowhere_and_refused(installed):
+    for version in ("", "4.0.0"):
+        installed(version)
+        assert ("fa4" in measuring._peer_names(None, "cuda")) == bool(version)
+        assert ("fa4" in kernels_on("cuda", 0)) == bool(version)
+        assert PEERS["fa4"].runs_on("cuda") == bool(version)
+        assert not PEERS["fa4"].runs_on("interpreter")
+        points = sweep.sweep_points()
+        assert [point for point in points if "fa4" in point.peers] == (points[:72] if version else [])
+    assert len(sweep._compile_jobs(points)) == 12 + 12 + 12
+    installed("")
     with pytest.raises(NotImplementedError, match="pip install --pre flash-attn-4"):
         PEERS["fa4"].make(PROBLEM)
 
 
-@pytest.mark.parametrize("installed", ["4.0.0"], indirect=True)
-def test_with_its_package_a_peer_is_one_of_them(installed):
-    assert "fa4" in measuring._peer_names(None, "cuda")
-    assert "fa4" in kernels_on("cuda", 0)
-    assert PEERS["fa4"].runs_on("cuda")
-    assert not PEERS["fa4"].runs_on("interpreter")
-    points = sweep.sweep_points()
-    assert [point for point in points if "fa4" in point.peers] == points[:72]
-    assert len(sweep._compile_jobs(points)) == 12 + 12 + 12
-
-
-@pytest.mark.parametrize("installed", ["4.0.0"], indirect=True)
 @pytest.mark.parametrize(
     ("mask", "causal", "window"),
     [("full", False, (None, None)), ("causal", True, (None, None)), ("window", False, (7, 2))],
@@ -51,15 +49,13 @@ def test_flash_attention_4_gets_the_problem_in_its_own_order_of_axes(
     installed, monkeypatch, mask, causal, window
 ):
     """The package itself needs a GPU: what it is called with is written down in its place."""
-    import torch
-
-    calls = []
+    installed("4.0.0")
+    calls, module = [], ModuleType("flash_attn.cute")
 
     def flash_attn_func(query, key, value, **options):
         calls.append(([tuple(tensor.shape) for tensor in (query, key, value)], options))
         return query, None
 
-    module = ModuleType("flash_attn.cute")
     module.flash_attn_func = flash_attn_func
     monkeypatch.setitem(sys.modules, "flash_attn", ModuleType("flash_attn"))
     monkeypatch.setitem(sys.modules, "flash_attn.cute", module)
@@ -67,9 +63,8 @@ def test_flash_attention_4_gets_the_problem_in_its_own_order_of_axes(
     query, key = torch.zeros(problem.q_shape), torch.zeros(problem.kv_shape)
     out = PEERS["fa4"].make(problem)(query, key, key)
     assert tuple(out.shape) == problem.q_shape
-    ((shapes, options),) = calls
-    assert shapes == [(3, 32, 4, 64), (3, 48, 2, 64), (3, 48, 2, 64)]
-    assert options == {"softmax_scale": problem.scale, "causal": causal, "window_size": window}
+    options = {"softmax_scale": problem.scale, "causal": causal, "window_size": window}
+    assert calls == [([(3, 32, 4, 64), (3, 48, 2, 64), (3, 48, 2, 64)], options)]
 
 
 def test_a_result_names_the_version_of_the_library_that_it_is_from(monkeypatch):
