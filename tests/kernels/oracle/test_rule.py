@@ -26,9 +26,14 @@ PROBLEM = AttentionProblem(q_len=20, kv_len=33, head_dim=16, mask="causal", q_he
 
 
 def references(problem, inputs, *dtypes):
-    return [
-        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[0] for dtype in dtypes
-    ]
+    mask = {"scale": problem.scale, "band": problem.band}
+    return [attention_by_rows(*inputs, **mask, dtype=dtype)[0] for dtype in dtypes]
+
+
+def gradients(problem, inputs, d_out, *dtypes):
+    """dQ, dK and dV in each of the types."""
+    mask = {"scale": problem.scale, "band": problem.band}
+    return [gradients_by_heads(*inputs, d_out, **mask, dtype=dtype) for dtype in dtypes]
 
 
 def rounding_of(exact):
@@ -62,10 +67,7 @@ def test_an_output_may_be_off_by_twice_the_error_of_naive_attention_and_its_roun
 
 def test_a_gradient_may_be_off_by_three_times_the_error_of_naive_attention_and_its_rounding():
     inputs, d_out = make_inputs(PROBLEM), make_d_output(PROBLEM)
-    exact, naive = (
-        gradients_by_heads(*inputs, d_out, scale=PROBLEM.scale, band=PROBLEM.band, dtype=dtype)
-        for dtype in (torch.float64, torch.float16)
-    )
+    exact, naive = gradients(PROBLEM, inputs, d_out, torch.float64, torch.float16)
     for index, comparison in enumerate(compare_gradients(PROBLEM, exact, inputs, d_out).values()):
         naive_error = float((naive[index].double() - exact[index]).abs().max())
         expected = 3 * (naive_error + rounding_of(exact[index]))
@@ -88,6 +90,10 @@ def test_lse_may_be_off_by_twice_the_error_of_float32_and_four_roundings_of_1_at
         assert report.passes == passes
     off = torch.tensor([value, -0.5, -1e30])  # of a row without a key
     assert not compare_lse(off, exact, in_float32).report.passes
+    exact[0] = 1e39  # which float32 cannot hold
+    for given, passes in ((math.inf, True), (math.nan, False), (3.0, False)):
+        off = torch.tensor([given, -0.5, -math.inf])
+        assert compare_lse(off, exact, in_float32).report.passes == passes
 
 
 def test_what_is_not_finite_in_float64_must_be_the_same():
@@ -139,17 +145,14 @@ def test_an_output_whose_scores_overflow_is_held_against_float32_and_the_largest
 
 def test_gradients_whose_scores_overflow_are_each_held_against_their_own_in_float32():
     inputs, d_out = overflowing_inputs(), make_d_output(OVERFLOWING)
-    exact, in_float32 = (
-        gradients_by_heads(*inputs, d_out, scale=OVERFLOWING.scale, band=OVERFLOWING.band, dtype=dtype)
-        for dtype in (torch.float64, torch.float32)
-    )
+    exact, in_float32 = gradients(OVERFLOWING, inputs, d_out, torch.float64, torch.float32)
     least = gradient_rounding(*inputs, d_out, scale=OVERFLOWING.scale, band=OVERFLOWING.band)
-    for index, comparison in enumerate(compare_gradients(OVERFLOWING, exact, inputs, d_out).values()):
+    compared = compare_gradients(OVERFLOWING, exact, inputs, d_out).values()
+    for comparison, right, careful, floor in zip(compared, exact, in_float32, least, strict=True):
         assert comparison.reference_name == "float32 rounded to float16"
-        assert torch.equal(comparison.reference, in_float32[index].half())
-        reference_error = float((in_float32[index].half().double() - exact[index]).abs().max())
-        reference_error = max(reference_error, least[index])
-        expected = 3 * (reference_error + rounding_of(exact[index])) + 3 * 2**-10 * 4.0
+        assert torch.equal(comparison.reference, careful.half())
+        reference_error = max(float((careful.half().double() - right).abs().max()), floor)
+        expected = 3 * (reference_error + rounding_of(right)) + 3 * 2**-10 * 4.0
         assert comparison.report.tolerance == pytest.approx(expected)
 
 
@@ -169,8 +172,7 @@ TRACED = AttentionProblem(q_len=4, kv_len=5, head_dim=16, block_m=4, block_n=8)
 
 
 def exact_gradients(problem):
-    inputs, d_out = make_inputs(problem), make_d_output(problem)
-    return gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=torch.float64)
+    return gradients(problem, make_inputs(problem), make_d_output(problem), torch.float64)[0]
 
 
 def with_gradients(trace, gradients):
