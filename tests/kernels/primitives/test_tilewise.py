@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms import run_traced
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.runtime import DEVICE
 from kernels.oracle.rule import judge_trace
@@ -36,6 +36,8 @@ def test_results_are_right_rows_of_p_are_whole_and_no_matrix_of_row_wise_attenti
         lse = trace.lse.reshape(-1, problem.q_len)[head, tile * problem.block_m :][: problem.block_m]
         np.testing.assert_allclose(trace.row_share[own].sum(axis=0)[: len(lse)], np.isfinite(lse), atol=2e-2)
         assert np.nanmax(trace.output_distance[own][-1]) <= 2e-2
+    entry = ALGORITHMS[algorithm]
+    assert not entry.has_formula or trace.total_bytes == entry.requested_bytes(problem)
     if algorithm == "standard":
         assert trace.total_bytes == standard_requested(problem)
     else:

@@ -28,14 +28,16 @@ def tiles_of(trace, step):
     query, key, value = (tensor.double().numpy() for tensor in make_inputs(problem, "cpu"))
     gradient = make_d_output(problem, "cpu").double().numpy()
     head = trace.batch_head[step]
-    rows = np.arange(trace.q_tile[step] * 4, min(trace.q_tile[step] * 4 + 4, problem.q_len))
-    keys = np.arange(trace.kv_tile[step] * 4, min(trace.kv_tile[step] * 4 + 4, problem.kv_len))
+    rows = np.arange(problem.q_len)[trace.q_tile[step] * problem.block_m :][: problem.block_m]
+    keys = np.arange(problem.kv_len)[trace.kv_tile[step] * problem.block_n :][: problem.block_n]
     seen = keys[None, :] <= rows[:, None] + problem.kv_len - problem.q_len
     return query[0, head, rows], key[0, 0, keys], value[0, 0, keys], gradient[0, head, rows], seen
 
 
 def steps_of(trace, name):
-    return np.flatnonzero(np.isfinite(trace.matrices[name][:, 0, 0]) & (trace.kv_tile >= 0))
+    """Steps about two tiles that have a matrix of that name, and their matrices."""
+    steps = np.flatnonzero(np.isfinite(trace.matrices[name][:, 0, 0]) & (trace.kv_tile >= 0))
+    return [(step, {each: values[step] for each, values in trace.matrices.items()}) for step in steps]
 
 
 @pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD])
@@ -43,9 +45,8 @@ def test_tiles_and_scores_are_those_of_the_inputs(traces, name):
     trace = traces[name]
     steps = steps_of(trace, "QK^T")
     assert len(steps) >= 18
-    for step in steps:
+    for step, recorded in steps:
         query, key, value, gradient, _ = tiles_of(trace, step)
-        recorded = {each: values[step] for each, values in trace.matrices.items()}
         n, m = len(query), len(key)
         assert np.array_equal(recorded["Q"][:n], query)
         assert np.array_equal(recorded["K"][:m], key)
@@ -61,8 +62,7 @@ def test_a_step_follows_from_its_own_matrices(traces, name):
     """P, the row sum, the rescaled O and the new O, each from what the step had in hand before it."""
     trace = traces[name]
     before = {}  # last step of each query tile
-    for step in steps_of(trace, "QK^T"):
-        recorded = {each: values[step] for each, values in trace.matrices.items()}
+    for step, recorded in steps_of(trace, "QK^T"):
         query, key, value, _, seen = tiles_of(trace, step)
         n, m = len(query), len(key)
         scores = np.where(seen, recorded["QK^T"][:n, :m] * PROBLEM.scale, -np.inf)
@@ -88,16 +88,14 @@ def test_a_step_follows_from_its_own_matrices(traces, name):
 def test_the_gradient_of_the_scores_follows_from_its_factors(traces, name):
     trace = traces[name]
     scale = 1.0 if name == "backward" else PROBLEM.scale
-    for step in steps_of(trace, "dS"):
-        recorded = {each: values[step] for each, values in trace.matrices.items()}
+    for step, recorded in steps_of(trace, "dS"):
         query, key, *_, seen = tiles_of(trace, step)
         n, m = len(query), len(key)
         scores = recorded["QK^T"][:n, :m] * PROBLEM.scale
         p = np.where(seen, np.exp(scores - recorded["lse"][:n]), 0)
         assert np.allclose(np.where(seen, recorded["P"][:n, :m], 0), p, atol=1e-6)
-        assert np.allclose(
-            recorded["dS"][:n, :m], p * (recorded["dP"][:n, :m] - recorded["D"][:n]) * scale, atol=2e-3
-        )
+        ds = p * (recorded["dP"][:n, :m] - recorded["D"][:n]) * scale
+        assert np.allclose(recorded["dS"][:n, :m], ds, atol=2e-3)
 
 
 def test_the_combine_weighs_each_part_by_its_lse(traces):
@@ -136,14 +134,11 @@ def test_a_sample_has_the_matrices_of_the_whole_run():
 @pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD, "split_kv"])
 def test_one_picked_row_has_the_numbers_that_all_rows_have(traces, name):
     """In every step of every query tile; what is cut along the keys alone is left out."""
-    whole = traces[name]
-    picked = run_traced(PROBLEM, name, row=1)
+    whole, picked = traces[name], run_traced(PROBLEM, name, row=1)
     assert (whole.matrix_row, picked.matrix_row) == (None, 1)
     figures = [kernel.figure for kernel in ALGORITHMS[name].kernels if kernel.figure]
-    by_row = {
-        each.name for figure in figures for each in figure.matrices if figure.slot(each.slot).rows == "q_tile"
-    }
-    assert picked.matrices.keys() == by_row
+    named = [(figure.slot(each.slot).rows, each.name) for figure in figures for each in figure.matrices]
+    assert picked.matrices.keys() == {each for rows, each in named if rows == "q_tile"}
     for each, values in picked.matrices.items():
         all_rows = whole.matrices[each] if each in whole.matrices else getattr(whole, each)
         assert values.shape[1] == 1
@@ -154,18 +149,15 @@ def test_one_picked_row_has_the_numbers_that_all_rows_have(traces, name):
 def test_a_row_of_large_tiles_follows_from_the_inputs(name):
     problem = AttentionProblem(q_len=40, kv_len=70, head_dim=80, block_m=32, block_n=64, mask="causal")
     trace = run_traced(problem, name, row=5)
-    query, key, _ = (tensor.double().numpy() for tensor in make_inputs(problem, "cpu"))
     steps = steps_of(trace, "QK^T")
     assert len(steps) == 3  # the mask leaves the first query tile one key tile
-    for step in steps:
-        row = trace.q_tile[step] * 32 + 5
-        keys = np.arange(trace.kv_tile[step] * 64, min(trace.kv_tile[step] * 64 + 64, 70))
-        scores = query[0, 0, row] @ key[0, 0, keys].T * problem.scale
-        recorded = {each: values[step, 0] for each, values in trace.matrices.items()}
-        assert np.allclose(recorded["QK^T"][: len(keys)] * problem.scale, scores, atol=1e-5)
-        p = np.where(keys <= row + 30, np.exp(scores - trace.row_max[step, 5]), 0)
-        assert np.allclose(recorded["P"][: len(keys)], p, atol=1e-6)
-        assert np.array_equal(recorded["acc"], trace.acc[step, 5])
+    for step, recorded in steps:
+        query, key, *_, seen = tiles_of(trace, step)
+        scores = query[5] @ key.T * problem.scale
+        assert np.allclose(recorded["QK^T"][0, : len(key)] * problem.scale, scores, atol=1e-5)
+        p = np.where(seen[5], np.exp(scores - trace.row_max[step, 5]), 0)
+        assert np.allclose(recorded["P"][0, : len(key)], p, atol=1e-6)
+        assert np.array_equal(recorded["acc"][0], trace.acc[step, 5])
     assert Trace.load(trace.without_acc().to_bytes()).acc is None
 
 

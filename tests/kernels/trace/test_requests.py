@@ -103,8 +103,9 @@ def in_order(entries):
 
 @pytest.mark.parametrize("algorithm", [name for name in ANYWHERE if ALGORITHMS[name].runs_in == "triton"])
 @traced
-def test_bytes_match_an_independent_count_of_loads_and_stores(problem, algorithm, requests):
-    run = run_traced(problem, algorithm)
+def test_bytes_match_an_independent_count_of_loads_and_stores_and_the_formula(problem, algorithm, requests):
+    run, entry = run_traced(problem, algorithm), ALGORITHMS[algorithm]
+    assert not entry.has_formula or run.total_bytes == entry.requested_bytes(problem)
     entries = [
         (run.kernels[run.kernel[step]], int(run.program[step]), tensor, direction, amounts[step, column])
         for direction, amounts in (("read", run.tensor_bytes_read), ("write", run.tensor_bytes_written))
