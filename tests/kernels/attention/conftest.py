@@ -14,9 +14,9 @@ def draw(*shape, dtype=torch.float32, seed=0, requires_grad=False):
 
 @pytest.fixture
 def qkv():
-    return [draw(2, 4, 24, 16, seed=seed) for seed in range(3)]
+    return [draw(1, 2, 12, 16, seed=seed) for seed in range(3)]
 
 
 @pytest.fixture
 def leaves():
-    return [draw(2, 4, 33, 32, seed=seed, requires_grad=True) for seed in range(3)]
+    return [draw(1, 2, 33, 32, seed=seed, requires_grad=True) for seed in range(3)]

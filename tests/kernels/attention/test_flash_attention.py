@@ -19,7 +19,8 @@ def in_float64(tensors):
 
 
 def close(got, expected, rtol=2e-5, atol=2e-5):
-    torch.testing.assert_close(got.double(), expected.double(), rtol=rtol, atol=atol)
+    """Of a tensor, or of several."""
+    torch.testing.assert_close(got, expected, rtol=rtol, atol=atol, check_dtype=False)
 
 
 def exact_attention(tensors, visible):
@@ -52,9 +53,8 @@ def test_output_and_gradients_are_those_of_the_mask_in_float64(q_len, kv_len, wi
         mask = causal_lower_right(q_len, kv_len)
         close(expected, F.scaled_dot_product_attention(*exact, attn_mask=mask))
     weight = draw(1, 2, q_len, 16, seed=3)
-    got = torch.autograd.grad(got, tensors, weight)
-    for a, b in zip(got, torch.autograd.grad(expected, exact, weight.double()), strict=True):
-        close(a, b, rtol=1e-4, atol=1e-4)
+    gradients = torch.autograd.grad(expected, exact, weight.double())
+    close(torch.autograd.grad(got, tensors, weight), gradients, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("scale", [-0.7, 0.0])
@@ -68,18 +68,14 @@ def test_any_finite_scale(scale, leaves):
 def test_grouped_heads_and_their_gradients(kv_heads, q_len):
     shapes = [(2, 4, q_len, 16), (2, kv_heads, 70, 16), (2, kv_heads, 70, 16)]
     tensors = [draw(*shape, seed=seed, requires_grad=True) for seed, shape in enumerate(shapes)]
-    exact = in_float64(tensors)
-    out, expected = (
-        flash_attention(*tensors, enable_gqa=True),
-        F.scaled_dot_product_attention(*exact, enable_gqa=True),
-    )
+    exact, out = in_float64(tensors), flash_attention(*tensors, enable_gqa=True)
+    expected = F.scaled_dot_product_attention(*exact, enable_gqa=True)
     close(out, expected)
     weight = draw(*out.shape, seed=9)
     for each in (weight, weight[:, :, :1].expand_as(out)):
         got = torch.autograd.grad(out, tensors, each, retain_graph=True)
         wanted = torch.autograd.grad(expected, exact, each.double(), retain_graph=True)
-        for a, b in zip(got, wanted, strict=True):
-            close(a, b, rtol=1e-4, atol=1e-4)
+        close(got, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_lse_is_returned_and_differentiated(leaves):
@@ -93,9 +89,8 @@ def test_lse_is_returned_and_differentiated(leaves):
         (out.square().sum() + lse.sum(), expected.square().sum() + exact_lse.sum()),
     ):
         got = torch.autograd.grad(loss, leaves, retain_graph=True)
-        wanted = torch.autograd.grad(exact_loss, exact, retain_graph=True, allow_unused=True)
-        for a, b in zip(got, wanted, strict=True):
-            close(a, torch.zeros_like(a) if b is None else b, rtol=1e-4, atol=1e-4)
+        options = {"retain_graph": True, "materialize_grads": True}  # V has no part in lse
+        close(got, torch.autograd.grad(exact_loss, exact, **options), rtol=1e-4, atol=1e-4)
 
 
 def test_a_second_derivative_is_refused(leaves):
@@ -111,9 +106,8 @@ def test_compiles_without_a_graph_break(leaves):
     backend = "inductor" if DEVICE == "cuda" else "aot_eager"
     compiled = torch.compile(model, fullgraph=True, backend=backend)
     close(compiled(*leaves), model(*leaves))
-    got = torch.autograd.grad(compiled(*leaves).sum(), leaves)
-    for a, b in zip(got, torch.autograd.grad(model(*leaves).sum(), leaves), strict=True):
-        close(a, b)
+    got, expected = (torch.autograd.grad(each(*leaves).sum(), leaves) for each in (compiled, model))
+    close(got, expected)
 
 
 def test_the_operators_keep_torchs_contract(leaves):
@@ -148,17 +142,11 @@ def test_nothing_to_do_gives_nothing():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda q, k, v: (q[0], k, v), r"query has shape \(4, 33, 32\); expected \(batch, heads"),
-        (
-            lambda q, k, v: (q, k.half(), v),
-            "key has dtype torch.float16; expected float16, bfloat16 or float32",
-        ),
+        (lambda q, k, v: (q[0], k, v), r"query has shape \(2, 33, 32\); expected \(batch, heads"),
+        (lambda q, k, v: (q, k.half(), v), "key has dtype torch.float16; expected float16, bfloat16 or"),
         (lambda q, k, v: (q.double(), k.double(), v.double()), "query has dtype torch.float64; expected"),
-        (lambda q, k, v: (q, k[:, :2], v[:, :2]), "key has 2 heads; expected 4, .*enable_gqa=True"),
-        (
-            lambda q, k, v: (q, k[..., :16], v),
-            r"key has shape \(2, 4, 33, 16\) and value \(2, 4, 33, 32\); exp",
-        ),
+        (lambda q, k, v: (q, k[:, :1], v[:, :1]), "key has 1 heads; expected 2, .*enable_gqa=True"),
+        (lambda q, k, v: (q, k[..., :16], v), r"key has shape \(1, 2, 33, 16\) and value \(1, 2, 33, 32\)"),
         (lambda q, k, v: (q[..., :8], k[..., :8], v[..., :8]), "query has head_dim 8; expected 16 to 256"),
         (lambda q, k, v: (q.to_sparse(), k, v), r"query has layout torch\.sparse_coo; expected a dense"),
         (lambda q, k, v: (q, k.to("meta"), v), f"key is on meta; expected {DEVICE}"),
@@ -181,10 +169,7 @@ def test_a_refused_tensor_is_named_with_what_is_accepted(change, message, leaves
         ({"attn_mask": torch.ones(24, 24)}, r"attn_mask of shape \(24, 24\) is not accepted"),
         ({"attn_mask": "causal"}, "attn_mask 'causal' is not accepted: expected None. Use is_causal=True"),
         ({"dropout_p": 0.1}, "dropout_p=0.1 is not accepted: expected 0.0"),
-        (
-            {"causal_alignment": "middle"},
-            "causal_alignment='middle' is not accepted: expected 'bottom_right'",
-        ),
+        ({"causal_alignment": "middle"}, "causal_alignment='middle' is not accepted: expected 'bottom_ri"),
     ],
 )
 def test_a_refused_option_is_named_with_what_is_accepted(options, message, leaves):

@@ -172,6 +172,7 @@ def refuse(*args, **more):
 )
 def test_a_worker_that_cannot_start_fails_its_jobs_in_its_own_words(monkeypatch, replaced, by, words):
     monkeypatch.setattr(f"kernels.worker.process.{replaced}", by)
+    monkeypatch.setattr("kernels.worker.client.NEXT_TRY_S", 0.1)
     client = WorkerClient()
     for _ in range(2):  # the second comes while the client pauses before the next try
         with pytest.raises(Crashed, match=words):
