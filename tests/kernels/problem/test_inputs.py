@@ -5,6 +5,7 @@ import torch
 
 from kernels.problem import INPUTS, AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from tests.kernels.helpers import tiny
 from tests.kernels.oracle.intermediates import oracle
 
 
@@ -14,9 +15,7 @@ def scores_of(problem):
 
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_shapes_types_and_seeds(inputs):
-    problem = AttentionProblem(
-        batch=2, q_heads=4, kv_heads=2, q_len=20, kv_len=30, head_dim=16, dtype="bfloat16", inputs=inputs
-    )
+    problem = tiny(20, 30, batch=2, q_heads=4, kv_heads=2, dtype="bfloat16", inputs=inputs)
     drawn = make_inputs(problem)
     assert [tuple(tensor.shape) for tensor in drawn] == [problem.q_shape, problem.kv_shape, problem.kv_shape]
     assert {tensor.dtype for tensor in drawn} == {torch.bfloat16}
@@ -42,16 +41,16 @@ def sum_with_places(tensor):
 
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_the_numbers_are_those_that_recordings_were_made_with(inputs):
-    shape = {"q_heads": 2, "q_len": 6, "kv_len": 11, "head_dim": 16, "block_n": 4, "mask": "causal"}
-    tensors = make_inputs(AttentionProblem(**shape, dtype="float32", inputs=inputs, seed=3))
+    problem = tiny(6, 11, block_n=4, q_heads=2, mask="causal", dtype="float32", inputs=inputs, seed=3)
+    tensors = make_inputs(problem)
     assert [sum_with_places(tensor) for tensor in tensors] == pytest.approx(SUMS[inputs], rel=1e-6)
 
 
 def test_the_gradient_of_the_output_is_drawn_apart_from_the_inputs():
-    shape = {"q_heads": 2, "q_len": 6, "kv_len": 11, "head_dim": 16}
-    d_out = make_d_output(AttentionProblem(**shape, dtype="bfloat16", seed=3))
+    problem = tiny(6, 11, q_heads=2, dtype="float32", seed=3)
+    d_out = make_d_output(problem.with_(dtype="bfloat16"))
     assert (tuple(d_out.shape), d_out.dtype) == ((1, 2, 6, 16), torch.bfloat16)
-    d_out = make_d_output(AttentionProblem(**shape, dtype="float32", seed=3))
+    d_out = make_d_output(problem)
     assert sum_with_places(d_out) == pytest.approx(1492.0662934994325, rel=1e-6)
 
 
@@ -65,11 +64,9 @@ def test_one_hot_spreads_its_picks_over_the_keys_that_a_query_sees():
 
 
 @pytest.mark.parametrize(("left", "right"), [(0, 0), (6, 2), (128, 0)])
-def test_one_hot_gives_nearly_all_attention_to_a_key_that_the_query_sees_even_if_it_sees_only_one(
-    left, right
-):
+def test_one_hot_gives_nearly_all_attention_to_one_key_that_the_query_sees(left, right):
     window = {"mask": "window", "window_left": left, "window_right": right}
-    problem = AttentionProblem(q_len=50, kv_len=70, head_dim=64, inputs="one_hot", **window)
+    problem = tiny(50, 70, head_dim=64, inputs="one_hot", **window)
     query, key, _ = make_inputs(problem)
     picks = (query[0, 0].float() @ key[0, 0].float().T).argmax(dim=-1).tolist()
     for row, pick in enumerate(picks):
@@ -93,12 +90,12 @@ def test_the_row_max_moves_from_tile_to_tile_and_stays_near_zero_however_many_th
 def test_large_scores_are_in_the_hundreds_and_constant_gives_the_mean_of_the_visible_values():
     scores = scores_of(AttentionProblem(q_len=64, kv_len=64, inputs="large")).scores
     assert 200 < scores.std() < 320
-    exact = scores_of(AttentionProblem(q_len=8, kv_len=8, head_dim=16, mask="causal", inputs="constant"))
+    exact = scores_of(tiny(8, 8, mask="causal", inputs="constant"))
     torch.testing.assert_close(exact.output[0, 0, 5], exact.value[0, 0, :6].mean(dim=0))
 
 
 def test_tensors_that_just_fit_the_memory_of_the_host_are_drawn(monkeypatch):
-    problem = AttentionProblem(q_len=4, kv_len=6, head_dim=16)
+    problem = tiny(4, 6)
     needed = 4 * 16 * (4 + 6 + 6)
     monkeypatch.setattr("kernels.problem.inputs.available_memory_bytes", lambda: needed)
     assert make_inputs(problem)[0].shape == problem.q_shape

@@ -25,8 +25,6 @@ from kernels.problem.tiles import (
 )
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (16, 16), (17, 40), (40, 17), (64, 64), (33, 100)]
-
-
 WINDOWS = {
     "full": (1000, 1000),
     "causal": (1000, 0),
@@ -78,21 +76,20 @@ def blocks_of(matrix, rows):
     return [matrix[first : first + rows] for first in range(0, len(matrix), rows)]
 
 
-def edges(seen):
-    """(first, one past the last) of the blocks in which something is seen; (0, 0) if nothing is."""
-    where = [index for index, block in enumerate(seen) if block.any()]
+def edges(seen, block):
+    """(first, one past the last) of the tiles of so many rows in which something is seen; (0, 0) if none."""
+    where = [index for index, part in enumerate(blocks_of(seen, block)) if part.any()]
     return (where[0], where[-1] + 1) if where else (0, 0)
 
 
 def tiles_before(hides, block):
     """Number of tiles up to the last one with a hidden row: the first tile that is free of them."""
-    return edges(blocks_of(hides, block))[1]
+    return edges(hides, block)[1]
 
 
 def tiles_until(hides, block):
     """Number of tiles before the first one with a hidden row."""
-    found = [part.any() for part in blocks_of(hides, block)]
-    return (*found, True).index(True)
+    return (*(part.any() for part in blocks_of(hides, block)), True).index(True)
 
 
 @pytest.mark.parametrize("blocks", [(4, 8), (8, 4)], ids=str)
@@ -107,16 +104,16 @@ def test_the_bounds_of_a_tile_are_those_of_the_mask_and_never_outside_the_matrix
         parts = zip(*(blocks_of(matrix, block_m) for matrix in (visible, by_left, by_right)), strict=True)
         for q_tile, (seen, left_hides, right_hides) in enumerate(parts):
             where = (q_tile, band, block_m, block_n)
-            first, end = edges(blocks_of(seen.T, block_n))
-            assert (tiles.first_visited_tile(*where), tiles.end_visited_tile(*where)) == (first, end), where
+            visited = (tiles.first_visited_tile(*where), tiles.end_visited_tile(*where))
+            assert visited == edges(seen.T, block_n), where
             assert tiles.first_full_tile(*where) == tiles_before(left_hides.T, block_n), where
             whole = min(tiles_until(right_hides.T, block_n), kv_len // block_n)
             assert tiles.end_full_tile(*where) == whole, where
         parts = zip(*(blocks_of(matrix.T, block_n) for matrix in (visible, by_left, by_right)), strict=True)
         for kv_tile, (seen, left_hides, right_hides) in enumerate(parts):
             where = (kv_tile, band, block_m, block_n)
-            first, end = edges(blocks_of(seen.T, block_m))
-            assert (tiles.first_visiting_tile(*where), tiles.end_visiting_tile(*where)) == (first, end), where
+            visiting = (tiles.first_visiting_tile(*where), tiles.end_visiting_tile(*where))
+            assert visiting == edges(seen.T, block_m), where
             assert tiles.first_full_visiting_tile(*where) == tiles_before(right_hides.T, block_m), where
             assert tiles.end_full_visiting_tile(*where) == tiles_until(left_hides.T, block_m), where
 
@@ -126,11 +123,9 @@ def test_keys_and_queries_that_are_streamed_count_once_for_every_tile_that_loads
         shape = {"q_len": q_len, "kv_len": kv_len, "window_left": 9, "window_right": 2}
         problem = AttentionProblem(**shape, mask=mask, block_m=4, block_n=8)
         seen = ~np.logical_or(*hidden(problem.band))
-        loads = [[part.any() for part in blocks_of(rows.T, 8)] for rows in blocks_of(seen, 4)]
-        of_q = [min(4, q_len - first) for first in range(0, q_len, 4)]
-        of_kv = [min(8, kv_len - first) for first in range(0, kv_len, 8)]
-        assert streamed_keys(problem) == (np.array(loads) * np.array(of_kv)).sum()
-        assert streamed_queries(problem) == (np.array(loads).T * np.array(of_q)).sum()
+        loaded = [tile for rows in blocks_of(seen, 4) for tile in blocks_of(rows.T, 8) if tile.any()]
+        assert streamed_keys(problem) == sum(tile.shape[0] for tile in loaded)
+        assert streamed_queries(problem) == sum(tile.shape[1] for tile in loaded)
 
 
 def test_other_tile_sizes_can_replace_those_of_the_problem():
@@ -151,9 +146,7 @@ def test_the_keys_and_pairs_of_a_band_are_those_that_it_does_not_hide():
             for first, end in parts:
                 band, rows = whole.of_rows(first, end), seen[first:end]
                 ranges = [band.visible_keys(row) for row in range(band.q_len)]
-                assert [list(range(*keys)) for keys in ranges] == [
-                    np.flatnonzero(row).tolist() for row in rows
-                ]
+                assert [[*range(*keys)] for keys in ranges] == [np.flatnonzero(row).tolist() for row in rows]
                 assert band.visible_pairs == rows.sum(), band
                 assert band.keyless_rows == (~rows.any(axis=1)).sum(), band
     assert [Band.of(5, 3, right=0).visible_keys(row)[1] for row in range(5)] == [0, 0, 1, 2, 3]

@@ -1,5 +1,7 @@
 """Split-KV decoding: results, each part's state and weights against float64, and the number of parts."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,6 @@ from kernels.oracle.rule import compare_output, judge_trace
 from kernels.primitives.launch import TileConfig
 from kernels.problem import Band
 from kernels.problem.inputs import make_inputs
-from kernels.problem.tiles import splits_to_fill
 from tests.kernels.helpers import assert_forward_right, problem_id, tiny
 from tests.kernels.oracle.intermediates import oracle
 
@@ -29,15 +30,9 @@ traced = pytest.mark.parametrize("problem", PROBLEMS, ids=problem_id)
 
 
 def run_split(problem, splits=None):
-    config = TileConfig(problem.block_m, problem.block_n)
-    out, lse, _ = flash_split_kv(
-        *make_inputs(problem, DEVICE),
-        band=problem.band,
-        scale=problem.scale,
-        config=config,
-        splits=problem.kv_splits if splits is None else splits,
-    )
-    return out, lse
+    options = {"config": TileConfig(problem.block_m, problem.block_n), "splits": splits or problem.kv_splits}
+    inputs = make_inputs(problem, DEVICE)
+    return flash_split_kv(*inputs, band=problem.band, scale=problem.scale, **options)[:2]
 
 
 @traced
@@ -54,42 +49,31 @@ def test_the_number_of_parts_changes_only_the_rounding(splits, poisoned):
     torch.testing.assert_close(lse, reference_lse, rtol=1e-6, atol=1e-6)
 
 
-def packed_rows(problem, step_row):
-    """(head of the group, query) of a packed row."""
-    return step_row // problem.q_len, step_row % problem.q_len
-
-
 @traced
 def test_every_step_and_every_weight_matches_float64(problem):
     run = run_traced(problem, "split_kv")
     exact = oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
-    group = problem.q_heads // problem.kv_heads
     config = TileConfig(problem.block_m, problem.block_n)
     first, end, splits, per_split = split_plan(
         problem.band, problem.key_heads, problem.packed_rows, config, problem.kv_splits
     )
     size = float(exact.value.abs().max())
     eps = torch.finfo(getattr(torch, problem.dtype)).eps
+    combined = defaultdict(int)  # parts so far, by program
     for step in range(run.steps):
-        split = (
-            int(run.program[step]) % splits
-            if run.kernel[step] == 0
-            else int(np.sum((run.program == run.program[step])[:step] & (run.kernel[:step] == 1)))
-        )
+        is_combine, program = run.kernel[step] == 1, int(run.program[step])
+        split = combined[program] if is_combine else program % splits
+        combined[program] += is_combine
         batch, kv_head = divmod(int(run.batch_head[step]), problem.kv_heads)
         from_tile = first + split * per_split
-        to_tile = min(from_tile + per_split, end) if run.kernel[step] == 1 else int(run.kv_tile[step]) + 1
-        keys = torch.arange(
-            from_tile * problem.block_n,
-            max(min(to_tile * problem.block_n, problem.kv_len), from_tile * problem.block_n),
-        )
-        for row in range(
-            min(problem.block_m, group * problem.q_len - int(run.q_tile[step]) * problem.block_m)
-        ):
-            member, query = packed_rows(problem, int(run.q_tile[step]) * problem.block_m + row)
-            head = batch, kv_head * group + member
+        to_tile = min(from_tile + per_split, end) if is_combine else int(run.kv_tile[step]) + 1
+        keys = torch.arange(problem.kv_len)[from_tile * problem.block_n : to_tile * problem.block_n]
+        first_row = int(run.q_tile[step]) * problem.block_m
+        for row, packed in enumerate(range(first_row, problem.packed_rows)[: problem.block_m]):
+            member, query = divmod(packed, problem.q_len)
+            head = batch, kv_head * problem.group_size + member
             m, l, acc = exact.after_keys(head, slice(query, query + 1), keys)
-            if run.kernel[step] == 1:
+            if is_combine:
                 part, whole = float(m + l.log()), float(exact.lse[head][query])
                 expected = 0.0 if part == float("-inf") else np.exp(part - whole)
                 assert run.weight[step, row] == pytest.approx(expected, abs=1e-5)
@@ -110,14 +94,8 @@ def test_keys_outside_the_window_are_not_loaded():
 
 def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
     monkeypatch.setattr("kernels.algorithms.split_kv.launch.sm_count", lambda: 132)
-    assert splits_to_fill(programs=8, kv_tiles=1024, sm_count=132) == 16
-    assert splits_to_fill(programs=1000, kv_tiles=1024, sm_count=132) == 1
-    assert splits_to_fill(programs=1, kv_tiles=5, sm_count=132) == 5
     plan = split_plan(Band.of(1, 1000), key_heads=8, packed_rows=4, config=TileConfig(16, 64), splits=0)
-    first, end, splits, per_split = plan
-    assert splits == 16
-    assert (first, end) == (0, 16)
-    assert (splits - 1) * per_split < end <= splits * per_split
+    assert plan == (0, 16, 16, 1)
 
 
 @pytest.mark.parametrize("case", ["row", "part"])
