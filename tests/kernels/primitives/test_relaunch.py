@@ -27,28 +27,21 @@ def launched(monkeypatch):
 
     def encode(descriptor, metadata):
         encoded.append(descriptor.base.data_ptr())
-        return [
-            ("map", metadata["swizzle"], descriptor.base.data_ptr()),
-            *descriptor.shape,
-            *descriptor.strides,
-        ]
+        return [("map", metadata["swizzle"], encoded[-1]), *descriptor.shape, *descriptor.strides]
 
     monkeypatch.setattr(driver, "make_tensordesc_arg", encode)
     return types.SimpleNamespace(calls=[], encoded=encoded)
 
 
-def compiled_for(launched, metadata):
+def compiled_for(launched, metadata=({"swizzle": 1}, {"swizzle": 2})):
     """A compiled kernel with Triton's own launcher, around a C launcher that writes down."""
     launcher = object.__new__(driver.CudaLauncher)
     fixed = ("num_ctas", "global_scratch_size", "global_scratch_align", "profile_scratch_size")
     others = ("profile_scratch_align", "launch_cooperative_grid", "launch_pdl")
     launcher.__dict__.update(dict.fromkeys(fixed + others, 0), arg_annotations=[], kernel_signature=b"")
 
-    def note(*arguments):
-        launched.calls.append(flat(arguments))
-
+    note = lambda *arguments: launched.calls.append(flat(arguments))  # noqa: E731
     launcher.launch = driver.wrap_handle_tensordesc(note, SIGNATURE, metadata)
-
     return types.SimpleNamespace(run=launcher, function=7, packed_metadata=(4, 1, 0))
 
 
@@ -75,7 +68,7 @@ def start_of(compiled, first, grid=(1,)):
 
 
 def test_the_c_launcher_gets_what_triton_would_give_it(launched):
-    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    compiled = compiled_for(launched)
     first, later = tensors(), tensors()
     start = start_of(compiled, first, (5, 6))
     for values in (first, later, first):
@@ -88,7 +81,7 @@ def test_the_c_launcher_gets_what_triton_would_give_it(launched):
 
 def test_a_descriptor_is_encoded_once_per_address(launched, monkeypatch):
     monkeypatch.setattr(relaunch, "MOST_TENSOR_MAPS", 2)
-    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    compiled = compiled_for(launched)
     first = tensors()
     start = start_of(compiled, first)
     launched.encoded.clear()
@@ -104,7 +97,7 @@ def test_a_descriptor_is_encoded_once_per_address(launched, monkeypatch):
 
 @pytest.mark.parametrize("way", ["another count", "no tensor maps", "another launcher"])
 def test_a_launcher_that_looks_otherwise_is_not_repeated(way, launched):
-    compiled = compiled_for(launched, None if way == "no tensor maps" else [{"swizzle": 1}, {"swizzle": 2}])
+    compiled = compiled_for(launched, **{"metadata": None} if way == "no tensor maps" else {})
     first = tensors()
     if way == "another launcher":
         compiled.run.launch = print
@@ -125,14 +118,13 @@ def test_a_kernel_without_descriptors_needs_nothing_of_the_launcher(launched):
 def test_a_hook_of_tritons_is_seen():
     assert not is_watched()
     knobs.runtime.launch_enter_hook.add(print)
-    try:
-        assert is_watched()
-    finally:
-        knobs.runtime.launch_enter_hook.remove(print)
+    watched = is_watched()
+    knobs.runtime.launch_enter_hook.remove(print)
+    assert watched
 
 
 def test_no_tensor_is_kept_alive(launched):
-    compiled = compiled_for(launched, [{"swizzle": 1}, {"swizzle": 2}])
+    compiled = compiled_for(launched)
     first = tensors()
     start = start_of(compiled, first)
     start(first, 0)
@@ -140,4 +132,4 @@ def test_no_tensor_is_kept_alive(launched):
     launched.calls.clear()
     del first
     gc.collect()
-    assert not any(reference() is not None for reference in references)
+    assert all(reference() is None for reference in references)

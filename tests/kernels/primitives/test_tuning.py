@@ -22,7 +22,11 @@ from kernels.primitives.tuning import (
 )
 
 TUNED = TileConfig(128, 32, 8, 3)
-CACHED = (tuned_table, choose_config, hopper_config)
+
+
+def forget():
+    for cached in (tuned_table, choose_config, hopper_config):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -30,8 +34,7 @@ def write_table(tmp_path, monkeypatch):
     """Makes a table for the architecture at hand, "sm99"; without a call it has none."""
     monkeypatch.setattr(tuning, "FOLDER", tmp_path)
     monkeypatch.setattr(tuning, "architecture", lambda: "sm99")
-    for cached in CACHED:
-        cached.cache_clear()
+    forget()
 
     def write(*classes, **changes):
         entries = {name: {"config": asdict(TUNED), "median_ms": 1.0} for name in classes}
@@ -39,25 +42,27 @@ def write_table(tmp_path, monkeypatch):
         (tmp_path / "sm99.json").write_text(json.dumps(document))
 
     yield write
-    for cached in CACHED:
-        cached.cache_clear()
+    forget()
+
+
+HALF, OTHER_HALF, FLOAT32 = torch.float16, torch.bfloat16, torch.float32
 
 
 def test_a_shape_of_the_table_gets_its_tiles_and_any_other_the_rule(write_table):
     write_table("forward-d64-2B-causal-short")
-    rule = fallback_config("forward", 64, 2)
-    assert rule != TUNED
-    assert choose_config("forward", 64, torch.float16, True, 1024) == TUNED
-    assert choose_config("forward", 64, torch.bfloat16, True, 1024) == TUNED
-    assert choose_config("forward", 64, torch.float16, False, 1024) == rule
-    assert choose_config("forward", 64, torch.float16, True, SHORT_LENGTH) == TUNED
-    assert choose_config("forward", 64, torch.float16, True, SHORT_LENGTH + 1) == rule
-    assert choose_config("dq", 64, torch.float16, True, 1024) == fallback_config("dq", 64, 2)
-    assert choose_config("forward", 64, torch.float32, True, 1024) == fallback_config("forward", 64, 4)
-    near = {
-        head_dim: choose_config("forward", head_dim, torch.float16, True, 1024) for head_dim in (32, 33, 65)
-    }
-    assert [config == TUNED for config in near.values()] == [False, True, False]
+    assert fallback_config("forward", 64, 2) != TUNED
+    for dtype, head_dim, length in ((HALF, 64, 1024), (OTHER_HALF, 33, 1024), (HALF, 64, SHORT_LENGTH)):
+        assert choose_config("forward", head_dim, dtype, True, length) == TUNED
+    for kernel, head_dim, dtype, masked, length in (
+        ("forward", 64, HALF, False, 1024),
+        ("forward", 64, HALF, True, SHORT_LENGTH + 1),
+        ("forward", 64, FLOAT32, True, 1024),
+        ("forward", 32, HALF, True, 1024),
+        ("forward", 65, HALF, True, 1024),
+        ("dq", 64, HALF, True, 1024),
+    ):
+        rule = fallback_config(kernel, head_dim, dtype.itemsize)
+        assert choose_config(kernel, head_dim, dtype, masked, length) == rule != TUNED
 
 
 def test_the_hopper_kernel_runs_only_the_shapes_of_its_table(write_table):

