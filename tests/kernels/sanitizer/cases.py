@@ -66,11 +66,7 @@ def _flash(query, key, value, out=None, bug=""):
 
 
 def _with(bug):
-    def attention(query, key, value):
-        return _flash(query, key, value, bug=bug)
-
-    attention.__name__ = bug or "right"
-    return attention
+    return lambda query, key, value: _flash(query, key, value, bug=bug)
 
 
 right = _with("")
@@ -124,7 +120,7 @@ def _with_scratch(out, scratch, lock, rows, D: tl.constexpr, BLOCK: tl.constexpr
     tl.store(out + offsets, o.to(out.dtype.element_ty), mask=at[:, None] < rows)
 
 
-def _then(how, name, make=torch.zeros):
+def _then(how, make=torch.zeros):
     """Attention, and then a kernel that uses scratch memory, which `make` makes."""
 
     def attention(query, key, value):
@@ -133,17 +129,16 @@ def _then(how, name, make=torch.zeros):
         _over_rows(_with_scratch, out, out, scratch, lock, HOW=how)
         return out
 
-    attention.__name__ = name
     return attention
 
 
-reads_unwritten_scratch = _then("reads", "reads_unwritten_scratch", torch.empty)
-reads_scratch_that_torch_wrote = _then("reads", "reads_scratch_that_torch_wrote")
-adds_how_many_ran_before = _then("counts programs", "adds_how_many_ran_before")
-hands_on_a_sum = _then("hands on", "hands_on_a_sum")
-adds_up_with_atomics = _then("adds", "adds_up_with_atomics")
-adds_up_from_nothing = _then("adds", "adds_up_from_nothing", torch.empty)
-adds_up_under_a_lock = _then("adds under a lock", "adds_up_under_a_lock")
+reads_unwritten_scratch = _then("reads", torch.empty)
+reads_scratch_that_torch_wrote = _then("reads")
+adds_how_many_ran_before = _then("counts programs")
+hands_on_a_sum = _then("hands on")
+adds_up_with_atomics = _then("adds")
+adds_up_from_nothing = _then("adds", torch.empty)
+adds_up_under_a_lock = _then("adds under a lock")
 
 
 @triton.jit
@@ -202,20 +197,16 @@ def split_kv(query, key, value, forgets=False):
     """Partial results go through scratch memory. `forgets`: the last part is combined, but never computed."""
     batch, heads, q_len, head_dim = query.shape
     parts = triton.cdiv(key.shape[2], BLOCK)
-    partial = torch.empty((batch * heads, parts, q_len, head_dim), dtype=torch.float32)
-    sums = torch.empty((batch * heads, parts, q_len), dtype=torch.float32)
-    if forgets:
-        partial, sums = torch.cat([partial, partial], 1), torch.cat([sums, sums], 1)
-        partial, sums = torch.empty_like(partial), torch.empty_like(sums)
+    shape = (batch * heads, 2 * parts if forgets else parts, q_len)
+    partial, sums = (torch.empty(each, dtype=torch.float32) for each in ((*shape, head_dim), shape))
     out, grid = torch.empty_like(query), (triton.cdiv(q_len, BLOCK), batch * heads)
     scale = head_dim**-0.5
     _split[(*grid, parts)](query, key, value, partial, sums, q_len, key.shape[2], scale, head_dim, BLOCK)
-    _combine[grid](partial, sums, out, q_len, partial.shape[1], head_dim, BLOCK)
+    _combine[grid](partial, sums, out, q_len, shape[1], head_dim, BLOCK)
     return out
 
 
-def split_kv_that_forgets(query, key, value):
-    return split_kv(query, key, value, forgets=True)
+split_kv_that_forgets = lambda *qkv: split_kv(*qkv, forgets=True)  # noqa: E731
 
 
 @triton.jit
@@ -233,20 +224,19 @@ def _by_block_pointer(source, out, rows, D: tl.constexpr, BLOCK: tl.constexpr, L
     tl.store(stores, tile, boundary_check=(0,))
 
 
-def _copied(load, name):
+def _copied(load):
     def attention(query, key, value):
         out = _flash(query, key, value)
         copy = torch.empty_like(out)
         _over_rows(_by_block_pointer, out, out, copy, LOAD=load)
         return copy
 
-    attention.__name__ = name
     return attention
 
 
-copies_by_block_pointer = _copied("checked", "copies_by_block_pointer")
-copies_by_unpadded_block_pointer = _copied("not padded", "copies_by_unpadded_block_pointer")
-copies_by_unchecked_block_pointer = _copied("not checked", "copies_by_unchecked_block_pointer")
+copies_by_block_pointer = _copied("checked")
+copies_by_unpadded_block_pointer = _copied("not padded")
+copies_by_unchecked_block_pointer = _copied("not checked")
 
 
 @triton.jit
@@ -264,31 +254,29 @@ def copies_by_descriptor(query, key, value, claimed=0):
     return copy
 
 
-def copies_by_descriptor_of_too_many_rows(query, key, value):
-    return copies_by_descriptor(query, key, value, claimed=1)
-
+copies_by_descriptor_of_too_many_rows = lambda *qkv: copies_by_descriptor(*qkv, claimed=1)  # noqa: E731
 
 EXPECTED = {
-    right: set(),
-    overlapping: set(),
-    reads_past_keys: {"out-of-bounds read"},
+    "right": set(),
+    "overlapping": set(),
+    "reads_past_keys": {"out-of-bounds read"},
     # past the end of a head lies the next head: its rows are overwritten by whoever comes last
-    writes_past_output: {"out-of-bounds write", "write conflict", "order dependence"},
-    reads_unwritten_scratch: {"read of unwritten memory"},
-    reads_scratch_that_torch_wrote: set(),
-    writes_rows_of_others: {"write conflict"},
-    adds_how_many_ran_before: {"order dependence"},
-    hands_on_a_sum: {"order dependence"},
-    split_kv: set(),
-    split_kv_that_forgets: {"read of unwritten memory"},
-    adds_up_with_atomics: set(),
-    adds_up_from_nothing: {"read of unwritten memory"},
-    adds_up_under_a_lock: set(),
-    copies_by_block_pointer: set(),
-    uses_undefined: {"use of an undefined value"},
-    copies_by_unpadded_block_pointer: {"use of an undefined value"},
-    copies_by_unchecked_block_pointer: {"out-of-bounds read"},
-    copies_by_descriptor: set(),
-    copies_by_descriptor_of_too_many_rows: {"out-of-bounds read", "out-of-bounds write"},
+    "writes_past_output": {"out-of-bounds write", "write conflict", "order dependence"},
+    "reads_unwritten_scratch": {"read of unwritten memory"},
+    "reads_scratch_that_torch_wrote": set(),
+    "writes_rows_of_others": {"write conflict"},
+    "adds_how_many_ran_before": {"order dependence"},
+    "hands_on_a_sum": {"order dependence"},
+    "split_kv": set(),
+    "split_kv_that_forgets": {"read of unwritten memory"},
+    "adds_up_with_atomics": set(),
+    "adds_up_from_nothing": {"read of unwritten memory"},
+    "adds_up_under_a_lock": set(),
+    "copies_by_block_pointer": set(),
+    "uses_undefined": {"use of an undefined value"},
+    "copies_by_unpadded_block_pointer": {"use of an undefined value"},
+    "copies_by_unchecked_block_pointer": {"out-of-bounds read"},
+    "copies_by_descriptor": set(),
+    "copies_by_descriptor_of_too_many_rows": {"out-of-bounds read", "out-of-bounds write"},
 }
-"""Function to the kinds of its findings."""
+"""Name of a function to the kinds of its findings."""

@@ -21,8 +21,6 @@ from tests.kernels.sanitizer import cases
 from tests.kernels.trace.test_files import changed
 
 PROBLEM = AttentionProblem(q_len=40, kv_len=70, head_dim=16, q_heads=2, kv_heads=2, block_m=16, block_n=32)
-TILES = PROBLEM.with_(block_m=32, block_n=32)
-"""The kernels of the examples and cases have tiles of 32 x 32."""
 
 
 def played(attend, problem=PROBLEM, inputs=None):
@@ -78,23 +76,19 @@ def test_copies_of_the_inputs_are_recognised(change):
 
 
 def test_views_of_one_packed_tensor_are_told_apart():
-    packed = torch.stack(make_inputs(PROBLEM.with_(q_len=70), DEVICE), dim=2)
-
-    def attend(*inputs):
-        return attention_fixed(*(tensor.contiguous() for tensor in inputs))
-
-    seen = played(attend, PROBLEM.with_(q_len=70), packed.unbind(2))
+    problem = PROBLEM.with_(q_len=70)
+    packed = torch.stack(make_inputs(problem, DEVICE), dim=2)
+    attend = lambda *qkv: attention_fixed(*(tensor.contiguous() for tensor in qkv))  # noqa: E731
+    seen = played(attend, problem, packed.unbind(2))
     assert set(seen.tensors) == {"Q", "K", "V", "O"}
     assert bytes_of(seen, "K") == bytes_of(seen, "V") == (2 * 3 * 70 * 16 * 2, 0)
 
 
 def test_key_heads_that_are_repeated_are_drawn_as_keys():
-    problem = PROBLEM.with_(kv_heads=1)
-
-    def attend(query, key, value):
-        return attention_fixed(query, key.repeat_interleave(2, 1), value.repeat_interleave(2, 1))
-
-    seen = played(attend, problem)
+    seen = played(
+        lambda query, *kv: attention_fixed(query, *(each.repeat_interleave(2, 1) for each in kv)),
+        PROBLEM.with_(kv_heads=1),
+    )
     assert set(seen.tensors) == {"Q", "K", "V", "O"}
     assert set(seen.batch_head.tolist()) == {0, 1}
 
