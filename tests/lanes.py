@@ -22,7 +22,7 @@ PLAIN = (("QK^T", PRODUCT), ("softmax", SOFTMAX), ("PV", PRODUCT))
 def hopper_lanes(problem=PROBLEM, **changes):
     """One program per SM of two. PV of a key tile overlaps QK^T and softmax of the next one."""
     rows, spans = [], []
-    tiles = [(head, q) for head in range(problem.heads) for q in range(problem.q_tiles)]
+    tiles = [*np.ndindex(problem.heads, problem.q_tiles)]
     for program in range(2):
         now = 40.0 * program
         begin = now
@@ -37,11 +37,9 @@ def _hopper_tile(rows, program, now, head, q, kv_tiles):
     for lane, late in ((0, 0.0), (1, 150.0)):
         at = now + late
         for kv in range(kv_tiles):
-            tile = (head, q, kv)
-            rows.append((program, lane, 3, *tile, at, at + 20))
-            rows.append((program, lane, 0, *tile, at + 20, at + 120))
-            rows.append((program, lane, 2, *tile, at + 120, at + 260))
-            rows.append((program, lane, 1, *tile, at + 280, at + 400))  # beside QK^T of the next tile
+            # PV stands beside QK^T of the next tile.
+            for activity, begin, end in ((3, 0, 20), (0, 20, 120), (2, 120, 260), (1, 280, 400)):
+                rows.append((program, lane, activity, head, q, kv, at + begin, at + end))
             at += 280
         rows.append((program, lane, 4, head, q, kv_tiles - 1, at, at + 120))
         rows.append((program, lane, 5, head, q, -1, at + 120, at + 160))
@@ -74,17 +72,13 @@ BACKWARD = (
 
 def backward_lanes(problem=PROBLEM, **changes):
     """The plain backward kernels on two SMs: one program at a time per key tile, then two per query tile."""
-    rows, spans = [], []
-    free = [[0.0], [10.0]]
-    tiles = [(head, kv) for head in range(problem.heads) for kv in range(problem.kv_tiles)]
-    for head, kv in tiles:
-        streamed = [(head, q, kv) for q in range(problem.q_tiles)]
-        _backward_program(rows, spans, free, 0, streamed)
+    rows, spans, free = [], [], [[0.0], [10.0]]
+    for head, kv in np.ndindex(problem.heads, problem.kv_tiles):
+        _backward_program(rows, spans, free, 0, [(head, q, kv) for q in range(problem.q_tiles)])
     pause = max(max(each) for each in free) + 500.0
     free = [[pause, pause + 70], [pause + 20, pause + 90]]
-    for head, q in [(head, q) for head in range(problem.heads) for q in range(problem.q_tiles)]:
-        streamed = [(head, q, kv) for kv in range(problem.kv_tiles)]
-        _backward_program(rows, spans, free, 1, streamed)
+    for head, q in np.ndindex(problem.heads, problem.q_tiles):
+        _backward_program(rows, spans, free, 1, [(head, q, kv) for kv in range(problem.kv_tiles)])
     labels = ("dK, dV", "dQ")
     return _lanes(problem, labels, BACKWARD, rows, spans, **{"kernel": "backward_plain"} | changes)
 
@@ -105,12 +99,11 @@ def _backward_program(rows, spans, free, lane, tiles):
 
 def _lanes(problem, labels, activities, rows, spans, **changes):
     rows = sorted(rows, key=lambda row: (row[0], row[1], row[6]))
-    columns = list(zip(*rows, strict=True))
+    *columns, begin, end = (np.array(values) for values in zip(*rows, strict=True))
     names = ("program", "lane", "activity", "batch_head", "q_tile", "kv_tile")
     types = (np.int32, np.int8, np.int8, np.int32, np.int32, np.int32)
-    named = zip(names, columns, types, strict=False)
-    events = {f"event_{name}": np.array(values, dtype) for name, values, dtype in named}
-    begin, end = (np.array(values, float) for values in columns[6:])
+    named = zip(names, columns, types, strict=True)
+    events = {f"event_{name}": values.astype(dtype) for name, values, dtype in named}
     sm, starts, ends = (np.array(values) for values in zip(*spans, strict=True))
     fields = {
         "problem": problem,

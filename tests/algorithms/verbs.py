@@ -16,7 +16,6 @@ from kernels.check.judge.run import run_check
 from kernels.check.requests import CheckRequest
 from kernels.device.gpus import GPUS
 from kernels.oracle.rule import judge_trace
-from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from kernels.trace import Trace
@@ -24,6 +23,7 @@ from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import step_schedule
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import drawn_with_results, mounted_player, open_page
+from tests.kernels.helpers import tiny
 from tests.viz.player.test_data import decode
 from viz.player.data import player_data
 from viz.player.html_page import export_html
@@ -34,17 +34,15 @@ pytestmark = pytest.mark.usefixtures("stop_the_worker")
 NAME = "two_pass"
 ENTRY = ALGORITHMS[NAME]
 SMALL = {"q_len": 64, "kv_len": 48, "block_m": 32, "block_n": 16, "head_dim": 16}
-PROBLEM = AttentionProblem(
-    q_len=72, kv_len=56, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2, kv_heads=1
-)
+PROBLEM = tiny(72, 56, mask="causal", q_heads=2, kv_heads=1)
 
 
-def explore(**query):
-    """Explore, once the worker has given what it was asked for."""
+def explore(page="", request=TraceRequest, **query):
+    """Explore, or another page, once the worker has given what it was asked for."""
     open_page()
     runs.run_store().client.wait_ready(60)
-    open_page(**query)
-    app = drawn_with_results(open_page(**query), TraceRequest)
+    open_page(page, **query)
+    app = drawn_with_results(open_page(page, **query), request)
     assert not app.exception
     return app
 
@@ -114,12 +112,7 @@ def test_it_is_checked():
 
 
 def test_the_check_page_checks_it():
-    open_page()
-    runs.run_store().client.wait_ready(60)
-    query = SMALL | {"kernel": NAME}
-    open_page("check", **query)
-    app = drawn_with_results(open_page("check", **query), CheckRequest)
-    assert not app.exception
+    app = explore("check", CheckRequest, **SMALL, kernel=NAME)
     assert app.selectbox(key="kernel").value == NAME
     assert any("PASSES" in title.value for title in [*app.subheader, *app.header, *app.markdown])
 

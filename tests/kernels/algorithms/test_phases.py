@@ -46,8 +46,8 @@ def missing(phase: Phase, chip: set[str], made: set[str]) -> list[str]:
     """What one phase lacks; adds to `chip` and `made` what it leaves there."""
     chip |= {*phase.loads}
     needs = {*phase.needs} - chip
-    chip |= {*phase.makes}
-    made |= {*phase.makes}
+    for left in (chip, made):
+        left |= {*phase.makes}
     stored = {name.removeprefix("partial ") for name in phase.stores} - made
     stored = {name for name in stored if not (name in FOLLOWS and FOLLOWS[name] <= {*phase.needs} & made)}
     return [f"{phase.name} needs {name}" for name in sorted(needs)] + [
@@ -63,15 +63,18 @@ def test_phases_need_and_store_only_what_is_there(name):
 def changed(entry, kernel_name, phase_name, **changes):
     """The entry with one phase changed, or left out if nothing is to be changed."""
     kernel = entry.kernel(kernel_name)
-    parts = {}
-    for part in ("before", "step", "after"):
-        phases = ((phase, phase.name == phase_name) for phase in getattr(kernel, part))
-        parts[part] = tuple(
-            replace(phase, **changes) if wrong else phase for phase, wrong in phases if changes or not wrong
-        )
-    planted = replace(kernel, **parts)
-    assert planted != kernel
-    return replace(entry, kernels=tuple(planted if one is kernel else one for one in entry.kernels))
+
+    def planted(phases):
+        for phase in phases:
+            if phase.name != phase_name:
+                yield phase
+            elif changes:
+                yield replace(phase, **changes)
+
+    parts = {part: tuple(planted(getattr(kernel, part))) for part in ("before", "step", "after")}
+    kernels = tuple(replace(kernel, **parts) if one is kernel else one for one in entry.kernels)
+    assert kernels != entry.kernels
+    return replace(entry, kernels=kernels)
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,7 @@ def test_without_a_gpu_the_shipped_recordings_are_not_overwritten(tmp_path, monk
     link.symlink_to(shipped)
     monkeypatch.setattr(record, "FOLDER", shipped)
     monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", True)
-    parts = dict.fromkeys(record.PARTS, lambda order: (order.folder / "written").touch())
-    monkeypatch.setattr(record, "PARTS", parts)
+    monkeypatch.setattr(record, "PARTS", {"traces": lambda order: (order.folder / "written").touch()})
     for given in (shipped, link):
         assert record.main(["--out", str(given)]) == 2
         assert f"--out {given} is not accepted" in capsys.readouterr().err
@@ -73,14 +72,11 @@ def test_counters_that_are_not_allowed_are_skipped_and_overwrite_nothing(tmp_pat
 def recorded(monkeypatch):
     """Recording without running anything: a run and a measurement say for which problem they were asked."""
 
-    def measured(problem, directions):
-        return Measurement(problem, DEVICE, DATE, ())
-
     def traced(folder, preset, entry):
         problem = entry.with_own_tiles(PRESETS[preset].problem)
         return {"problem": problem.as_dict(), "algorithm": entry.name, "file": f"{preset}.{entry.name}.npz"}
 
-    monkeypatch.setattr(record, "measure", measured)
+    monkeypatch.setattr(record, "measure", lambda problem, directions: Measurement(problem, DEVICE, DATE, ()))
     monkeypatch.setattr(record, "_record_trace", traced)
     monkeypatch.setattr(record, "compute_capability", lambda backend: "9.0")
 
@@ -104,7 +100,9 @@ def test_every_algorithm_is_recorded_for_its_presets_with_its_own_tiles(recorded
     assert all(measured.count(preset.problem.as_dict()) == 1 for preset in PRESETS.values())
 
 
-def test_one_algorithm_alone_joins_the_index_that_is_there(recorded, tmp_path):
+def test_one_algorithm_alone_joins_the_index_and_one_that_cannot_run_here_stays_in_it(
+    recorded, tmp_path, monkeypatch, capsys
+):
     old, before = index_after(tmp_path, "--algorithms", "flash2,backward")
     index, files = index_after(tmp_path, "--algorithms", "flash3")
     assert files == [*before, *(f"{name}.flash3.npz" for name in ALGORITHMS["flash3"].recorded)]
@@ -112,11 +110,6 @@ def test_one_algorithm_alone_joins_the_index_that_is_there(recorded, tmp_path):
     assert len(index["measurements"]) > len(old["measurements"])
     assert index["command"].count("--algorithms") == 2
     assert index_after(tmp_path, "--algorithms", "flash3")[1] == files  # again: in its place
-
-
-def test_an_algorithm_that_cannot_run_here_is_left_out_in_words_and_its_recordings_stay(
-    recorded, tmp_path, monkeypatch, capsys
-):
     _, before = index_after(tmp_path)
     monkeypatch.setattr(record, "compute_capability", lambda backend: "8.0")
     capsys.readouterr()
