@@ -1,7 +1,5 @@
 """Parts that programs keep on the chip, with the bytes of one pipeline stage. Sums and scores are float32."""
 
-from __future__ import annotations
-
 from kernels.device.gpus import REGISTERS, SHARED
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import BytesOf, ChipPart

@@ -1,7 +1,5 @@
 """Which kernels compute attention and its gradients: for Hopper, for decoding, or the plain ones."""
 
-from __future__ import annotations
-
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs

@@ -1,7 +1,5 @@
 """Makes a Trace of the buffers of traced launches."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

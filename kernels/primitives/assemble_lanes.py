@@ -1,7 +1,5 @@
 """Runs kernels with marks, times them with and without, and makes Lanes of their marks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

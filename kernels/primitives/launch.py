@@ -1,7 +1,5 @@
 """What every launcher needs: tiles, descriptors or pointers, arguments, and the choice of the device."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

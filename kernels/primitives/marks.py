@@ -9,8 +9,6 @@ beside the product. So a kernel waits where ptxas puts the wait. If it did not, 
 that is only there with marks (tests/kernels/algorithms/test_compile.py compares both).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

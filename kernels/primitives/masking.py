@@ -3,8 +3,6 @@
 A bound that hides no key is left out of the compiled code.
 """
 
-from __future__ import annotations
-
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.tile_io import load_rows
 

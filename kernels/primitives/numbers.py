@@ -4,8 +4,6 @@ Scores are kept in base-2 units inside the kernels (`scale * log2(e)` is folded 
 GPU has an exp2 instruction and no exp. Traces and lse are written in natural units.
 """
 
-from __future__ import annotations
-
 from kernels.device import runtime
 
 import triton

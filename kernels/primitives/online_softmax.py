@@ -3,8 +3,6 @@
 Milakov and Gimelshein 2018, algorithm 3, in tiles as in Dao 2023, algorithm 1.
 """
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -4,8 +4,6 @@ A program owns `max_steps` consecutive slots and fills one slot per tile step, s
 of its steps. Slots that stay at batch_head = -1 were not used.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +14,7 @@ import torch
 from kernels.device.runtime import DEVICE
 from kernels.primitives.marks import mark
 from kernels.primitives.numbers import INTERPRETED, LN2
+from kernels.primitives.tile_io import tile_bytes
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace.algorithm import Kernel
 from kernels.trace.trace import ACC_LIMIT_BYTES, MATRICES_LIMIT_BYTES, READABLE_BLOCK, READABLE_HEAD_DIM
@@ -227,6 +226,18 @@ def record_bytes(trace, slot, n_bytes, columns):
     """Record the requested bytes of each of these columns, which stand for a tensor and a direction."""
     for i in tl.static_range(len(columns)):
         tl.store(trace.requested + slot.to(tl.int64) * REQUEST_COLUMNS + columns[i], n_bytes)
+
+
+@triton.jit
+def record_stored(
+    log, step, columns, tile, n_rows, BLOCK: tl.constexpr, FIXED: tl.constexpr, MARK: tl.constexpr = None
+):
+    """Tiles of so many rows were stored after this step: their bytes, and the mark that says when."""
+    if MARK is not None:
+        mark(log.lane, step, MARK)
+    if log.where is not None:
+        n_bytes = tile_bytes(tile, n_rows, BLOCK, FIXED.ITEMSIZE, FIXED)
+        record_bytes(log.trace, log.slot + step, n_bytes, columns)
 
 
 @triton.jit

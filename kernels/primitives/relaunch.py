@@ -1,7 +1,5 @@
 """Launches a kernel again with other addresses, without what Triton does anew at every launch."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """The signature of tensors: all that a launch can depend on except numbers and addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loads and stores of tiles and rows, and the bytes that they request. FIXED is a `fixed.Fixed`."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from kernels.primitives.marks import mark

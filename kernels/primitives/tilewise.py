@@ -3,8 +3,6 @@
 Bytes are counted from the slices that a step reads and writes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

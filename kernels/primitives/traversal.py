@@ -1,7 +1,5 @@
 """Which tiles a kernel visits: the functions of `kernels.problem.tiles`, callable from kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 `python -m kernels.tune` makes the table. Nothing is tuned while a page or a model runs.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

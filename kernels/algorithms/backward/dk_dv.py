@@ -4,8 +4,6 @@ Dao 2023, algorithm 2; Chu, Liu and Lin 2026, algorithm 8. P is recomputed from 
 so that every accumulator is used as it stands: S^T = K Q^T gives dV += P^T dO without transposing P.
 """
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.recording import DP, DS, MASKED_TILE, QK, P
 from kernels.algorithms.backward.recording_dk_dv import (
     HAS_DO,
@@ -15,14 +13,16 @@ from kernels.algorithms.backward.recording_dk_dv import (
     HAS_P,
     HAS_Q,
     HAS_S,
-    record_gradients,
+    WRITE_DK,
+    WRITE_DV,
+    WROTE,
     record_key_tile,
     record_step,
 )
 from kernels.primitives.marks import RECORD, lane_of, mark, mark_program
 from kernels.primitives.masking import load_lse, mask_transposed
 from kernels.primitives.numbers import matmul, to_operand
-from kernels.primitives.recorder import Log, record_made, record_turn
+from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_from, load_rows, load_streamed, store_tile, tile_view
 from kernels.primitives.traversal import part_of_tiles, visiting_key_tile
 
@@ -130,5 +130,5 @@ def _attn_bwd_dk_dv(
     store_tile(dv_view, dv, kv_tile, FIXED.DTYPE, FIXED)
     # [end]
     last_step = tl.maximum(group_size * (end - first) - 1, 0)
-    record_gradients(by_step, last_step, kv_tile, band.kv_len, FIXED)
+    record_stored(by_step, last_step, (WRITE_DK, WRITE_DV), kv_tile, band.kv_len, BLOCK_N, FIXED, WROTE)
     mark_program(lanes, True)

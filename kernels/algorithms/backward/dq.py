@@ -3,8 +3,6 @@
 Dao 2023, algorithm 2, with the loop over key tiles inside. P is recomputed from lse.
 """
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.recording import DP, DS, QK
 from kernels.algorithms.backward.recording_dq import (
     HAS_DP,
@@ -12,7 +10,8 @@ from kernels.algorithms.backward.recording_dq import (
     HAS_K,
     HAS_S,
     HAS_V,
-    record_gradient,
+    WRITE_DQ,
+    WROTE,
     record_query_tile,
     record_step,
     record_weights,
@@ -20,7 +19,7 @@ from kernels.algorithms.backward.recording_dq import (
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import load_lse, mask_scores
 from kernels.primitives.numbers import matmul, to_operand
-from kernels.primitives.recorder import Log, record_made, record_turn
+from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_rows, load_streamed, load_tile, store_tile, tile_view
 from kernels.primitives.traversal import last_tiles_first, part_of_tiles, visited_by_query_tile
 
@@ -111,5 +110,5 @@ def _attn_bwd_dq(
     dq_view = tile_view(d_query, strides.dq, batch, head, band.q_len, FIXED)
     store_tile(dq_view, dq * scale, q_tile, FIXED.DTYPE, FIXED)
     # [end]
-    record_gradient(log, tl.maximum(end - 1, first), q_tile, band.q_len, FIXED)
+    record_stored(log, tl.maximum(end - 1, first), (WRITE_DQ,), q_tile, band.q_len, BLOCK_M, FIXED, WROTE)
     mark_program(lanes, True)

@@ -1,7 +1,5 @@
 """What the gradients of attention are computed from, by whichever kernels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -3,8 +3,6 @@
 Dao 2023, algorithm 2, as a small kernel and two large ones; Chu, Liu and Lin 2026, algorithm 8.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """D = rowsum(O * dO), one number per row, before the gradients. Dao 2023, algorithm 2, line 4."""
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.recording import record_delta
 from kernels.primitives.recorder import Log, record_turn
 from kernels.primitives.tile_io import load_rows, load_tile, store_rows, tile_view

@@ -1,7 +1,5 @@
 """What the backward kernels write down alike, and what the kernel that computes D does."""
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.entry import DK_DV, PREPROCESS
 from kernels.primitives.numbers import LN2
 from kernels.primitives.recorder import (

@@ -1,7 +1,5 @@
 """What a program of the dK-dV kernel writes down."""
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.entry import DK_DV
 from kernels.algorithms.backward.lanes import KEY_PROGRAM
 from kernels.algorithms.backward.recording import record_share, record_tiles
@@ -57,13 +55,3 @@ def record_step(
         record_acc(log.trace.acc, slot, dk)
         record_acc(log.trace.acc_2, slot, dv)
         record_end(log.trace, slot)
-
-
-@triton.jit
-def record_gradients(log, last_step, kv_tile, kv_len, FIXED: tl.constexpr):
-    """dK and dV were stored."""
-    mark(log.lane, last_step, WROTE)
-    if log.where is not None:
-        slot = log.slot + last_step
-        kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, (WRITE_DK, WRITE_DV))

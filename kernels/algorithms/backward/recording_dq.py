@@ -1,7 +1,5 @@
 """What a program of the dQ kernel writes down."""
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.entry import DQ
 from kernels.algorithms.backward.lanes import QUERY_PROGRAM
 from kernels.algorithms.backward.recording import MASKED_TILE, P, record_share, record_tiles
@@ -65,12 +63,3 @@ def record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, do, lse, delta,
         record_tiles(log.trace, slot, q, k, v, do, lse, delta)
         record_acc(log.trace.acc, slot, dq)
         record_end(log.trace, slot)
-
-
-@triton.jit
-def record_gradient(log, last_tile, q_tile, q_len, FIXED: tl.constexpr):
-    """dQ was stored."""
-    mark(log.lane, last_tile, WROTE)
-    if log.where is not None:
-        q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, log.slot + last_tile, q_bytes, (WRITE_DQ,))

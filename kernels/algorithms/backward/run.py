@@ -1,7 +1,5 @@
 """Runs the backward pass with TRACE on, or with marks, on a problem's own inputs."""
 
-from __future__ import annotations
-
 import torch
 
 from kernels.algorithms.backward.entry import ENTRY

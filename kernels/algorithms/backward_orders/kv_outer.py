@@ -3,18 +3,17 @@
 Chu, Liu and Lin 2026, algorithm 8.
 """
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.recording import DP, DS, MASKED_TILE, QK, P
 from kernels.algorithms.backward_orders.recording import (
-    record_key_gradients,
+    KV_WRITES_DK,
+    KV_WRITES_DV,
     record_key_tile,
     record_query_step,
     record_step,
 )
 from kernels.primitives.masking import load_lse, mask_transposed
 from kernels.primitives.numbers import matmul, to_operand
-from kernels.primitives.recorder import Log, record_made, record_turn
+from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import load_rows, load_tile, store_tile, tile_view
 from kernels.primitives.traversal import visiting_key_tile
 
@@ -104,4 +103,4 @@ def _attn_bwd_kv_outer(
         store_tile(dv_view, dv, kv_tile, FIXED.DTYPE, FIXED)
         # [end]
         last_step = tl.maximum(group_size * q_tiles - 1, 0)
-        record_key_gradients(log, last_step, kv_tile, band.kv_len, FIXED)
+        record_stored(log, last_step, (KV_WRITES_DK, KV_WRITES_DV), kv_tile, band.kv_len, BLOCK_N, FIXED)

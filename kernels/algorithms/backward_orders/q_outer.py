@@ -3,18 +3,16 @@
 Chu, Liu and Lin 2026, algorithm 6.
 """
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.recording import DP, DS, MASKED_TILE, QK, P
 from kernels.algorithms.backward_orders.recording import (
+    Q_WRITES_DQ,
     record_key_step,
-    record_query_gradient,
     record_query_tile,
     record_step,
 )
 from kernels.primitives.masking import load_lse, mask_transposed
 from kernels.primitives.numbers import matmul, to_operand
-from kernels.primitives.recorder import Log, record_made, record_turn
+from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import load_tile, store_tile, tile_view
 from kernels.primitives.traversal import end_visited_tile, first_visited_tile
 
@@ -101,4 +99,4 @@ def _attn_bwd_q_outer(
         store_tile(dq_view, tl.trans(dq_t), q_tile, FIXED.DTYPE, FIXED)
         # [end]
         last_tile = tl.maximum(end_kv_tile - 1, first_kv_tile)
-        record_query_gradient(log, last_tile, q_tile, band.q_len, FIXED)
+        record_stored(log, last_tile, (Q_WRITES_DQ,), q_tile, band.q_len, BLOCK_M, FIXED)

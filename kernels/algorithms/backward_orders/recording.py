@@ -1,7 +1,5 @@
 """What a program of either loop order writes down."""
 
-from __future__ import annotations
-
 from kernels.algorithms.backward.recording import record_share, record_tiles
 from kernels.algorithms.backward_orders.entry import KV_OUTER, Q_OUTER
 from kernels.primitives.recorder import (
@@ -52,15 +50,6 @@ def record_query_step(log, step, batch_head, q_tile, kv_tile, band, dq, FIXED: t
 
 
 @triton.jit
-def record_key_gradients(log, last_step, kv_tile, kv_len, FIXED: tl.constexpr):
-    """Key outer: dK and dV were stored."""
-    if log.where is not None:
-        slot = log.slot + last_step
-        kv_bytes = tile_bytes(kv_tile, kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, slot, kv_bytes, (KV_WRITES_DK, KV_WRITES_DV))
-
-
-@triton.jit
 def record_query_tile(log, first_tile, batch_head, q_tile, q_len, delta, FIXED: tl.constexpr):
     """Query outer: O, dO, lse and Q were loaded. This entry stays if the query tile visits no key tile."""
     if log.where is not None:
@@ -83,14 +72,6 @@ def record_key_step(log, kv_tile, batch_head, q_tile, kv_len, dq_t, FIXED: tl.co
         record_bytes(log.trace, slot, kv_bytes, (Q_READS_K, Q_READS_V))
         record_bytes(log.trace, slot, sum_bytes, (Q_READS_DK, Q_READS_DV, Q_WRITES_DK, Q_WRITES_DV))
         record_acc(log.trace.acc_3, slot, tl.trans(dq_t))
-
-
-@triton.jit
-def record_query_gradient(log, last_tile, q_tile, q_len, FIXED: tl.constexpr):
-    """Query outer: dQ was stored."""
-    if log.where is not None:
-        q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
-        record_bytes(log.trace, log.slot + last_tile, q_bytes, (Q_WRITES_DQ,))
 
 
 @triton.jit

@@ -1,7 +1,5 @@
 """Runs the two loop orders: traced on a problem's own inputs, or on given tensors for a check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ Lin 2026, algorithm 4. One program per batch and head, as in Dao et al. 2022. Be
 normalised and in float32: rounded to 16 bits at every step, it would lose a bit each time.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """What a program of FlashAttention-1 writes down."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash1.entry import FORWARD
 from kernels.primitives.recorder import (
     matrix_numbers,

@@ -1,7 +1,5 @@
 """Runs FlashAttention-1: traced on a problem's own inputs, or on given tensors for a check."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from kernels.algorithms.flash1.entry import ENTRY, FORWARD

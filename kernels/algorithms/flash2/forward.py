@@ -4,8 +4,6 @@ Dao 2023, algorithm 1. A comment `# [name]` starts a phase of a tile step (decla
 player shows that phase, it highlights the lines below the comment.
 """
 
-from __future__ import annotations
-
 import torch
 
 from kernels.algorithms.flash2.recording import (

@@ -3,8 +3,6 @@
 Kernels that keep a query tile share it: the columns of their bytes and their figures are the same.
 """
 
-from __future__ import annotations
-
 from kernels.algorithms.flash2.entry import FORWARD, WARPS
 from kernels.primitives.marks import mark, mark_numbers, mark_tile
 from kernels.primitives.recorder import (

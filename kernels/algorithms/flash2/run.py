@@ -1,7 +1,5 @@
 """Runs FlashAttention-2: traced on a problem's own inputs, or on given tensors for a check."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from kernels.algorithms.backward.inputs import BackwardInputs

@@ -1,7 +1,5 @@
 """A warpgroup that computes: it takes 64 rows of one query tile after another."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3.entry import WARPGROUP
 from kernels.algorithms.flash3.mask import mask_scores
 from kernels.algorithms.flash3.output import write_out

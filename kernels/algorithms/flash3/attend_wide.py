@@ -5,8 +5,6 @@ time, O leaves by way of the place of Q, and nothing overlaps from one query til
 warpgroup computes meanwhile.
 """
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3.entry import WARPGROUP
 from kernels.algorithms.flash3.mask import mask_scores
 from kernels.algorithms.flash3.output import barrier, write_out
@@ -19,10 +17,7 @@ from kernels.primitives.online_softmax import finite_or_zero, online_softmax
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    mbarrier,
-    tma,
-)
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 from triton.language.extra.cuda import globaltimer
 
 MASKED, HAS_O, HAS_P, WRITES, WROTE = mark_numbers(WARPGROUP, "masked", "has O", "has P", "writes", "wrote")

@@ -1,7 +1,5 @@
 """The kernel: buffers, and the roles of its warps."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3.attend import attend
 from kernels.algorithms.flash3.attend_wide import attend_wide
 from kernels.algorithms.flash3.loader import load_tiles

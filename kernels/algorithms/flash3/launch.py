@@ -1,20 +1,12 @@
 """Launches the Hopper kernel, and decides when it runs instead of the plain one."""
 
-from __future__ import annotations
-
 import torch
 
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.rings import Beside, Fixed
 from kernels.algorithms.flash3.work import work_units
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import (
-    TileConfig,
-    can_use_tma,
-    launch_info,
-    on_device,
-    sm_count,
-)
+from kernels.primitives.launch import TileConfig, can_use_tma, launch_info, on_device, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder

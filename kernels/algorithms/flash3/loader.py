@@ -1,7 +1,5 @@
 """The warp that loads."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3.entry import LOADS
 from kernels.algorithms.flash3.rings import load_into
 from kernels.algorithms.flash3.work import next_unit, of_item, take_item

@@ -1,7 +1,5 @@
 """The mask of a warpgroup."""
 
-from __future__ import annotations
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 

@@ -1,7 +1,5 @@
 """The output that a warpgroup writes."""
 
-from __future__ import annotations
-
 from kernels.primitives.masking import sees_a_key
 from kernels.primitives.numbers import LN2
 

@@ -1,7 +1,5 @@
 """The matrix products of a warpgroup: asynchronous, and marked if lanes are recorded."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3.entry import WARPGROUP
 from kernels.algorithms.flash3.rings import release, wait_for
 from kernels.algorithms.flash3.turns import await_turn, end_turn

@@ -1,7 +1,5 @@
 """Records a tile step of the Hopper kernel under TRACE, with the same values as flash2/forward.py."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash2.entry import FORWARD
 from kernels.primitives.numbers import LN2
 from kernels.primitives.recorder import (

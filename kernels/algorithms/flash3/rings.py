@@ -1,7 +1,5 @@
 """Rings of tile buffers in shared memory, between the warp that loads and the warpgroups that compute."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ it 1 % slower in the mean, so there the shared function runs.
 - A thread takes the max of its even and of its odd columns apart, because each max waits for the one before.
 """
 
-from __future__ import annotations
-
 from kernels.primitives.online_softmax import finite_or_zero
 
 from triton.experimental import gluon

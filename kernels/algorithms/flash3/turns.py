@@ -9,8 +9,6 @@ faster of the two in all cells (6 and 5; H200). With turns the kernel was 0.5 to
 With head_dim 256 it was up to 7 % slower, so there are none.
 """
 
-from __future__ import annotations
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier

@@ -1,7 +1,5 @@
 """Which query tiles a persistent program takes, one after the other."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kernels.problem import tiles

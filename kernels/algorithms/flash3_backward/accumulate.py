@@ -1,8 +1,6 @@
 """A warpgroup that keeps 64 keys: it sums up their dK and dV over the query tiles that visit them."""
 
-from __future__ import annotations
-
-from kernels.algorithms.flash3_backward.query_tile import add_last_dq, scores_ahead, visit_query_tile
+from kernels.algorithms.flash3_backward.query_tile import Keeper, add_last_dq, scores_ahead, visit_query_tile
 from kernels.algorithms.flash3_backward.recording import record_gradients, record_step
 from kernels.algorithms.flash3_backward.shared import barrier, key_tiles
 from kernels.algorithms.flash3_backward.work import WHOLE, tiles_of_span
@@ -65,6 +63,7 @@ def accumulate(
     scores_t = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
     if FIXED.DQ_WARPGROUP:
         scores_t = scores_ahead(k, shared, 0, steps, lane, FIXED, S_LAYOUT)
+    keeper = Keeper(dq_sum, shared, item, band, scale_log2, steps, lane)
     step = 0
     row_before = 0
     for member in range(item.group_size):
@@ -76,24 +75,7 @@ def accumulate(
                     if FIXED.TRACE:
                         start = globaltimer()
                     p_t, scores_t, dk, dv = visit_query_tile(
-                        GROUP,
-                        k,
-                        v,
-                        scores_t,
-                        dk,
-                        dv,
-                        dq_sum,
-                        row_before,
-                        shared,
-                        item,
-                        band,
-                        scale_log2,
-                        step,
-                        steps,
-                        q_tile,
-                        lane,
-                        span != WHOLE,
-                        FIXED,
+                        GROUP, k, v, scores_t, dk, dv, keeper, row_before, step, q_tile, span != WHOLE, FIXED
                     )
                     if FIXED.TRACE:
                         record_step(

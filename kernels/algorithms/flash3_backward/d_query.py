@@ -1,18 +1,12 @@
 """dQ = dS K of a step, and its way into the float32 sum in device memory."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3_backward.lanes import QUERIES
 from kernels.algorithms.flash3_backward.rows import place_in_sum
 from kernels.primitives.marks import lane_of, mark, mark_numbers
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    mbarrier,
-    warpgroup_mma,
-    warpgroup_mma_wait,
-)
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup_mma, warpgroup_mma_wait
 
 START, HAS_ALL_DS, HAS_DQ, ADDED_DQ = mark_numbers(QUERIES, *QUERIES.marks)
 

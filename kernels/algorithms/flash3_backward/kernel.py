@@ -1,24 +1,16 @@
 """The kernel: what lies in shared memory, and the roles of its warps."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3_backward.accumulate import accumulate
 from kernels.algorithms.flash3_backward.d_query import sum_dq
 from kernels.algorithms.flash3_backward.loader import load_tiles
 from kernels.algorithms.flash3_backward.shared import Descriptors, make_shared
-from kernels.algorithms.flash3_backward.work import Heads, take_item
+from kernels.algorithms.flash3_backward.work import SIZES, Heads, take_item
 from kernels.primitives.marks import mark_program
 from kernels.problem import Band
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
-
-SIZES = (
-    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows"),
-    *("q_len", "kv_len", "left", "right"),
-)
-"""Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
 
 
 @gluon.jit(do_not_specialize=SIZES)

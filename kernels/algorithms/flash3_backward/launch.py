@@ -1,7 +1,5 @@
 """Launches the backward sweep for Hopper, and decides when it runs instead of the three plain kernels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,7 +1,5 @@
 """The warp that loads."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3_backward.lanes import LOADS
 from kernels.algorithms.flash3_backward.shared import load_into
 from kernels.primitives.marks import lane_of, mark_numbers, mark_tile

@@ -1,7 +1,5 @@
 """What the backward kernels for Hopper have in common: their tensors, descriptors, and lse and D by rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -1,11 +1,13 @@
 """What a warpgroup that keeps 64 keys does with one query tile."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
 from kernels.algorithms.flash3_backward.d_query import add_dq, issue_dq
 from kernels.algorithms.flash3_backward.lanes import KEYS
-from kernels.algorithms.flash3_backward.shared import barrier, key_tiles, release, tile_of, wait_for
+from kernels.algorithms.flash3_backward.shared import Shared, barrier, key_tiles, release, tile_of, wait_for
+from kernels.algorithms.flash3_backward.work import Item
 from kernels.primitives.marks import mark, mark_numbers
+from kernels.problem import Band
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -23,6 +25,20 @@ HAS_DP, HAS_PLACE, HAS_ALL_DS, STORED_DS = mark_numbers(
 HAS_DQ, ADDED_DQ, HAS_DV, HAS_DK, TURNS = mark_numbers(
     KEYS, "has dQ", "added dQ", "has dV", "has dK", "turns"
 )
+
+
+class Keeper(NamedTuple):
+    """What a warpgroup that keeps keys works with at every query tile."""
+
+    dq_sum: gl.tensor
+    shared: Shared
+    item: Item
+    band: Band
+    scale_log2: gl.tensor
+    steps: gl.tensor
+    """Query tiles that it visits."""
+    lane: gl.tensor
+    """None without marks."""
 
 
 @gluon.jit
@@ -142,31 +158,16 @@ def add_last_dq(dq_sum, row, shared, steps, lane, GROUP: gl.constexpr, FIXED: gl
 
 @gluon.jit
 def visit_query_tile(
-    GROUP: gl.constexpr,
-    k,
-    v,
-    scores_t,
-    dk,
-    dv,
-    dq_sum,
-    row_before,
-    shared,
-    item,
-    band,
-    scale_log2,
-    step,
-    steps,
-    q_tile,
-    lane,
-    CUT: gl.constexpr,
+    GROUP: gl.constexpr, k, v, scores_t, dk, dv, keeper, row_before, step, q_tile, CUT: gl.constexpr,
     FIXED: gl.constexpr,
-):
+):  # fmt: skip
     """One query tile. CUT: it has keys that some row does not see. Returns P^T, S^T ahead, dK and dV.
 
     If a warpgroup of its own computes dQ, S^T of the next tile is issued beside the last products of this
     one, and is under way on return. If not, dQ of the tile before is computed and added to the sum from
     row_before on: by then the other warpgroup has mostly written its half of dS.
     """
+    shared = keeper.shared
     DTYPE: gl.constexpr = shared.ds.dtype
     S_LAYOUT: gl.constexpr = FIXED.S_LAYOUT
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, FIXED.ACC_LAYOUT, 2)
@@ -176,16 +177,16 @@ def visit_query_tile(
     gl.assume(step >= 0)  # so that slot and phase are a bit each, without the cases of a negative number
     if not FIXED.DQ_WARPGROUP:
         k, v = key_tiles(shared, GROUP, FIXED)
-    mark(lane, step, TURNS)
-    s_t, lse, dp_t = scores_and_dp(k, v, scores_t, shared, step, lane, FIXED, S_LAYOUT)
-    p_t = probabilities(s_t, lse, scale_log2)
+    mark(keeper.lane, step, TURNS)
+    s_t, lse, dp_t = scores_and_dp(k, v, scores_t, shared, step, keeper.lane, FIXED, S_LAYOUT)
+    p_t = probabilities(s_t, lse, keeper.scale_log2)
     if CUT:
-        p_t = apply_mask(p_t, item, q_tile, band, GROUP, FIXED, S_LAYOUT)
+        p_t = apply_mask(p_t, keeper.item, q_tile, keeper.band, GROUP, FIXED, S_LAYOUT)
     delta = shared.do.numbers.index(slot).load(gl.SliceLayout(0, S_LAYOUT))
-    mark(lane, step, HAS_P)
+    mark(keeper.lane, step, HAS_P)
     if FIXED.DQ_WARPGROUP:
         dp_t = warpgroup_mma_wait(0, deps=[dp_t])
-        mark(lane, step, HAS_DP)
+        mark(keeper.lane, step, HAS_DP)
         # [dV]
         p = gl.convert_layout(p_t.to(DTYPE), P_LAYOUT)
         dv = warpgroup_mma(p, do, dv, is_async=True)
@@ -193,22 +194,22 @@ def visit_query_tile(
     ds_t = (p_t * (dp_t - delta[None, :])).to(DTYPE)
     ds = gl.convert_layout(ds_t, P_LAYOUT)
     mbarrier.wait(shared.ds_empty.index(slot), (step // FIXED.STAGES + 1) & 1)
-    mark(lane, step, HAS_PLACE)
+    mark(keeper.lane, step, HAS_PLACE)
     if FIXED.DQ_WARPGROUP:
         shared.ds.index(slot).slice(GROUP * FIXED.ROWS, FIXED.ROWS, 0).store(ds_t)
         # [dK]
         dk = warpgroup_mma(ds, q, dk, is_async=True)
         # [dS]
-        hand_over_ds(shared, step, lane, FIXED)
+        hand_over_ds(shared, step, keeper.lane, FIXED)
         # [QK^T]
-        scores_t = scores_ahead(k, shared, step + 1, steps, lane, FIXED, S_LAYOUT)
+        scores_t = scores_ahead(k, shared, step + 1, keeper.steps, keeper.lane, FIXED, S_LAYOUT)
     else:
         # [end]
         wait_for_ds_before(shared, step, FIXED)
-        mark(lane, step, HAS_ALL_DS)
+        mark(keeper.lane, step, HAS_ALL_DS)
         # [dS]
         shared.ds.index(slot).slice(GROUP * FIXED.ROWS, FIXED.ROWS, 0).store(ds_t)
-        hand_over_ds(shared, step, lane, FIXED)
+        hand_over_ds(shared, step, keeper.lane, FIXED)
         # [end]
         dq = issue_dq(shared, before(step, FIXED), GROUP, FIXED)
         # [dV]
@@ -217,11 +218,11 @@ def visit_query_tile(
         # [dK]
         dk = warpgroup_mma(ds, q, dk, is_async=True)
         # [end]
-        add_dq_before(dq, dq_sum, row_before, shared, step, lane, GROUP, FIXED)
+        add_dq_before(dq, keeper.dq_sum, row_before, shared, step, keeper.lane, GROUP, FIXED)
     dv, p = warpgroup_mma_wait(1 + FIXED.DQ_WARPGROUP, deps=[dv, p])
-    mark(lane, step, HAS_DV)
+    mark(keeper.lane, step, HAS_DV)
     release(shared.do, step, FIXED)
     dk, ds = warpgroup_mma_wait(FIXED.DQ_WARPGROUP, deps=[dk, ds])
-    mark(lane, step, HAS_DK)
+    mark(keeper.lane, step, HAS_DK)
     release(shared.q, step, FIXED)
     return p_t, scores_t, dk, dv

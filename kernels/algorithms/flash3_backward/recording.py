@@ -1,7 +1,5 @@
 """Records a tile step of the sweep under TRACE."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kernels.algorithms.flash3_backward.entry import SWEEP
@@ -40,18 +38,7 @@ def first_slot_of(written, item, band, FIXED: gl.constexpr):
 
 @gluon.jit
 def record_step(
-    written,
-    item,
-    step,
-    q_tile,
-    p_t,
-    dk,
-    dv,
-    start,
-    band,
-    descs,
-    GROUP: gl.constexpr,
-    FIXED: gl.constexpr,
+    written, item, step, q_tile, p_t, dk, dv, start, band, descs, GROUP: gl.constexpr, FIXED: gl.constexpr
 ):
     """Each warpgroup records its keys' share of the rows, and its rows of the sums; the first one the rest.
 

@@ -1,7 +1,5 @@
 """The row kernels, in plain Triton: lse and D as Hopper kernels read them, and dQ out of its float32 sum."""
 
-from __future__ import annotations
-
 from kernels.algorithms.flash3_backward.entry import FINISH, PREPARE
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import (
@@ -38,20 +36,9 @@ def place_in_sum(rows, columns):
 
 @triton.jit
 def _attn_bwd_hopper_prepare(
-    out,
-    d_out,
-    lse_ptr,
-    d_lse_ptr,
-    padded_lse_ptr,
-    padded_delta_ptr,
-    dq_sum_ptr,
-    strides,
-    q_heads,
-    q_len,
-    padded_rows,
-    trace,
-    FIXED: tl.constexpr,
-):
+    out, d_out, lse_ptr, d_lse_ptr, padded_lse_ptr, padded_delta_ptr, dq_sum_ptr, strides, q_heads,
+    q_len, padded_rows, trace, FIXED: tl.constexpr,
+):  # fmt: skip
     """lse in base 2, D = rowsum(O * dO) - d_lse, and zeros for dQ if it is summed up in device memory.
 
     Each has padded_rows rows per head.
@@ -102,15 +89,7 @@ def _attn_bwd_hopper_prepare(
 
 @triton.jit
 def _attn_bwd_hopper_finish(
-    dq_sum_ptr,
-    d_query,
-    strides,
-    q_heads,
-    q_len,
-    padded_rows,
-    scale,
-    trace,
-    FIXED: tl.constexpr,
+    dq_sum_ptr, d_query, strides, q_heads, q_len, padded_rows, scale, trace, FIXED: tl.constexpr
 ):
     """dQ of one query tile: its sum, times the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M

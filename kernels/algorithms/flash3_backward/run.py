@@ -1,7 +1,5 @@
 """Runs the backward sweep for Hopper on a problem's own inputs: traced, or with marks."""
 
-from __future__ import annotations
-
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs

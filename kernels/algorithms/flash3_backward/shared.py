@@ -1,7 +1,5 @@
 """What lies in shared memory: tiles that are loaded, and dS on its way to dQ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Which key tile a program takes, and the query tiles that visit it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kernels.problem import tiles
@@ -14,6 +12,12 @@ first_visiting_tile = gluon.jit(tiles.first_visiting_tile)
 end_visiting_tile = gluon.jit(tiles.end_visiting_tile)
 first_full_visiting_tile = gluon.jit(tiles.first_full_visiting_tile)
 end_full_visiting_tile = gluon.jit(tiles.end_full_visiting_tile)
+
+SIZES = (
+    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows"),
+    *("q_len", "kv_len", "left", "right"),
+)
+"""Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
 
 
 class Heads(NamedTuple):

@@ -1,12 +1,11 @@
 """dK and dV of 64 keys: one warpgroup sums up dV and sends P^T to the other, which sums up dK."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kernels.algorithms.flash3_backward.accumulate import write_gradient
 from kernels.algorithms.flash3_backward.query_tile import apply_mask, issue_scores, probabilities
 from kernels.algorithms.flash3_backward.shared import (
+    Descriptors,
     Stream,
     barrier,
     load_into,
@@ -16,7 +15,7 @@ from kernels.algorithms.flash3_backward.shared import (
     tile_of,
     wait_for,
 )
-from kernels.algorithms.flash3_backward.work import Heads, take_item
+from kernels.algorithms.flash3_backward.work import SIZES, Heads, take_item
 from kernels.problem import Band
 
 from triton.experimental import gluon
@@ -28,25 +27,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-
-SIZES = (
-    *("q_heads", "kv_heads", "group_size", "heads_in_turn", "padded_rows"),
-    *("q_len", "kv_len", "left", "right"),
-)
-"""Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape."""
-
-
-class Descriptors(NamedTuple):
-    """Tensor descriptors of the tiles that are loaded and stored, and of lse and D."""
-
-    q: gl.tensor
-    do: gl.tensor
-    k: gl.tensor
-    v: gl.tensor
-    lse: gl.tensor
-    delta: gl.tensor
-    dk: gl.tensor
-    dv: gl.tensor
 
 
 class Shared(NamedTuple):
@@ -184,27 +164,9 @@ def load_tiles(descs, shared, item, FIXED: gl.constexpr):
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_bwd_hopper_dk_dv(
-    q_desc,
-    do_desc,
-    k_desc,
-    v_desc,
-    lse_desc,
-    delta_desc,
-    dk_desc,
-    dv_desc,
-    scale,
-    scale_log2,
-    q_heads,
-    kv_heads,
-    group_size,
-    heads_in_turn,
-    padded_rows,
-    q_len,
-    kv_len,
-    left,
-    right,
-    FIXED: gl.constexpr,
-):
+    q_desc, do_desc, k_desc, v_desc, lse_desc, delta_desc, dk_desc, dv_desc, scale, scale_log2, q_heads,
+    kv_heads, group_size, heads_in_turn, padded_rows, q_len, kv_len, left, right, FIXED: gl.constexpr,
+):  # fmt: skip
     """dK and dV of one key tile of one key head. lse (in base 2) and D have padded_rows rows per head."""
     band = Band(q_len, kv_len, left, right)
     heads = Heads(q_heads, kv_heads, group_size, heads_in_turn, padded_rows)

@@ -1,7 +1,5 @@
 """dQ of 128 queries: two warpgroups of 64 queries each, past which the keys are streamed."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kernels.algorithms.flash3.rings import Ring, load_into, make_ring, release
@@ -132,17 +130,7 @@ def row_probabilities(
 
 
 @gluon.jit
-def sum_dq(
-    GROUP: gl.constexpr,
-    descs,
-    shared,
-    numbers,
-    item,
-    band,
-    scale,
-    scale_log2,
-    FIXED: gl.constexpr,
-):
+def sum_dq(GROUP: gl.constexpr, descs, shared, numbers, item, band, scale, scale_log2, FIXED: gl.constexpr):
     """dQ of the rows from GROUP * ROWS on of the query tile."""
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
@@ -215,25 +203,9 @@ def load_tiles(descs, shared, group_size, item, FIXED: gl.constexpr):
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_bwd_hopper_dq(
-    q_desc,
-    do_desc,
-    k_desc,
-    v_desc,
-    dq_desc,
-    lse_ptr,
-    delta_ptr,
-    scale,
-    scale_log2,
-    q_heads,
-    group_size,
-    heads_in_turn,
-    padded_rows,
-    q_len,
-    kv_len,
-    left,
-    right,
-    FIXED: gl.constexpr,
-):
+    q_desc, do_desc, k_desc, v_desc, dq_desc, lse_ptr, delta_ptr, scale, scale_log2, q_heads,
+    group_size, heads_in_turn, padded_rows, q_len, kv_len, left, right, FIXED: gl.constexpr,
+):  # fmt: skip
     """dQ of one query tile of one head. lse (in base 2) and D have padded_rows rows per query head."""
     band = Band(q_len, kv_len, left, right)
     descs = Descriptors(q_desc, do_desc, k_desc, v_desc, dq_desc)

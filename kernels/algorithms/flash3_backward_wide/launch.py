@@ -1,22 +1,15 @@
 """Launches the backward pass for Hopper with head_dim over 128, and decides when it runs."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import can_run_hopper, tile_descriptor
-from kernels.algorithms.flash3_backward.prepared import (
-    HEADS_IN_TURN,
-    PreparedCall,
-    row_descriptor,
-    rows_fit,
-)
+from kernels.algorithms.flash3_backward.prepared import HEADS_IN_TURN, PreparedCall, row_descriptor, rows_fit
 from kernels.algorithms.flash3_backward_wide.dk_dv import _attn_bwd_hopper_dk_dv
 from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
-from kernels.algorithms.flash3_backward_wide.fixed import Fixed
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
 from kernels.primitives.launch import TileConfig, on_device
@@ -25,6 +18,28 @@ from kernels.primitives.replay import launch
 from kernels.problem import tiles
 
 import triton
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What is compiled into a kernel, as one constexpr."""
+
+    BOUND_LEFT: bool
+    BOUND_RIGHT: bool
+    RAGGED: bool
+    """Whether the last key tile is not whole."""
+    BLOCK_M: int
+    """Queries of a tile: 64 if keys stay, 128 if queries stay."""
+    BLOCK_D: int = 256
+    BLOCK_N: int = 64
+    ROWS: int = 64
+    """Rows of a warpgroup: the height of its matrix instruction."""
+    STAGES: int = 2
+    """Slots for Q, dO and P^T if keys stay; for K if queries stay."""
+    COMPUTE_REGISTERS: int = 240
+    LOAD_REGISTERS: int = 24
+    """Registers of a thread that computes and of one that loads."""
+
 
 BLOCK_N = Fixed.BLOCK_N
 QUERIES_STREAMED, QUERIES_KEPT = 64, 128

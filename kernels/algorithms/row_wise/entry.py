@@ -37,10 +37,7 @@ VALUES = Kernel(
     name="row-wise, values",
     source=SourceRef(RUNNER, "_row_wise"),
     before=(Phase("softmax", needs=("S", "m"), makes=("P", "l", "O")),),
-    step=(
-        Phase("load V", loads=("V",)),
-        Phase("PV", needs=("P", "V", "O"), makes=("O",), shows="share"),
-    ),
+    step=(Phase("load V", loads=("V",)), Phase("PV", needs=("P", "V", "O"), makes=("O",), shows="share")),
     after=(Phase("store O", needs=("O",), stores=("O",)),),
     parts=(chip.key_tile("V"), chip.whole_rows("rows of P", "P"), chip.query_sum("O")),
     requested_bytes=half_of_the_bytes,

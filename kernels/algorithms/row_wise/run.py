@@ -5,8 +5,6 @@ q_len x kv_len goes to HBM, but the chip must hold block_m whole rows of S. A co
 phase of a tile step (declared in entry.py).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

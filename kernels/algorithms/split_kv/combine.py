@@ -4,10 +4,8 @@ Dao et al. 2023 (flash-decoding). The weight of a part is exp(lse of the part - 
 of the parts' lse.
 """
 
-from __future__ import annotations
-
-from kernels.algorithms.split_kv.packing import packed_pointers
 from kernels.algorithms.split_kv.recording import record_output, record_part
+from kernels.algorithms.split_kv.split import packed_pointers
 from kernels.primitives.masking import sees_a_key
 from kernels.primitives.numbers import to_memory
 from kernels.primitives.online_softmax import finite_or_zero

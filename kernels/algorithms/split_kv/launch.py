@@ -1,7 +1,5 @@
 """Launches the two kernels of split-KV decoding, and decides into how many parts the keys are split."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """What a program that combines the parts of the keys writes down."""
 
-from __future__ import annotations
-
 from kernels.algorithms.split_kv.entry import COMBINE
 from kernels.primitives.recorder import (
     matrix_numbers,

@@ -1,7 +1,5 @@
 """Runs split-KV decoding: traced on a problem's own inputs, or on given tensors for a check."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from kernels.algorithms.split_kv.entry import COMBINE, ENTRY, SPLIT

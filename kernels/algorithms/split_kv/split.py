@@ -5,16 +5,7 @@ GPU would be idle. The query heads that share a key head are packed into one til
 once.
 """
 
-from __future__ import annotations
-
-from kernels.algorithms.flash2.recording import (
-    QK,
-    record_output,
-    record_query,
-    record_softmax,
-    record_step,
-)
-from kernels.algorithms.split_kv.packing import packed_pointers
+from kernels.algorithms.flash2.recording import QK, record_output, record_query, record_softmax, record_step
 from kernels.primitives.masking import mask_scores
 from kernels.primitives.numbers import LN2, from_memory, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
@@ -23,6 +14,18 @@ from kernels.primitives.tile_io import load_tile, tile_view
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def packed_pointers(tensor, strides, batch, kv_head, group_size, q_len, rows, offs_d):
+    """(rows, columns) pointers into a (batch, q_heads, q_len, head_dim) tensor.
+
+    Packed row r of a key head is query r % q_len of head r // q_len of the group that shares it.
+    """
+    heads = kv_head * group_size + rows // q_len
+    head_start = tensor + batch.to(tl.int64) * strides[0] + heads.to(tl.int64) * strides[1]
+    row_start = head_start + (rows % q_len).to(tl.int64) * strides[2]
+    return row_start[:, None] + offs_d[None, :] * strides[3]
 
 
 @triton.jit

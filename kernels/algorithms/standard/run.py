@@ -4,8 +4,6 @@ Dao et al. 2022, algorithm 0. The steps are those of three plain kernels. The ma
 computed whole. A comment `# [name]` starts a phase of a tile step (declared in entry.py).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ Two counts: requested bytes, where a tile that is read again counts again; and t
 kernel.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kernels.problem import AttentionProblem
