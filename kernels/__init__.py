@@ -3,8 +3,6 @@
 Names are loaded on first use, and torch and triton with them.
 """
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

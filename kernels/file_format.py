@@ -1,7 +1,5 @@
 """The first steps of every reader of the project's files: open an .npz file, check format and version."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

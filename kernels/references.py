@@ -1,7 +1,5 @@
 """Every source that kernels/ and viz/ cite, from references.toml. Elsewhere a source is named by its key."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the command lines share: the checks of an option before anything is run."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import threading

@@ -7,8 +7,6 @@ differ from call to call.
 After `torch.use_deterministic_algorithms(True)` every bit is the same, and the gradients take longer.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal, NoReturn, overload
 

@@ -3,8 +3,6 @@
 Chu, Liu and Lin 2026, appendix, derive its gradients.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -5,8 +5,6 @@ transforms goes straight to the launchers, through a `torch.autograd.Function` i
 other call goes through `torch.ops.flash_attention`, or through the same `Function` under torch.func.
 """
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 import torch

@@ -9,8 +9,6 @@ Exit status: 0 if no case fails and at least half of them pass, 1 if any case fa
 is judged alone, and the status is the worst: 1, else 2, else 0.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The result of a check, as plain values and NumPy arrays. This file imports neither torch nor triton."""
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Importing this file imports neither torch nor triton.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

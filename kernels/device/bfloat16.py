@@ -5,8 +5,6 @@ numbers, and cuts a float32 off where a GPU rounds it. Here each operation widen
 rounds its result to the nearest bfloat16 (ties to even), as the hardware does.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether every call has to give the same bits."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Clocks, power, temperature and throttling of a GPU while something is measured, read by NVIDIA's NVML."""
 
-from __future__ import annotations
-
 import contextlib
 import statistics
 import threading

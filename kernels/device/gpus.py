@@ -1,7 +1,5 @@
 """Facts about GPUs, from their makers' documents. Nothing here is measured."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path

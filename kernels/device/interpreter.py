@@ -6,8 +6,6 @@ That takes about half of the time of a tile step. `patch_once_per_launch` skips 
 Results do not change, because the same functions are in place.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import types

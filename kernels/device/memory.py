@@ -1,7 +1,5 @@
 """Memory of this machine and of this process, as psutil reads them."""
 
-from __future__ import annotations
-
 import psutil
 
 

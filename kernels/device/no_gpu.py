@@ -4,8 +4,6 @@ Kernels tune their tiles by timing them, or choose them by the GPU's properties.
 nothing to time and no GPU, but the result must be right with any choice: one is made, and said.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Import it before triton, which reads TRITON_INTERPRET only once. Importing this file imports torch and triton.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Runs in the worker process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

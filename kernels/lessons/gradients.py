@@ -1,7 +1,5 @@
 """A layer of one head that is small enough to read: the numbers whose gradients Learn derives."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Time and peak memory of attention implementations on this machine's device: `python -m kernels.measure`."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """The ceilings of a device: bytes/s of a large copy, and FLOP/s of a large matrix product."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

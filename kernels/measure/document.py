@@ -4,8 +4,6 @@ One JSON format holds measurements, ceilings and hardware counters; every entry 
 date. The types of the entries say what a file may hold. Importing this file needs neither torch nor triton.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 

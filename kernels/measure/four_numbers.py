@@ -7,8 +7,6 @@ every result once: Q, K, V in and O and lse out; backward Q, K, V, O, dO and lse
 DRAM bytes come from hardware counters: they are what the caches could not serve.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

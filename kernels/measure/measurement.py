@@ -3,8 +3,6 @@
 Importing this file needs neither torch nor triton.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

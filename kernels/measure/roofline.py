@@ -1,7 +1,5 @@
 """The roofline with measured points: the ceilings of a device, and the calls under them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The recorded sweep: FlashAttention's benchmark shapes, all peers, both directions, in order of interest."""
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 import os

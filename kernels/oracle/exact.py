@@ -1,7 +1,5 @@
 """Exact attention: computed in float64, or in any other type for a reference of that precision."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

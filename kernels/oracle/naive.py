@@ -1,7 +1,5 @@
 """Standard attention in torch, as users write it, with its mask and its shared key heads."""
 
-from __future__ import annotations
-
 import torch
 
 from kernels.problem import Band

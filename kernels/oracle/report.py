@@ -1,7 +1,5 @@
 """How far a result is from the exact one, and the words of the rule that judges it. Imports no torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FACTORS = {"forward": 2.0, "backward": 3.0}

@@ -1,7 +1,5 @@
 """Problems to start from. Their runs are recorded on a GPU, so that every machine can show them at once."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path

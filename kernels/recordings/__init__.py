@@ -3,8 +3,6 @@
 Reading them needs neither torch nor triton.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A fault in a kernel's use of memory, as plain values. This file imports neither torch nor triton."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

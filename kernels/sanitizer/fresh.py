@@ -4,8 +4,6 @@ New memory is filled with a NaN whose payload no arithmetic of fresh numbers giv
 these bits, nobody has written it: neither a kernel, nor torch, nor NumPy.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Collects faults of accesses: those of one source line to one tensor become one finding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Makes a trace of a user's own kernel from what it loads and stores: a Trace as our kernels write it."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable

@@ -5,8 +5,6 @@ a padding_option of "" is "an undefined value"). The interpreter gives 0, which 
 A poison gives NaN, or a large negative number, and notes the lines that load so.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ process uses. Pointer arithmetic keeps them, so an access tells which tensor it 
 in the memory of another one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

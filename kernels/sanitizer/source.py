@@ -1,7 +1,5 @@
 """Where in the user's source an access is made: its line, its statement, and the functions around them."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util

@@ -1,7 +1,5 @@
 """Accesses as tiles: which tensor, which head, which rows, and the tile steps that they make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple

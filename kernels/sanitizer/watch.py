@@ -6,8 +6,6 @@ replaced while a watch is on, as are the launch (`GridExecutor`) and the convers
 out of bounds are reported and not touched, so that a wrong kernel cannot end the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect

@@ -6,8 +6,6 @@ python -m kernels.compare                 # of the shipped recording: the table 
 python -m kernels.compare my.json         # of a file from python -m kernels.measure --out or the Measure page
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

@@ -5,8 +5,6 @@ kernels; the ceilings of the device; hardware counters per kernel; the sweep of 
 files name what could not be measured.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

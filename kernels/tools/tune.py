@@ -4,8 +4,6 @@ For every kernel, head_dim, mask and class of lengths, it times the candidates o
 fastest. All candidates are compiled first, in parallel.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

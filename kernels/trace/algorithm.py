@@ -5,8 +5,6 @@ and pages take this entry; only words of pages are looked up by its name (`viz/s
 are in `kernels/algorithms/`. Importing this file imports neither torch nor triton.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A kernel that splits the keys numbers its programs by their part first: of so ma
 combining kernel takes the results of the programs p * parts to (p + 1) * parts - 1, one in each of its steps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

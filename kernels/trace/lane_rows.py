@@ -3,8 +3,6 @@
 What overlaps in time lies in different tracks or rows, so that every block is seen.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ lane asked for a tile, had it, had a product. An activity is the time between tw
 imports neither torch nor triton.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

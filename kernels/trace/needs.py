@@ -1,7 +1,5 @@
 """What an algorithm, or a kernel with lanes, needs that not every machine and not every problem has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Its scores, row max and row sum stay inside the kernel, so no field of a trace holds them.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args

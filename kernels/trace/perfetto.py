@@ -1,7 +1,5 @@
 """The schedule, and lanes beside it, as Chrome trace JSON, which Perfetto opens."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -4,8 +4,6 @@ Heads are alike, and programs of different query tiles share nothing. So the sam
 would do in the whole run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Traces of parts of a run, put together as one trace: its heads, tiles and programs are the whole run's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

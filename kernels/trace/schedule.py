@@ -1,7 +1,5 @@
 """When each program ran, and on which SM: by the GPU's own clock if the trace has one, else by a model."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What of a tile step can be shown number by number: the matrices that it records, and how they multiply."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Modelled work and least traffic of attention, all by formula. The docstrings name the sources."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from kernels.device.gpus import Gpu

@@ -1,7 +1,5 @@
 """Requested bytes of a whole run, of which only a sample was traced: by formula, held against the sample."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How a job can fail: the exceptions that the client raises, and the messages that carry them there."""
 
-from __future__ import annotations
-
 import re
 
 from kernels.device.memory import available_memory_bytes, is_out_of_memory, process_data_bytes

@@ -3,8 +3,6 @@
 A message is one line of JSON, then as many raw bytes as the line says.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import io

@@ -4,8 +4,6 @@ It reads requests from standard input and writes messages to standard output, on
 prints goes to standard error.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import queue

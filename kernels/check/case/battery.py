@@ -3,8 +3,6 @@
 Needs neither torch nor triton.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from kernels.check.case.cases import PUBLIC_CALL, USERS, CheckCase

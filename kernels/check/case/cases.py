@@ -1,7 +1,5 @@
 """What can be checked: the kernels, one case, and lists of cases. Needs neither torch nor triton."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The tensors that a kernel is handed: a copy of its own for each run, in the layout of the case."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

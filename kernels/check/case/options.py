@@ -1,7 +1,5 @@
 """The options that describe a case on the command line, and the command that repeats a case."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from typing import Any

@@ -3,8 +3,6 @@
 A hypothesis fits if the result equals it by the same rule by which the result does not equal attention.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A saved trace from a file of the user, read without trusting the file."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Q, K, V and results from a file of the user, .npz or .safetensors: no pickle, and sizes are bounded."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """The runs of one check: what the kernel is handed, what it returned, and whether its runs are equal."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Compares two tensors: errors by FlashAttention's rule, NaN and infinity, where the errors lie, and bits."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ A kernel that keeps something of a call is right at first and wrong later: in an
 pass of a call before the last, or in the second backward pass of one call.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 

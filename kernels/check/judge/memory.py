@@ -1,7 +1,5 @@
 """What the check of a user's kernel says of its memory, and of the order in which its programs run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 

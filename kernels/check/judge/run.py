@@ -1,7 +1,5 @@
 """Calls one check: the kernel, float64 attention, a low-precision reference, and the errors between them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ head, or alone; and for split-KV another number of parts. A kernel whose row dep
 deterministic and batch invariant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

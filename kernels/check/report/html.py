@@ -1,7 +1,5 @@
 """The report of a check as one HTML file that loads nothing, with its pictures."""
 
-from __future__ import annotations
-
 import base64
 import math
 import struct

@@ -1,7 +1,5 @@
 """Results in words, in rows of cells, and as JSON: the shell, the HTML report and the page show the same."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ A second worker does this, started with COMPILES_ONLY. There the function runs a
 backward, but for its launches: these compile their kernel with the signature at hand, and go no further.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

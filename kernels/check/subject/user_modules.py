@@ -4,8 +4,6 @@ The user's modules are kept apart from ours. While the user's code runs, its own
 stands in `sys.modules` in the place of ours, and every load after a change imports all of them anew.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools
