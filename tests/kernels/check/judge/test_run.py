@@ -60,12 +60,18 @@ def check_broken(monkeypatch):
     return check
 
 
-def test_one_wrong_element_fails_and_is_found(check_broken):
+def setting(where, value):
+    """Spoils O at a place."""
+
     def spoil(out, lse):
-        out[0, 1, 13, 5] += 0.25
+        out[where] = value(out[where])
         return out, lse
 
-    result = check_broken(spoil)
+    return spoil
+
+
+def test_one_wrong_element_fails_and_is_found(check_broken):
+    result = check_broken(setting((0, 1, 13, 5), lambda right: right + 0.25))
     assert result.verdict == "fail"
     assert result.tensor("O").worst == (0, 1, 13, 5)
     assert result.tensor("lse").passes
@@ -77,11 +83,8 @@ def test_one_wrong_element_fails_and_is_found(check_broken):
 
 
 def test_values_that_are_not_finite_fail_and_are_mapped(check_broken):
-    def spoil(out, lse):
-        out[0, 1, 7, :4], out[0, 1, 7, 4:] = float("nan"), float("inf")
-        return out, lse
-
-    result = check_broken(spoil)
+    wrong = torch.tensor([math.nan] * 4 + [math.inf] * 12)
+    result = check_broken(setting((0, 1, 7), lambda right: wrong.to(right)))
     assert result.verdict == "fail"
     assert result.tensor("O").wrong_nonfinite == SMALL.head_dim
     assert "NaN or infinity" in result.reason
@@ -96,13 +99,8 @@ def test_a_wrong_lse_or_gradient_fails_alone(check_broken):
 
 
 def test_runs_that_differ_are_counted_but_are_no_verdict(check_broken):
-    runs = itertools.count()
-
-    def spoil(out, lse):
-        if next(runs) == 2:
-            out[0, 0, 3, :4] += 1e-3
-        return out, lse
-
+    runs, where = itertools.count(), (0, 0, 3, slice(4))
+    spoil = setting(where, lambda right: right + 1e-3 * (next(runs) == 2))
     result = check_broken(spoil, repeats=4)
     assert result.repeats.differing == {"O": 4, "lse": 0}
     assert not result.repeats.equal
@@ -123,11 +121,7 @@ def test_rows_without_a_key_must_give_zero(check_broken):
     result = run_check(CheckCase(problem, "flash2", repeats=1))
     assert (result.keyless.count, result.keyless.right, result.verdict) == (4 * SMALL.q_heads, True, "pass")
 
-    def spoil(out, lse):
-        lse[:, :, 3] = 0.0
-        return out, lse
-
-    result = check_broken(spoil, problem=problem)
+    result = check_broken(lambda out, lse: (out, lse.index_fill(2, torch.tensor(3), 0.0)), problem=problem)
     assert (result.keyless.wrong_output, result.keyless.wrong_lse) == (0, SMALL.q_heads)
     assert result.verdict == "fail"
 
