@@ -10,31 +10,20 @@ from kernels.algorithms.flash2.entry import WARPS
 from kernels.primitives.marks import Q_TILE
 from tests import ROOT
 
-FOLDER = ROOT / "kernels" / "algorithms"
-SOURCES = {
-    "flash2": (("flash2/forward.py", "flash2/recording.py"), WARPS),
-    "dk_dv": (("backward/dk_dv.py", "backward/recording_dk_dv.py"), KEY_PROGRAM),
-    "dq": (("backward/dq.py", "backward/recording_dq.py"), QUERY_PROGRAM),
-}
+ROLES = {"flash2": WARPS, "dk_dv": KEY_PROGRAM, "dq": QUERY_PROGRAM}
 
 
-@pytest.mark.parametrize(("files", "role"), SOURCES.values(), ids=SOURCES)
-def test_a_kernel_sets_every_mark_of_its_role_in_one_place(files, role):
-    """Each but the first has a name that is used once; the first is set by `record_turn`."""
-    trees = [ast.parse((FOLDER / file).read_text()) for file in files]
-    used = Counter(
-        node.id
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    )
-    names = [mark.upper().replace(" ", "_") for mark in role.marks]
+def test_flash2_sets_every_mark_of_its_role_in_one_place():
+    """Each but the first by its name, the first by `record_turn`. Those of the others: test_lanes.py."""
+    folder = ROOT / "kernels" / "algorithms" / "flash2"
+    trees = [ast.parse((folder / file).read_text()) for file in ("forward.py", "recording.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    used = Counter(node.id for node in nodes if isinstance(node.ctx, ast.Load))
+    names = [mark.upper().replace(" ", "_") for mark in WARPS.marks]
     assert names[0] == "START"
-    assert [used[name] for name in names[1:]] == [1] * (len(names) - 1)
-    assert used["record_turn"] == 1
+    assert [used[name] for name in ("record_turn", *names[1:])] == [1] * len(names)
 
 
-@pytest.mark.parametrize("role", [role for _, role in SOURCES.values()], ids=SOURCES)
+@pytest.mark.parametrize("role", ROLES.values(), ids=ROLES)
 def test_a_mark_has_a_place_in_a_record_before_the_tiles(role):
-    assert len(role.marks) <= Q_TILE.value
-    assert len(set(role.marks)) == len(role.marks)
+    assert len(set(role.marks)) == len(role.marks) <= Q_TILE.value

@@ -18,33 +18,6 @@ def made(kernel=FORWARD, **changes):
     return make_recorder(kernel, PROBLEM, **{"grid": (3, 2)} | changes)
 
 
-def shapes(buffers):
-    tensors = {name: buffer for name, buffer in buffers._asdict().items() if name not in ("matrices", "row")}
-    return {name: tuple(buffer.shape) for name, buffer in tensors.items() if buffer is not None}
-
-
-def test_a_slot_has_a_place_rows_bytes_times_and_an_accumulator_of_a_power_of_two():
-    assert shapes(made().buffers) == {
-        "where": (6, 3),
-        "rows": (6, 3, 4),
-        "requested": (6, 16),
-        "clock": (6, 3),
-        "acc": (6, 4, 32),
-    }
-    # Q, K, QK^T, S, P, V and O rescaled
-    matrices = [tuple(matrix.shape) for matrix in made().buffers.matrices]
-    assert matrices == [(6, 4, 32), (6, 8, 32), *[(6, 4, 8)] * 3, (6, 8, 32), (6, 4, 32)]
-    assert made(block_m=32).buffers.matrices is None
-    of_a_row = [
-        None if each is None else tuple(each.shape) for each in made(block_m=32, row=3).buffers.matrices
-    ]
-    assert of_a_row == [(6, 1, 32), None, *[(6, 1, 8)] * 3, None, (6, 1, 32)]
-    own_tile = shapes(made(block_m=16).buffers)
-    assert (own_tile["rows"], own_tile["acc"]) == ((6, 3, 16), (6, 16, 32))
-    of_keys = shapes(made(DK_DV).buffers)
-    assert of_keys["acc"] == of_keys["acc_2"] == (6, 8, 32)
-
-
 def test_what_no_program_wrote_is_seen():
     buffers = made().buffers
     assert [buffer.dtype for buffer in buffers[:4]] == [torch.int32, torch.float32, torch.int32, torch.int64]
