@@ -1,8 +1,241 @@
-"""`python -m kernels.record`; see `kernels.tools.record`."""
+"""Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
+Five parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
+kernels; the ceilings of the device; hardware counters per kernel; the sweep of all peers over lengths. The
+files name what could not be measured.
+"""
+
+import argparse
+import json
 import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
-from kernels.tools.record import main
+from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
+from kernels.device.backend import compute_capability
+from kernels.measure import counters, sweep
+from kernels.measure.ceilings import measure_ceilings
+from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
+from kernels.measure.measure import measure
+from kernels.measure.measurement import DIRECTIONS
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
+from kernels.tool_arguments import some_of
+from kernels.trace.algorithm import Algorithm
+from kernels.trace.lanes import LaneKernel
+
+KEPT_RESULT_BYTES = 1 << 20
+"""Output and gradients stay in a recording up to this size, so that its error can be computed again."""
+
+
+@dataclass(frozen=True)
+class RecordOrder:
+    """Where to write, how long the sweep may take, the command that asked for it, and of what."""
+
+    folder: Path
+    command: str
+    minutes: float
+    algorithms: tuple[str, ...] = ()
+    """Names of those whose traces are recorded again; () for all. Other recorded traces stay."""
+    kernels: tuple[str, ...] = ()
+    """Names of those whose lanes are recorded again; () for all. Other recorded lanes stay."""
+
+
+def record_traces(order: RecordOrder) -> None:
+    """Traces of the presets with their error, and time and memory of the peers on the problems of the traces.
+
+    About a minute on an H200. Each algorithm runs a preset with its own tiles, if it has such. One that
+    cannot run on this GPU is left out, and what was recorded of it before stays.
+    """
+    wanted = order.algorithms or tuple(ALGORITHMS)
+    here = [entry for entry in ALGORITHMS.values() if entry.name in wanted and _runs_here(entry)]
+    runs, problems = [], [] if order.algorithms else [preset.problem for preset in PRESETS.values()]
+    for name, preset in PRESETS.items():
+        for entry in (entry for entry in here if name in entry.recorded):
+            problems.append(entry.with_own_tiles(preset.problem))
+            runs.append(_record_trace(order.folder, name, entry))
+    measurements = [asdict(measure(each, directions=DIRECTIONS)) for each in dict.fromkeys(problems)]
+    _write_index(order, runs, measurements, {entry.name for entry in here})
+
+
+def _runs_here(entry: Algorithm | LaneKernel) -> bool:
+    from kernels.device.runtime import BACKEND
+
+    missing = entry.missing(compute_capability(BACKEND))
+    if missing:
+        _say(f"{entry.label} is left out: {missing}")
+    return missing is None
+
+
+def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict], again: set[str]) -> None:
+    """Write the index. The runs of algorithms that are not recorded `again` stay from an earlier one.
+
+    If some algorithms alone are recorded, its measurements of other problems stay too, and its command.
+    """
+    path, command = order.folder / INDEX, order.command
+    old = json.loads(path.read_text()) if path.exists() else {"runs": [], "measurements": []}
+    kept = [run for run in old["runs"] if run["algorithm"] not in again]
+    if order.algorithms or kept:
+        command = "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command))))
+        problems = [measurement["problem"] for measurement in measurements]
+        others = [each for each in old["measurements"] if each["problem"] not in problems]
+        measurements = others + measurements
+    index = {"format": RECORDINGS_FORMAT, "version": FORMAT_VERSION, "command": command}
+    write(path, json.dumps(index | {"runs": kept + runs, "measurements": measurements}, indent=1) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write the whole file or nothing: if the run is interrupted, the old file stays."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
+def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
+    """Write the trace of a preset; returns what the index says of it."""
+    from kernels.oracle.rule import judge_trace
+
+    problem, algorithm = entry.with_own_tiles(PRESETS[preset].problem), entry.name
+    run_traced(problem, algorithm)  # compiles, so that the recorded clock shows a warm launch
+    trace = run_traced(problem, algorithm)
+    report = judge_trace(trace)
+    file = f"{preset}.{algorithm}.npz"
+    kept = trace.without_acc()
+    if kept.result_bytes > KEPT_RESULT_BYTES:
+        kept = kept.without_results()
+    kept.save(folder / file)
+    _say(f"{file}: {trace.steps} steps, largest error {report.max_error:.2e} of {report.tolerance:.2e}")
+    return {"problem": problem.as_dict(), "algorithm": algorithm, "file": file, "report": asdict(report)}
+
+
+def record_lanes(order: RecordOrder) -> None:
+    """Lanes of the kernels that set marks. About two minutes on an H200."""
+    for entry in ALGORITHMS.values():
+        kernel = entry.lanes
+        if kernel is None or (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
+            continue
+        for name, problem in lane_problems(entry, kernel).items():
+            try:
+                lanes = run_lanes(problem, kernel.name)
+            except InvalidProblem as refused:
+                _say(f"lanes of {name}, {kernel.name} are left out: {refused}")
+                continue
+            lanes.save(order.folder / f"{LANES_PREFIX}{name}.{kernel.name}.npz")
+            product = f"a product under way {lanes.product_share:.0%} of the time"
+            _say(f"{name}, {kernel.name}: {product}, marks change its time by {lanes.overhead:+.1%}")
+
+
+def lane_problems(entry: Algorithm, kernel: LaneKernel) -> dict[str, AttentionProblem]:
+    """What its lanes are recorded of, with tiles that a page shows.
+
+    Kernels whose lanes stand beside each other have the same tiles: those that the one with tiles of its own
+    has. Of a kernel that is recorded `as_played` the presets are those of the algorithm's recorded runs, with
+    the presets' own tiles.
+    """
+    presets = {name: preset.problem for name, preset in PRESETS.items()}
+    played = {name: presets[name] for name in entry.recorded}
+    owner = next((each for each in kernels_with_lanes(entry.direction) if each.own_tiles), kernel)
+    beside = LANE_PROBLEMS if kernel.as_played else presets | LANE_PROBLEMS
+    found = {name: owner.with_own_tiles(problem) for name, problem in beside.items()}
+    found = {name: problem for name, problem in found.items() if owner.refusal(problem) is None}
+    return found | played if kernel.as_played else found
+
+
+def record_ceilings(order: RecordOrder) -> None:
+    """Copy bandwidth and matrix products. About 10 s."""
+    ceilings = measure_ceilings()
+    for ceiling in ceilings:
+        _say(f"{ceiling.kind} {ceiling.dtype}: {ceiling.per_second / 1e12:,.2f} T/s of bytes or FLOPs")
+    write(order.folder / FILES["ceilings"], Document(order.command, ceilings=ceilings).to_json())
+
+
+def record_counters(order: RecordOrder) -> None:
+    """DRAM and L2 bytes and tensor-core use of naive, fused and our kernels. About a minute."""
+    found: list[counters.CounterRun] = []
+    left_out, path = [], order.folder / FILES["counters"]
+    for problem in counters.COUNTED_PROBLEMS:
+        shape = f"head_dim {problem.head_dim} {problem.mask}"
+        try:
+            runs = counters.read_counters(problem, list(counters.COUNTED_CALLS))
+        except (counters.CountersUnavailable, OSError, RuntimeError) as error:
+            _say(f"counters are skipped: {error}")
+            left_out.append(f"counters of {shape}: {error}")
+            continue
+        found += runs
+        for run in runs:
+            traffic = f"DRAM {run.dram_bytes / 1e9:.3f} GB, L2 {run.l2_bytes / 1e9:.3f} GB"
+            _say(f"{run.peer} {run.direction} {shape}: {len(run.kernels)} kernels, {traffic}")
+    if found or not path.exists():
+        document = Document(order.command, counters=tuple(found), left_out=tuple(left_out))
+        write(path, document.to_json())
+
+
+def record_sweeps(order: RecordOrder) -> None:
+    """All peers over the lengths, for at most `minutes`; the file names what it leaves out."""
+
+    def save(document: Document) -> None:
+        write(order.folder / FILES["sweeps"], replace(document, command=order.command).to_json())
+
+    sweep.run_sweep(sweep.sweep_points(), order.minutes, save, _say)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+PARTS: dict[str, Callable[[RecordOrder], None]] = {
+    "traces": record_traces,
+    "lanes": record_lanes,
+    "ceilings": record_ceilings,
+    "counters": record_counters,
+    "sweeps": record_sweeps,
+}
+"""In the order in which they are recorded. The longest is last: a time limit shortens only that one."""
+
+
+def _argument_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m kernels.record",
+        description="Record on this machine's GPU what the app shows on machines without one.",
+    )
+
+    def add_names(option: str, known: Iterable[str], about: str) -> None:
+        help_words = about.format(f"some of {','.join(known)} (default: all)")
+        parser.add_argument(option, type=some_of(known), default=[], help=help_words)
+
+    limit = "time limit of the sweeps (default 7); the file names what is left out"
+    out = "folder to write to (default: the shipped recordings)"
+    parser.add_argument("--out", type=Path, default=FOLDER, help=out)
+    add_names("--parts", PARTS, "{}")
+    parser.add_argument("--minutes", type=float, default=7.0, help=limit)
+    add_names("--algorithms", ALGORITHMS, "part traces: {}; other recorded traces stay")
+    lanes = [kernel.name for kernel in kernels_with_lanes()]
+    add_names("--kernels", lanes, "part lanes: {}; other recorded lanes stay")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line. Returns 0, or 2 if recordings of a GPU would be overwritten without one."""
+    arguments = _argument_parser().parse_args(argv)
+    from kernels.device.runtime import WITHOUT_GPU
+
+    if WITHOUT_GPU and arguments.out.resolve() == FOLDER.resolve():
+        wanted = "expected a GPU, since the shipped recordings are of one"
+        print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
+        return 2
+    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "kernels")}
+    options = "".join(f" --{name} {','.join(names)}" for name, names in chosen.items() if names)
+    command = f"python -m kernels.record{options} --minutes {arguments.minutes:g}"
+    parts = chosen.pop("parts") or tuple(PARTS)
+    order = RecordOrder(arguments.out, command, arguments.minutes, **chosen)
+    order.folder.mkdir(parents=True, exist_ok=True)
+    for part, record in PARTS.items():
+        if part in parts:
+            record(order)
+    return 0
+
 
 if __name__ == "__main__":
     sys.exit(main())

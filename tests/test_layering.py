@@ -32,8 +32,7 @@ FLOORS = (
     ("kernels.worker",),  # the client of the child process, and requests
     ("kernels.check",),  # has its own requests, command line and peers of measure
     ("kernels.worker.server",),  # the child process, which takes requests of both
-    ("kernels.tools",),
-    ("kernels.record", "kernels.tune", "kernels.compare", "kernels.worker.__main__"),  # names that users type
+    ("kernels.record", "kernels.tune", "kernels.compare", "kernels.worker.__main__"),  # what users start
     ("viz.shared",),
     ("viz.player",),
     ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk"),  # pages

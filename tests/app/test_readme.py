@@ -5,8 +5,8 @@ import runpy
 
 import pytest
 
+from kernels.compare import markdown_table, time_ratios
 from kernels.recordings import recorded_document
-from kernels.tools.compare import markdown_table, time_ratios
 from tests import ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -11,8 +11,8 @@ import pytest
 from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
+from kernels.record import lane_problems
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes, recorded_measurement, recorded_run
-from kernels.tools.record import lane_problems
 from kernels.trace.lanes import PRODUCT, Lanes
 
 WANTED = [(preset, entry.name) for entry in ALGORITHMS.values() for preset in entry.recorded]

@@ -1,11 +1,11 @@
 """Our kernels against each peer: ratios of times, their mean, and the table."""
 
+from kernels import compare
+from kernels.compare import markdown_table, time_ratios
 from kernels.device.clocks import Timing
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
-from kernels.tools import compare
-from kernels.tools.compare import markdown_table, time_ratios
 from tests.kernels.documents import DEVICE
 
 

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
+from kernels import record
 from kernels.algorithms import ALGORITHMS
 from kernels.measure import counters
 from kernels.measure.document import Document, read_document
 from kernels.measure.measurement import Measurement
 from kernels.problem import InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
-from kernels.tools import record
 from kernels.trace.lanes import Lanes
 from tests.kernels.documents import DATE, DEVICE
 from tests.lanes import plain_lanes
