@@ -1,5 +1,6 @@
 """Pictures of a tile step that several kernels share."""
 
+from kernels.trace.algorithm import Kernel
 from kernels.trace.tile_figure import Product, RecordedMatrix, Slot, TileFigure
 
 Q = Slot("Q", 1, 0, "q_tile", "head_dim")
@@ -95,6 +96,21 @@ def backward_figure(
             *(GRADIENTS[name][1] for name in sums),
         ),
     )
+
+
+IN_SLOTS = {"P": "S", "dP": "dS", "O out": "O"}
+"""Data that lie in the slot of another name."""
+
+
+def slots_of(kernel: Kernel) -> tuple[Slot, ...]:
+    """The slots of a kernel's figure; without one, those of the forward or the backward pass that it fills."""
+    if kernel.figure:
+        return kernel.figure.slots
+    moved = [(*phase.loads, *phase.needs, *phase.makes, *phase.stores) for phase in kernel.phases]
+    names = {IN_SLOTS.get(name, name) for phase in moved for name in phase}
+    backward = (*BACKWARD_SLOTS, *(slot for slot, _ in GRADIENTS.values()))
+    slots = (*backward, O) if names & {"dO", "dS", "dQ"} else (Q, K, SCORES, V, O)
+    return tuple(slot for slot in slots if slot.name in names)
 
 
 COMBINE_FIGURE = TileFigure(

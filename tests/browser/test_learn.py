@@ -89,7 +89,7 @@ def test_the_kernel_chapter_tells_each_line_from_the_first_press_on(visit):
     for told in ("rows 0 to 3 of Q", "rows 0 to 3 of K", "A score is the dot"):
         shown.click("button[aria-label^='step forward']")
         shown.page.wait_for_function(
-            f"(words) => {PLAYER}.querySelector('.fa-told-here').textContent.includes(words)", arg=told
+            f"(words) => {PLAYER}.querySelector('.fa-caption').textContent.includes(words)", arg=told
         )
 
 

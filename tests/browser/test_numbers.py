@@ -45,7 +45,7 @@ def test_z_opens_the_tile_in_its_numbers_the_address_keeps_it_and_arrows_pick_it
     page = player_of(recorded(), step="9").press("z", "ArrowRight", "ArrowRight")
     assert is_open(page)
     assert page.text(".fa-micro .fa-head").startswith("Query tile 1, key tile 1, explained for row ")
-    assert "dot product of a query and a key" in page.text(".fa-micro .fa-sentence")
+    assert "Each query meets each key" in page.text(".fa-micro .fa-sentence")
     numbers = f"() => [...{PLAYER}.querySelectorAll('.fa-cell')].filter((each) => each.textContent).length"
     assert page.page.evaluate(numbers) == 16  # the scores of a tile of 4 x 4
     page.press(*["ArrowUp"] * 4, "ArrowDown")  # row 4 is the first one of the tile
@@ -162,8 +162,8 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
 
 def test_the_first_view_plays_by_itself_and_tells_each_phase(visit):
     page = visit("/", reduced_motion="no-preference").wait_for_player("recorded on")
-    told = f"() => {PLAYER}.querySelector('.fa-told-here').textContent.includes('From HBM')"
+    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('From HBM')"
     page.page.wait_for_function(told, timeout=60_000)
     page.press("Space")
-    page.wait_for_url("unit=phase")
+    page.wait_for_url("step=")
     page.assert_clean()

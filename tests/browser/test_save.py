@@ -115,7 +115,7 @@ def saver(visit, tmp_path):
     """A function that opens recorded runs of a preset in a state, in light or dark colours."""
     opened = []
 
-    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", size=(1280, 720), **state):
+    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", size=(1280, 1000), **state):
         runs = [(recorded_run(PRESETS[preset].problem, name).trace, PROVENANCE) for name in algorithms]
         make = duel_data if len(runs) == 2 else lambda run, gpu: player_data(*run, gpu)
         path = tmp_path / "player.html"
@@ -206,7 +206,7 @@ def test_a_moment_of_an_animation_is_the_picture_of_its_step_for_its_time(saver)
         assert name.endswith(f"from-1-to-3.{kind.lower()}")
         assert panel.page.locator(".fa-count").text_content() == "step 20 / 64"  # it stands where it stood
     pictures = list(pictures_of(panel, 1, 2, 3))
-    moments = (0.05, 0.18, said - 0.3)  # 8 steps a second
+    moments = (0.01, 0.51, said - 0.3)  # 2 tiles per second
     for kind in ("WebM", "MP4"):
         video = url(files.pop(kind), f"video/{kind.lower()}")
         frames = [panel.page.evaluate(FRAME, [video, at]) for at in moments]
@@ -218,19 +218,22 @@ def test_a_moment_of_an_animation_is_the_picture_of_its_step_for_its_time(saver)
 
 
 def hold_against(gif, pictures, said):
-    """Each frame of a GIF against the picture of its step; motion is reduced: there are no transitions."""
+    """The first and the last frame of a GIF against the pictures of their steps."""
     shown = Image.open(io.BytesIO(gif))
-    assert (shown.info["loop"], shown.n_frames) == (0, len(pictures))
+    assert shown.info["loop"] == 0
+    assert shown.n_frames == pytest.approx(30 * (said - 1), abs=2)  # the last one stands for a second
     seconds = 0
-    for number, png in enumerate(pictures):
+    for number in range(shown.n_frames):
+        shown.seek(number)
+        seconds += shown.info["duration"] / 1000
+    for number, png in ((0, pictures[0]), (shown.n_frames - 1, pictures[-1])):
         shown.seek(number)
         frame = np.asarray(shown.convert("RGB"), dtype=float)
-        seconds += shown.info["duration"] / 1000
         png = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=float)
         far = np.abs(frame[: len(png), : png.shape[1]] - png[: len(frame), : frame.shape[1]])
         assert far.mean() < 0.5
         assert far.max() < 64  # colours past the first 256 are near one of them
-    assert seconds == pytest.approx(said, abs=0.06)
+    assert seconds == pytest.approx(said, abs=0.1)
 
 
 def test_an_animation_that_is_cancelled_gives_no_file_and_leaves_the_player_where_it_was(saver):

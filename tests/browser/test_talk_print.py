@@ -8,6 +8,7 @@ from tests.browser.pdf import counted, drawn_pages
 from tests.browser.stage import Stage, opened
 from tests.browser.visit import Visit
 from viz.player.talk.data import export_talk
+from viz.shared import theme
 from viz.talk.shipped import NAMES, talk_path
 
 pytestmark = pytest.mark.browser
@@ -19,6 +20,7 @@ LOOK = """() => [...document.querySelectorAll('.fa-print-page')].map((page) => {
   const background = getComputedStyle(page.querySelector('.fa-screen')).backgroundColor;
   return { canvases: seen('canvas').length, picture: marks.length + seen('.fa-cell').length, background };
 })"""
+PAPER_COLOR = "rgb({}, {}, {})".format(*bytes.fromhex(theme.LIGHT.background[1:]))
 POINTS = {"": b"/MediaBox [0 0 960 540]", "#speaker": b"/MediaBox [0 0 960 720]"}
 """1280 x 720 pixels in points of the PDF; with notes, 960 high. By the end of the window's address."""
 
@@ -58,7 +60,7 @@ def test_a_scene_is_a_page_of_vectors_in_light_colours_and_no_page_is_blank(prin
         texts, shapes = counted(page)
         assert texts > 15  # title, sentence, source, labels of the picture
         assert shapes > 60  # tiles or cells
-        assert (look["canvases"], look["background"]) == (0, "rgb(255, 255, 255)")
+        assert (look["canvases"], look["background"]) == (0, PAPER_COLOR)
         assert look["picture"] > 60
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
+from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, Kernel
@@ -44,6 +45,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     share = sampled_share(trace) * drawn.selection.share
     data = {
         "title": title_of(trace),
+        "idea": f"{algorithm.label}: {algorithm.idea}.",
         "provenance": provenance,
         "problem": _problem(drawn),
         "notes": _notes(drawn),
@@ -187,6 +189,7 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
             if size
         ],
         "figure": figure,
+        "slots": [asdict(slot) | {"color": theme.tensor_entry(slot.name)} for slot in slots_of(kernel)],
         "phases": [[phase | {"tells": phase.pop("sentence_key")} for phase in part] for part in phases],
         "source": _source(kernel_source(kernel, kernel.source_for(trace.problem))),
     }

@@ -56,7 +56,7 @@ def test_words_that_stay_the_same_are_not_said_again(look_at, data):
       const told = { childList: true, characterData: true, subtree: true };
       const changes = [];
       const observer = new MutationObserver((records) => changes.push(...records));
-      for (const name of ["fa-readout", "fa-said", "fa-told-here", "fa-count"])
+      for (const name of ["fa-readout", "fa-said", "fa-caption", "fa-count"])
         observer.observe(shown.root.querySelector(`.${name}`), told);
       const counts = [];
       for (const move of [() => shown.draw(), () => shown.transport.step(1)]) {
@@ -103,7 +103,7 @@ def test_a_row_that_a_shorter_tile_lacks_gives_way_to_one_that_it_has(look_at):
 def test_a_duel_says_what_of_its_runs_is_left_out(look_at, monkeypatch):
     traces = [hand_built(PROBLEM.with_(q_heads=heads, kv_heads=heads)) for heads in (1, 2)]
     monkeypatch.setattr(drawn, "select_steps", lambda *given: select_steps(*given, limit=10))
-    look = "(shown) => [shown.root.querySelector('.fa-notes').textContent, shown.caption.foot]"
+    look = "(shown) => [shown.root.querySelector('.fa-notes').textContent, shown.shownAs.foot]"
     assert look_at(both(*traces), look) == 2 * ["A: here · B: there · 1 of 2 heads are drawn"]
 
 

@@ -22,7 +22,7 @@ export class Race extends Track {
     this.longest = Math.max(...costs.map((ends) => ends.at(-1)));
   }
 
-  get ticksPerStep() {
+  get ticks() {
     return this.order === "race" ? TICKS_PER_PERCENT : 1;
   }
 
@@ -31,11 +31,12 @@ export class Race extends Track {
   }
 
   moved(direction) {
-    return this.clamp(this.position + direction * this.ticksPerStep);
+    return this.clamp(Math.round(this.position) + direction * this.ticks);
   }
 
-  played() {
-    return this.position + 1;
+  // The position after so many steps or percent.
+  played(units) {
+    return Math.min(this.position + units * this.ticks, this.last());
   }
 
   // Modelled time in ns.
@@ -46,13 +47,23 @@ export class Race extends Track {
   // Steps of run i that are done.
   done(i) {
     const ends = this.costs[i];
-    if (this.order === "steps") return Math.min(this.position, ends.length);
+    if (this.order === "steps") return Math.min(Math.floor(this.position), ends.length);
     const now = this.now() * (1 + 1e-9);
     return ends.findLastIndex((end) => end <= now) + 1;
   }
 
+  // How many steps of run i are done, with the part of the one in progress.
+  reached(i) {
+    const ends = this.costs[i];
+    const done = this.done(i);
+    if (done === ends.length) return done;
+    if (this.order === "steps") return this.position;
+    const from = done ? ends[done - 1] : 0;
+    return Math.min(done + (this.now() - from) / (ends[done] - from), done + 1);
+  }
+
   text() {
-    return `${this.order}:${this.position}`;
+    return `${this.order}:${Math.round(this.position)}`;
   }
 
   placeOf(words) {
@@ -64,15 +75,15 @@ export class Race extends Track {
 export class Duel extends Playback {
   constructor(root, onSettled = () => {}) {
     super("duel", root, onSettled);
-    this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
+    this.panes = [0, 1].map(() => new Pane(null, true)); // nothing here would follow a row
     this.build();
-    this.begin(this.panes.flatMap(({ nodes }) => [nodes.stage, nodes.chip]));
+    this.begin(this.panes.map(({ nodes }) => nodes.stage));
   }
 
   build() {
     this.titles = this.panes.map(() => element("div", { class: "fa-head" }));
     this.columns = this.panes.map(({ nodes }, i) => {
-      const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.chip, nodes.bytes]);
+      const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.bytes]);
       return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);
     });
     const orders = { race: "race", steps: "step for step" };
@@ -141,13 +152,13 @@ export class Duel extends Playback {
     const { race, panes, controls: shown } = this;
     if (!race || this.root.clientWidth === 0) return;
     const done = panes.map((pane, i) => {
-      pane.timeline.position = pane.model.phaseStart[race.done(i)];
-      pane.draw(pane.stateAt(1));
+      pane.timeline.position = pane.timeline.positionOf(race.reached(i));
+      pane.draw(pane.stateAt());
       return race.done(i);
     });
     const isRace = race.order === "race";
     this.slider.value = race.position;
-    const steps = `step ${race.position} / ${race.last()}`;
+    const steps = `step ${Math.floor(race.position)} / ${race.last()}`;
     write(shown.count, isRace ? `${formatMs(race.now() / 1e6)} modelled` : steps);
     shown.tell(duelWords(panes, done, race.costs, isRace, this.data.clock_words), now);
   }

@@ -7,8 +7,6 @@ import { SavePanel } from "./save/save.js";
 
 // A subclass has `shown` (the data), `palette`, `state()`, and what transport.js calls of its owner.
 export class Playback {
-  transitionMs = 0; // how long the present step takes to change
-
   // `kind` is "player" or "duel"; `onSettled` is called with `state()` once it has stood there for a moment.
   constructor(kind, root, onSettled) {
     Object.assign(this, { root, onSettled });
@@ -53,7 +51,7 @@ export class Playback {
   }
 
   // What a saved picture says of itself.
-  get caption() {
+  get shownAs() {
     const where = this.controls.count.textContent;
     return { title: this.shown.title, where, foot: this.notes.textContent };
   }
@@ -63,7 +61,7 @@ export class Playback {
     return value;
   }
 
-  // Draw what is shown as it stands.
+  // Draw what is shown as it stands, as at so many tiles per second.
   drawStill() {
     this.draw();
   }

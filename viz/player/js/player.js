@@ -5,21 +5,22 @@ import { button, choice, element, press, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { keysPanel } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
+import { clamp, lerp, within } from "./run/easing.js";
+import { overtureOf } from "./overture.js";
 import { positionOf, tilesAt } from "./lanes/playhead.js";
 import { Microscope } from "./tile/microscope.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
-import { sentenceOf } from "./run/sentences.js";
 import { UNITS } from "./run/timeline.js";
-import { countWords, noteWords, rateWords, readoutWords } from "./run/words.js";
+import { captionOf, countWords, noteWords, rateWords, readoutWords } from "./run/words.js";
 
-const SLOW = 0.5; // phases per second
-const TWEEN_MS = 500;
+const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
+const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
+const STEP_MS = 1400; // in which a whole tile is
 const NO_NUMBERS = "The code that ran here does not record the numbers of its tiles. FlashAttention-2 does.";
 const NO_STEP = "The trace has no step about this tile.";
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
-const TWEENED_SPEED = 8; // faster playback has no time for transitions
 
 export class Player extends Playback {
   constructor(root, onSettled = () => {}) {
@@ -30,7 +31,7 @@ export class Player extends Playback {
     this.microscope = this.opened.microscope;
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
     this.build();
-    this.begin([this.pane.nodes.stage, this.pane.nodes.chip, this.aside.rows, this.lanes.canvas]);
+    this.begin([this.pane.nodes.stage, this.aside.rows, this.lanes.canvas]);
     this.pane.nodes.stage.addEventListener("dblclick", (event) => this.opened.openAt(this.pane.hit(event)));
   }
 
@@ -48,19 +49,22 @@ export class Player extends Playback {
     const byClock = "when its warps did what, by the SM's clock (l)";
     this.lanesButton = button("Lanes of an SM", byClock, () => this.toggleLanes());
     this.keys = keysPanel();
-    this.told = element("div", { class: "fa-sentence fa-told-here" });
+    this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
-    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage, this.legend.node, nodes.chip]);
+    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage, this.legend.node]);
+    this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
+      this.toggleDetails(),
+    );
     this.root.append(
       element("div", { class: "fa-main" }, [
         element("div", { class: "fa-left" }, [grid, this.microscope.node]),
         this.aside.node,
       ]),
-      this.told,
+      this.caption,
       this.lanes.node,
       nodes.bytes,
-      this.controls.panel(tools, [this.notes]),
+      this.controls.panel(tools, [this.notes], [this.more]),
       this.lanes.more,
       this.save.node,
       this.keys.node,
@@ -82,12 +86,12 @@ export class Player extends Playback {
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.legend.says([this.pane.model]);
       this.notes.textContent = noteWords(data);
+      this.intro = data.idea;
+      this.transport.speed = 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
     this.pane.scaleBytes();
     if (isNew && state.plays && !this.reduced) {
-      this.timeline.unit = "phase"; // slowly, until the reader does something
-      this.transport.speed = SLOW;
-      this.transport.toggle();
+      this.transport.direct(overtureOf(this.pane.model));
     }
     this.refresh();
   }
@@ -99,6 +103,7 @@ export class Player extends Playback {
     this.pane.pinText(state.row);
     this.opened.stand(state.open === "tile");
     this.showsLanes = state.lanes === "open";
+    this.isPlain = Boolean(state.plays);
     this.transport.use(this.timeline);
   }
 
@@ -116,6 +121,12 @@ export class Player extends Playback {
 
   positionOf(value) {
     return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
+  }
+
+  // The stage alone, or with the code, the state of a row and all ways to play.
+  toggleDetails() {
+    this.isPlain = !this.isPlain;
+    this.transport.changed();
   }
 
   toggleLanes() {
@@ -155,6 +166,7 @@ export class Player extends Playback {
 
   action(key) {
     if (key === "l" && this.lanes.isThere) return () => this.toggleLanes();
+    if (key === "d") return () => this.toggleDetails();
     return super.action(key) ?? this.opened.action(key);
   }
 
@@ -179,6 +191,8 @@ export class Player extends Playback {
     this.numbers.disabled = !opened.canOpen || atOnce;
     this.numbers.title = opened.canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
     press(this.numbers, opened.isOpen);
+    press(this.more, !this.isPlain);
+    this.root.classList.toggle("fa-plain", this.isPlain && !opened.isOpen);
     const showsLanes = this.showsLanes && this.lanes.isThere;
     this.lanesButton.hidden = !this.lanes.isThere;
     press(this.lanesButton, showsLanes);
@@ -187,50 +201,52 @@ export class Player extends Playback {
     this.animate();
   }
 
-  // Where a step rescales, the sums shrink over a short time.
+  // What an arrow steps to is seen to happen, in a short time.
   animate() {
     cancelAnimationFrame(this.transition);
-    if (this.transport.playing || this.tweenAt(performance.now()) === 1) return;
+    if (this.transport.playing || this.seenAt(performance.now()) === this.timeline.position) return;
     this.transition = requestAnimationFrame((now) => {
       this.draw(now);
       this.animate();
     });
   }
 
-  // With so much of a transition over.
-  drawStill(tween = 1) {
-    this.stillTween = tween;
+  // The position that is seen: behind that of the track while a step is under way.
+  seenAt(now) {
+    const { timeline, reduced, still } = this;
+    const { playing, movedAt, from } = this.transport;
+    const { position, order } = timeline;
+    if (playing || still || reduced || order === "gpu" || !(from < position)) return position;
+    const steps = timeline.timeOf(position) - timeline.timeOf(from);
+    if (steps > 1 + 1e-6) return position;
+    const ms = lerp(PHASE_MS, STEP_MS, steps);
+    const part = within(now, movedAt, movedAt + ms);
+    return part === 1
+      ? position
+      : timeline.positionOf(lerp(timeline.timeOf(from), timeline.timeOf(position), part));
+  }
+
+  // As it stands, without anything under way; as it looks at so many tiles per second.
+  drawStill(rate = 0) {
+    this.still = { rate };
     this.draw();
-    this.stillTween = undefined;
-  }
-
-  get transitionMs() {
-    const { speed } = this.transport;
-    const changes = !this.reduced && speed <= TWEENED_SPEED && this.timeline.cursor().phase?.rescales;
-    return changes ? TWEEN_MS / speed : 0;
-  }
-
-  tweenAt(now) {
-    if (this.stillTween !== undefined) return this.stillTween;
-    const { playing, movedAt } = this.transport;
-    const ms = this.transitionMs && (playing ? this.transitionMs : TWEEN_MS);
-    return ms ? Math.min(1, Math.max(0, now - movedAt) / ms) : 1;
+    this.still = null;
   }
 
   draw(now = performance.now()) {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
-    const at = pane.stateAt(this.tweenAt(now));
+    const rate = this.still?.rate ?? this.transport.rate;
+    const at = pane.stateAt(timeline.position, rate);
     const { model } = pane;
     const shows = this.opened.isOpen && Microscope.shows(model, at);
     this.root.classList.toggle("fa-shows-tile", shows);
-    const { active, bytes } = pane.draw(at, shows);
+    const seen = this.seenAt(now);
+    const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     if (shows) this.microscope.draw(model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
-    const tells = !shows && timeline.unit === "phase" && timeline.order === "one";
-    this.hasTold ||= tells; // from then on the line keeps its height, so that no button moves
-    this.told.hidden = shows || !this.hasTold;
-    write(this.told, tells && at.phase ? sentenceOf(model, at, row) : "");
+    this.caption.hidden = shows;
+    write(this.caption, captionOf(timeline, at, { row, rate, bytes, active }) || this.intro);
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));

@@ -18,7 +18,7 @@ from kernels.problem.presets import PRESETS
 from viz.player.places import PLACE, ROW, STEP
 from viz.player.talk.chart import OPTIONS, Chart, among
 from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
-from viz.player.talk.what_if import Choice, Live, default_choices, given_choices
+from viz.player.talk.what_if import Choice, Live, choices_of, good_values
 from viz.shared.run_request import RunRequest
 
 
@@ -214,7 +214,8 @@ def _live(given: bool | Live, runs: tuple[RunRequest, RunRequest | None], view: 
     """What may be changed during the talk: given, or good values if the field is true."""
     try:
         if isinstance(given, Live):
-            return given_choices(given, runs)
+            return choices_of(given, runs)
     except InvalidProblem as error:
         raise WrongField("live", error) from None
-    return default_choices(runs, in_numbers=view == "numbers") if given else ()
+    good = good_values(runs[0].problem, in_numbers=view == "numbers")
+    return choices_of(good, runs, strict=False) if given else ()

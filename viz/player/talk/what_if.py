@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.attention_problem import MASKS
 from kernels.trace.trace import READABLE_BLOCK, READABLE_HEAD_DIM
-from viz.shared.run_request import Pair, own_tiles
+from viz.shared.run_request import RunRequest, own_tiles
 
 Whole = Annotated[list[int], Meta(max_length=9)]
 
@@ -30,7 +30,7 @@ class Live(msgspec.Struct, forbid_unknown_fields=True):
 
 
 Value = int | str | tuple[int, int]
-Runs = tuple[Pair, Pair | None]
+Runs = tuple[RunRequest, RunRequest | None]
 """The run of a scene, and the one beside it if there is one."""
 
 
@@ -62,53 +62,41 @@ class Choice:
         return same.index(True) if True in same else -1
 
 
-def default_choices(runs: Runs, in_numbers: bool) -> tuple[Choice, ...]:
-    """Good values around the problem of the first run, without those that one of the runs does not take.
-
-    `in_numbers`: of a tile that is shown in its numbers, which is small.
-    """
-    length = runs[0][0].kv_len
-    lengths = tuple(sorted({max(1, length // 4), max(1, length // 2), length, 2 * length}))
-    widest = READABLE_HEAD_DIM if in_numbers else 128
-    widths = tuple(width for width in (16, 32, 64, 128) if width <= widest)
+def good_values(problem: AttentionProblem, in_numbers: bool) -> Live:
+    """Values around a problem; `in_numbers`: of a tile that is shown in its numbers, which is small."""
+    length, widest = problem.kv_len, READABLE_HEAD_DIM if in_numbers else 128
     sides = (4, 8, READABLE_BLOCK) if in_numbers else (16, 32, 64, 128)
-    given: dict[str, tuple[Value, ...]] = {
-        "length": lengths,
-        "head_dim": widths,
-        "mask": MASKS,
-        "tiles": tuple((side, min(side, 64)) for side in sides),
-    }
-    taken = (Choice(name, tuple(_taken(Choice(name, values), runs))) for name, values in given.items())
-    return tuple(choice for choice in taken if choice.values)
+    return Live(
+        sorted({max(1, length // 4), max(1, length // 2), length, 2 * length}),
+        [width for width in (16, 32, 64, 128) if width <= widest],
+        list(MASKS),
+        [(side, min(side, 64)) for side in sides],
+    )
 
 
-def _taken(choice: Choice, runs: Runs) -> Iterator[Value]:
-    """The values of a choice that both runs take, each picked alone."""
-    for index, value in enumerate(choice.values):
-        with contextlib.suppress(InvalidProblem):
-            changed(runs, (choice,), {choice.name: index})
-            yield value
+def choices_of(given: Live, runs: Runs, strict: bool = True) -> tuple[Choice, ...]:
+    """The choices with those values that both runs take, each picked alone.
 
-
-def given_choices(given: Live, runs: Runs) -> tuple[Choice, ...]:
-    """The choices of a talk's file. Raises InvalidProblem for a value that one of the runs does not take."""
-    named = ((name, tuple(getattr(given, name))) for name in given.__struct_fields__)
-    choices = tuple(Choice(name, values) for name, values in named if values)
-    for choice in choices:
-        for index in range(len(choice.values)):
-            changed(runs, (choice,), {choice.name: index})
-    return choices
+    If `strict`, raises InvalidProblem for a value that one of the runs does not take.
+    """
+    choices = []
+    for name in given.__struct_fields__:
+        offered, taken = Choice(name, tuple(getattr(given, name))), []
+        for index, value in enumerate(offered.values):
+            with contextlib.nullcontext() if strict else contextlib.suppress(InvalidProblem):
+                changed(runs, (offered,), {name: index})
+                taken.append(value)
+        choices += [Choice(name, tuple(taken))] if taken else []
+    return tuple(choices)
 
 
 def changed(runs: Runs, choices: tuple[Choice, ...], picks: Mapping[str, int]) -> Runs:
     """Both runs with the picked values, {name of a choice: number of its value}.
 
-    If no tiles are picked, an algorithm with tiles of its own has those of the changed problem.
-
-    Raises InvalidProblem, also for a problem that its algorithm does not take, and for a pick that is none of
-    the choices: picks come from a browser.
+    If no tiles are picked, an algorithm with tiles of its own has those of the changed problem. Raises
+    InvalidProblem for a problem that its algorithm does not take, and for a pick that is none of the choices.
     """
-    first, second = (run and (_with_picks(run[0], choices, picks), run[1]) for run in runs)
+    first, second = (run and RunRequest(_with_picks(run[0], choices, picks), run[1]) for run in runs)
     assert first
     if "tiles" not in picks:
         first, second, _ = own_tiles(first, second)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { headLayouts } from "../../../../viz/player/js/grid/layout.js";
-import { drawAllDone, visiblePath } from "../../../../viz/player/js/grid/stage.js";
+import { drawMap, visiblePath } from "../../../../viz/player/js/grid/map.js";
 import { drawStrips, nameHeads, stripState } from "../../../../viz/player/js/grid/strips.js";
 import { KIND, stepsOfTile, tileKind } from "../../../../viz/player/js/run/model.js";
 import { given, givenRun, isNear, range, standing } from "./given.js";
@@ -9,17 +9,16 @@ import { given, givenRun, isNear, range, standing } from "./given.js";
 // A palette whose colours are their names.
 const named = new Proxy({}, { get: (_, name) => name });
 
-// A context that notes the boxes that are filled, and the colours of lines; other calls do nothing.
+// A context that notes the boxes that are filled; other calls do nothing.
 function noting() {
-  const [boxes, lines] = [[], []];
+  const boxes = [];
   const known = {
     globalAlpha: 1,
     measureText: (words) => ({ width: 5 * words.length }),
     fillRect: (x, y, w, h) => boxes.push({ x, y, w, h, alpha: context.globalAlpha, fill: context.fillStyle }),
   };
-  known.stroke = () => lines.push(context.strokeStyle);
   const context = new Proxy(known, { get: (own, name) => own[name] ?? (() => {}) });
-  return { context, boxes, lines };
+  return { context, boxes };
 }
 
 // The corners of the path of a tile's visible part.
@@ -67,7 +66,11 @@ for (const { name, visible, rows } of given("cut")) {
 
 for (const count of [2, 48, 683, 4096]) {
   test(`the grids of ${count} heads lie beside each other on a phone`, () => {
-    const grids = headLayouts(366, 250, { kvTiles: 4, qTiles: 3 }, Array(count).fill(0));
+    const grids = headLayouts(
+      { x: 0, y: 0, w: 366, h: 250 },
+      { kvTiles: 4, qTiles: 3 },
+      Array(count).fill(0),
+    );
     assert.equal(grids.length, count);
     for (const { x, y, width, height, cellWidth } of grids) {
       assert.ok(x >= 0 && y >= 0 && width > 0 && height > 0 && x + width <= 366 && y + height <= 250);
@@ -89,7 +92,7 @@ test("heads are named as their room allows", () => {
       measureText: ({ length }) => ({ width: 5 * length }),
       fillText: (words) => said.push(words),
     };
-    const layouts = [0, 1].map((i) => ({ x: room * i, y: 14, room }));
+    const layouts = [0, 1].map((i) => ({ x: room * i, y: 40, room }));
     nameHeads(context, layouts, [9, 10], givenRun("clocked").model, { muted: "" });
     assert.deepEqual(said, names);
   }
@@ -133,10 +136,20 @@ test("a tile of a strip is bright once its phase has loaded it", () => {
 test("tiles narrower than a pixel are drawn together, and the strip has no gap", () => {
   const { model } = givenRun("long");
   const { at } = standing(model, "1600.3");
-  const grid = { x: 40.3, y: 50, cellWidth: 0.12, cellHeight: 90, width: 600, height: 90, room: 700 };
+  const grid = {
+    x: 40.3,
+    y: 50,
+    cellWidth: 0.12,
+    cellHeight: 90,
+    width: 600,
+    height: 90,
+    room: 700,
+    strip: 13,
+    letter: 18,
+  };
   const { context, boxes } = noting();
   drawStrips(context, grid, model, named, at);
-  const keys = boxes.filter(({ y }) => y === boxes[0].y); // K lies above V
+  const keys = boxes.filter(({ y }) => y === boxes[0].y); // those of K or of V
   assert.ok(keys.length <= 600);
   keys.slice(1).forEach(({ x }, i) => assert.equal(x, keys[i].x + keys[i].w));
   assert.deepEqual([keys[0].x, keys.at(-1).x + keys.at(-1).w], [40, 640]);
@@ -146,25 +159,28 @@ test("tiles narrower than a pixel are drawn together, and the strip has no gap",
 });
 
 test("tiles beside each other that the mask skips are drawn together", () => {
-  const model = { kinds: new Uint8Array(400 * 400), kvTiles: 400, qTiles: 400 };
+  const model = { kinds: new Uint8Array(400 * 400), kvTiles: 400, qTiles: 400, matrices: {} };
   for (const q of range(400)) model.kinds.fill(2, 400 * q, 400 * q + q + 1);
   const { context, boxes } = noting();
   const layouts = [{ x: 0, y: 0, cellWidth: 2, cellHeight: 2 }];
-  drawAllDone(context, { layouts, model, palette: named, steps: [] });
+  drawMap(context, { layouts, model, palette: named, steps: [], at: { step: -1 } });
   assert.deepEqual(
     boxes.map(({ x, y, w, h }) => [x, y, w, h]),
     range(399).map((q) => [2 * q + 2, 2 * q, 798 - 2 * q, 2]),
   );
 });
 
-test("a hidden tile that was computed is crossed, as those that are skipped", () => {
+test("a hidden tile that was computed looks like those that are skipped", () => {
   const { model } = givenRun("standard_causal");
   const isHidden = (i) =>
     tileKind(model, i) === KIND.hidden && model.kernels[model.kernel[i]].cells === "share";
   const step = range(model.count).find(isHidden);
-  const { context, boxes, lines } = noting();
+  const { context, boxes } = noting();
   const grid = { x: 0, y: 0, width: 80, height: 80, cellWidth: 8, cellHeight: 8 };
-  const palette = { scale: ["#000000", "#ffffff"], surface: "surface", line: "line", plain: "plain" };
-  drawAllDone(context, { layouts: [], layoutOf: () => grid, model, palette, steps: [step] });
-  assert.deepEqual([boxes.map(({ fill }) => fill), lines], [["surface"], ["line"]]);
+  const palette = { scale: ["#000000", "#ffffff"], hidden: "hidden", line: "line", plain: "plain" };
+  drawMap(context, { layouts: [], layoutOf: () => grid, model, palette, steps: [step], at: { step: -1 } });
+  assert.deepEqual(
+    boxes.map(({ fill }) => fill),
+    ["hidden"],
+  );
 });

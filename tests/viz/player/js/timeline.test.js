@@ -53,7 +53,8 @@ test("a place that is not there is the nearest or the first", () => {
 
 test("the cursor tells step and phase of every position", () => {
   const line = made();
-  assert.deepEqual(line.cursor(), { step: -1, phase: null, done: 0, started: false, finished: false });
+  const before = { step: -1, phase: null, part: 1, done: 0, started: false, finished: false };
+  assert.deepEqual(line.cursor(), before);
   const expected = model.phases.flatMap((phases, step) =>
     phases.map((phase, i) => {
       const complete = i === phases.length - 1;
@@ -65,7 +66,9 @@ test("the cursor tells step and phase of every position", () => {
   expected.forEach((cursor, i) => {
     line.position = i + 1;
     const at = line.cursor();
-    assert.deepEqual({ ...at, phase: at.phase.name }, cursor);
+    const { part, ofStep, ...rest } = at;
+    assert.deepEqual({ ...rest, phase: at.phase.name }, cursor);
+    assert.ok(part === 1 && ofStep > 0 && ofStep <= 1);
   });
 });
 
@@ -127,4 +130,25 @@ test("a race gives both runs the steps that fit its time, or as many steps each"
   race.goToText("steps:2");
   assert.deepEqual([race.last(), race.moved(1), race.done(0), race.done(1)], [4, 3, 2, 2]);
   assert.equal(race.placeOf("x"), null);
+});
+
+test("between two positions a phase is in progress, and nothing of it is done", () => {
+  const line = made();
+  const whole = line.cursor(model.phaseStart[1] + 2);
+  const half = line.cursor(model.phaseStart[1] + 1.5);
+  assert.deepEqual([half.step, half.phase, half.part, half.done], [1, whole.phase, 0.5, 1]);
+  const last = line.cursor(model.phaseStart[2] - 0.25);
+  assert.deepEqual([last.complete, last.done, last.part], [false, 1, 0.75]);
+  assert.ok(line.cursor(model.phaseStart[2]).complete);
+});
+
+test("playback takes each tile the same time, and a place has one time", () => {
+  const line = made();
+  for (const position of [0, 0.3, 1, 4.7, line.last() - 0.5, line.last()]) {
+    assert.ok(Math.abs(line.positionOf(line.timeOf(position)) - position) < 1e-6, position);
+  }
+  line.position = line.played(3);
+  assert.equal(line.position, model.phaseStart[3]);
+  line.position = line.played(1e9);
+  assert.equal(line.position, line.last());
 });

@@ -31,11 +31,10 @@ function made() {
   );
   const track = {
     position: 0,
-    ticksPerStep: 1,
     last: () => 10,
     clamp: (position) => Math.max(0, Math.min(10, position)),
     moved: (direction) => track.clamp(track.position + direction),
-    played: () => track.position + 1,
+    played: (units) => Math.min(track.position + units, 10),
   };
   const player = new Transport(owner);
   player.use(track);
@@ -47,23 +46,25 @@ test("playback goes at its speed, stops at the end and starts again", () => {
   player.speed = 4;
   player.toggle();
   pass(1008);
-  assert.equal(track.position, 4);
+  assert.ok(Math.abs(track.position - 4) < 0.1);
   pass(3000);
   assert.deepEqual([track.position, player.playing], [10, false]);
   player.toggle();
-  pass(300);
-  assert.deepEqual([track.position, player.playing], [1, true]);
+  pass(320);
+  assert.ok(player.playing && Math.abs(track.position - 1.28) < 0.1);
   player.toggle();
+  const { position } = track;
   pass(3000);
-  assert.deepEqual([track.position, player.playing], [1, false]);
+  assert.deepEqual([track.position, player.playing], [position, false]);
 });
 
 test("a key stops playback where it goes", () => {
   const { player, track, pass } = made();
   player.toggle();
   pass(500);
+  const { position } = track;
   player.action("ArrowLeft")();
-  assert.deepEqual([track.position, player.playing], [3, false]);
+  assert.deepEqual([track.position, player.playing], [position - 1, false]);
   pass(1000);
   player.action("End")();
   assert.equal(track.position, 10);
@@ -120,4 +121,29 @@ test("a glide takes its time, whatever the speed, and another key ends it", () =
   player.goTo(9);
   pass(500);
   assert.equal(track.position, 9);
+});
+
+const evenly = (part) => part;
+
+test("acts lead from place to place, each seen at its own rate, and playback goes on after the last", () => {
+  const { player, track, pass } = made();
+  Object.assign(track, {
+    timeOf: (position) => position,
+    positionOf: (time) => time,
+    tileRate: (speed) => speed,
+  });
+  player.speed = 1;
+  player.direct([
+    { from: 0, to: 8, ms: 400, rate: () => 20, shape: evenly },
+    { from: 8, to: 2, ms: 300, rate: (part) => 20 - 10 * part, shape: evenly },
+  ]);
+  pass(208);
+  assert.deepEqual([track.position, player.rate], [4.16, 20]);
+  pass(336);
+  assert.ok(Math.abs(track.position - 5.12) < 1e-9 && Math.abs(player.rate - 15.2) < 1e-9);
+  pass(656);
+  assert.ok(Math.abs(track.position - 2.5) < 0.05);
+  assert.deepEqual([player.rate, player.playing], [1, true]);
+  player.action(" ")();
+  assert.deepEqual([player.rate, player.playing], [0, false]);
 });

@@ -5,9 +5,13 @@ import pytest
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
-from viz.player.talk.what_if import Choice, Live, changed, default_choices, given_choices
+from viz.player.talk.what_if import Choice, Live, changed, choices_of, good_values
 
 TINY = PRESETS["tiny"].problem
+
+
+def default_choices(runs, in_numbers):
+    return choices_of(good_values(runs[0][0], in_numbers), runs, strict=False)
 
 
 def alone(problem, algorithm="flash2"):
@@ -40,7 +44,7 @@ def test_one_query_stays_one_query():
 
 
 def test_picks_add_up():
-    choices = given_choices(Live([48, 64], tiles=[(8, 4)], mask=["causal"]), alone(TINY))
+    choices = choices_of(Live([48, 64], tiles=[(8, 4)], mask=["causal"]), alone(TINY))
     run, _ = changed(alone(TINY), choices, {"length": 1, "tiles": 0, "mask": 0})
     assert run == (TINY.with_(q_len=64, kv_len=64, block_m=8, block_n=4, mask="causal"), "flash2")
     assert changed(alone(TINY), choices, {}) == alone(TINY)
@@ -72,7 +76,7 @@ def test_good_values_are_those_that_both_runs_take():
 
 
 def test_an_algorithm_with_tiles_of_its_own_has_those_of_the_changed_problem():
-    choices = given_choices(Live(head_dim=[64, 256], tiles=[(128, 128)]), alone(GPT2, "flash3"))
+    choices = choices_of(Live(head_dim=[64, 256], tiles=[(128, 128)]), alone(GPT2, "flash3"))
     wide = GPT2.with_(head_dim=256, block_n=64)
     assert changed(alone(GPT2, "flash3"), choices, {"head_dim": 1}) == alone(wide, "flash3")
     both = (GPT2, "flash3"), (GPT2, "flash2")

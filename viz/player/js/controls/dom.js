@@ -100,7 +100,8 @@ export function controls(owner, sliderLabel) {
     pressed("forward", "step forward (right arrow)", "ArrowRight"),
     pressed("end", "last step (End)", "End"),
   ]);
-  const bar = [buttons, slider, count, pressed("full", "full screen (f)", "f")];
+  const bar = [buttons, slider, count];
+  const full = pressed("full", "full screen (f)", "f");
   const speed = [pressed("slower", "slower ([)", "["), rate, pressed("faster", "faster (])", "]")];
   const showPlaying = (playing) => {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
@@ -116,10 +117,15 @@ export function controls(owner, sliderLabel) {
     write(said, words);
   };
   // All of it as one panel, with more tools beside the speed and more words beside the readout.
-  const panel = (tools, words = []) =>
+  const panel = (tools, words = [], last = []) =>
     element("div", { class: "fa-controls" }, [
-      element("div", { class: "fa-transport" }, bar),
-      element("div", { class: "fa-tools" }, [element("div", { class: "fa-group" }, speed), ...tools]),
+      element("div", { class: "fa-transport" }, [
+        ...bar,
+        element("div", { class: "fa-group" }, speed),
+        ...last,
+        full,
+      ]),
+      element("div", { class: "fa-tools" }, tools),
       element("div", { class: "fa-foot" }, [readout, said, ...words]),
     ]);
   return { panel, slider, count, rate, tell, showPlaying };
@@ -139,7 +145,6 @@ export function legend() {
     const named = `${grid.join(" or ")} on a tile that has room for it: it lies in HBM`;
     const entries = [
       claim && element("span", {}, [claim]),
-      swatch("fa-empty", "not there yet"),
       hasMask && swatch("fa-crossed", `hidden by the mask: score −∞, weight 0${computedAllTheSame(models)}`),
       cells.has("plain") && swatch("fa-swatch-plain", computed),
       cells.has("share") && swatch("fa-swatch-scale", largest),
@@ -157,7 +162,9 @@ function computedAllTheSame(models) {
   return who.length < models.length ? `, but computed in ${who}` : ", but computed";
 }
 
-// The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position.
+// The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position:
+// the bytes so far, and the part of its work that the run has done. Standard attention is shown at the same
+// part of its own.
 export function fillBytes(node, model, palette, largest = 0) {
   const { tensors, standard_bytes: standard, standard_words: whose } = model.data;
   const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
@@ -167,17 +174,18 @@ export function fillBytes(node, model, palette, largest = 0) {
     piece(`${name}, ${written ? "written" : "read"}`, `background:${palette[color]}`),
   );
   const [counted, modelled] = [words(), words()];
-  modelled.textContent = `${formatBytes(standard)} modelled`;
-  const all = piece(MODELLED, `width:${standard * scale}%`, " fa-standard");
+  const all = piece(MODELLED, "width:0", " fa-standard");
   node.replaceChildren(
     element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
     element("div", { class: "fa-bar" }, [...parts, counted]),
     element("span", { class: "fa-byte-name", title: MODELLED }, [whose]),
     element("div", { class: "fa-bar" }, [all, modelled]),
   );
-  return ({ total, perTensor }) => {
+  return ({ total, perTensor }, share) => {
     parts.forEach((part, t) => (part.style.width = `${perTensor[t] * scale}%`));
-    counted.textContent = `${formatBytes(total)} counted`;
+    all.style.width = `${standard * scale * share}%`;
+    write(counted, `${formatBytes(total)} counted`);
+    write(modelled, `${formatBytes(standard * share)} modelled`);
   };
 }
 

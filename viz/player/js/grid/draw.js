@@ -1,9 +1,10 @@
-// Drawing on a canvas: sizes, text, outlines, hatching, colours.
+// Drawing on a canvas: sizes, text, boxes, colours.
 
 import { isDark } from "../controls/dom.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", system-ui, sans-serif';
 const STRONGEST = 60; // percent of the colour that a cell has at most, so that its number stands out
+const BEND = 0.6; // small weights are told apart better than large ones
 const HALO = 2; // of a frame: both of its lines of the background together
 
 // How many times larger than on a page text and lines are drawn: the style property --fa-zoom, or 1.
@@ -65,7 +66,9 @@ export function fitCanvas(canvas) {
 
 // `halo` is a colour around the letters, for words on a ground that changes.
 export function text(context, words, x, y, color, style = {}) {
-  const { size = 11, align = "left", weight = "", halo = "" } = style;
+  const { size = 11, align = "left", weight = "", halo = "", alpha = 1 } = style;
+  if (alpha <= 0) return;
+  context.globalAlpha = alpha;
   context.font = `${weight} ${size}px ${FONT}`;
   context.textAlign = align;
   context.textBaseline = "middle";
@@ -75,38 +78,41 @@ export function text(context, words, x, y, color, style = {}) {
   }
   context.fillStyle = color;
   context.fillText(words, x, y);
+  context.globalAlpha = 1;
 }
 
-// A box in a colour, or of a hatching {color, spacing, cross}: thin lines, which mean "not there yet", or if
-// they cross, "hidden by the mask".
-export function fillBox(context, fill, x, y, w, h, alpha = 1) {
+export function fillBox(context, color, x, y, w, h, alpha = 1) {
+  if (!(alpha > 0 && w > 0 && h > 0)) return;
   context.globalAlpha = alpha;
-  if (fill.spacing) hatchBox(context, fill, x, y, w, h);
-  else {
+  context.fillStyle = color;
+  context.fillRect(x, y, w, h);
+  context.globalAlpha = 1;
+}
+
+// A box with round corners, filled or outlined or both.
+export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 1, alpha = 1 }) {
+  if (!(w > 0 && h > 0)) return;
+  context.globalAlpha = alpha;
+  context.beginPath();
+  context.roundRect(x, y, w, h, Math.min(radius, w / 2, h / 2));
+  if (fill) {
     context.fillStyle = fill;
-    context.fillRect(x, y, w, h);
+    context.fill();
+  }
+  if (line) {
+    context.strokeStyle = line;
+    context.lineWidth = width;
+    context.stroke();
   }
   context.globalAlpha = 1;
 }
 
-// Rising lines are those where x + y is a multiple of the spacing, falling ones those where x - y is.
-function hatchBox(context, { color, spacing, cross }, x, y, w, h) {
-  const [right, bottom] = [x + w, y + h];
-  context.strokeStyle = color;
-  context.lineWidth = 1;
-  context.beginPath();
-  for (let sum = Math.ceil((x + y) / spacing) * spacing; sum < right + bottom; sum += spacing) {
-    const [from, to] = [Math.max(x, sum - bottom), Math.min(right, sum - y)];
-    context.moveTo(from, sum - from);
-    context.lineTo(to, sum - to);
-  }
-  const first = cross ? Math.ceil((x - bottom) / spacing) * spacing : Infinity;
-  for (let gap = first; gap < right - y; gap += spacing) {
-    const [from, to] = [Math.max(x, gap + y), Math.min(right, gap + bottom)];
-    context.moveTo(from, from - gap);
-    context.lineTo(to, to - gap);
-  }
-  context.stroke();
+// The name of a place in its corner, and what is said of it if there is room.
+export function namePlace(context, name, words, { x, y, w }, palette) {
+  const left = x + 14;
+  text(context, name, left, y + 16, palette.text, { size: 15, weight: "650" });
+  const beside = left + context.measureText(name).width + 8;
+  if (beside + 7 * words.length < x + w) text(context, words, beside, y + 16, palette.muted, { size: 13.5 });
 }
 
 export function drawLine(context, color, width, [x, y, toX, toY], dash = []) {
@@ -145,16 +151,18 @@ export function outline(context, box, palette, width) {
   }
 }
 
-// The darker of the two colours that text and background have, for words on a light tile.
-export function ink({ text: words, background }) {
-  return lightness(words) < lightness(background) ? words : background;
-}
+// --- colours ---
 
 // The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.
 export function shareColor(palette, part) {
-  const at = Math.sqrt(Math.min(1, part)) * (palette.scale.length - 1);
-  const [low, high] = [Math.floor(at), Math.ceil(at)].map((i) => channels(palette.scale[i]));
-  return `rgb(${low.map((channel, i) => Math.round(channel + (high[i] - channel) * (at % 1))).join()})`;
+  const at = Math.min(1, Math.max(0, part)) ** BEND * (palette.scale.length - 1);
+  return mixed(palette.scale[Math.floor(at)], palette.scale[Math.ceil(at)], at % 1);
+}
+
+// A colour between two.
+export function mixed(from, to, part) {
+  const [a, b] = [channels(from), channels(to)];
+  return `rgb(${a.map((channel, i) => Math.round(channel + (b[i] - channel) * part)).join()})`;
 }
 
 // The palette that suits the page, handed to the style sheet below `root`.
@@ -167,7 +175,7 @@ export function usePalette(root, palettes) {
 // Each colour of a palette as --fa-NAME, and its scale as a gradient.
 export function handColors(root, palette) {
   const last = palette.scale.length - 1;
-  const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** 2}%`);
+  const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** (1 / BEND)}%`);
   const all = { ...palette, scale: `linear-gradient(90deg, ${stops.join(", ")})` };
   for (const [name, color] of Object.entries(all)) root.style.setProperty(`--fa-${name}`, color);
 }
@@ -179,8 +187,23 @@ export function tint(palette, part) {
   return `color-mix(in srgb, ${color} ${Math.round(STRONGEST * Math.min(1, Math.abs(part)))}%, transparent)`;
 }
 
+const known = new Map(); // channels of the colours of palettes
+
 function channels(color) {
-  return [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16));
+  if (!color.startsWith("#")) return color.match(/\d+/g).map(Number);
+  if (!known.has(color))
+    known.set(
+      color,
+      [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16)),
+    );
+  return known.get(color);
+}
+
+// Of the colours of words and of their ground, the one that stands out from a colour.
+export function inkOn(color, palette) {
+  const [r, g, b] = channels(color);
+  const [dark, light] = [palette.text, palette.background].toSorted((x, y) => lightness(x) - lightness(y));
+  return 0.3 * r + 0.59 * g + 0.11 * b > 128 ? dark : light;
 }
 
 function lightness(color) {

@@ -1,32 +1,57 @@
-// Where things lie on the stage: the grid of score tiles, the strips beside it, one small grid per head.
+// Where things lie: HBM with the map of the tiles and the strips beside it, and the chip with its matrices.
 
-export const STRIP = 13; // thickness of a strip
-export const LETTER = 6.5; // width of a letter of a strip's name, about
-const WORD = 54; // width of a strip's name in words
-export const LABEL = 12; // height of the labels above the strips
+import { clamp, lerp } from "../run/easing.js";
+import { range } from "../run/model.js";
 
-// The grid of one head, with room for labels and strips around it; `room` is the width of it all.
-function stageLayout(width, height, model) {
-  const count = (side) => model.strips.filter((strip) => strip.side === side).length;
-  const names = model.strips.map(({ side, name }) => (side === "top" ? name.length : 0));
-  const inWords = width > 420 && count("left") === 1; // else there is no room to spare
-  const side = inWords ? WORD - STRIP : 30;
-  const left = Math.max(side, LETTER * Math.max(...names)) + count("left") * (STRIP + 4) + 2;
-  const top = LABEL + count("top") * (STRIP + 2) + 18;
-  const right = 6 + count("right") * (STRIP + 4) + (inWords ? WORD - STRIP : 20);
-  let cellWidth = (width - left - right) / model.kvTiles;
-  let cellHeight = (height - top - 6) / model.qTiles;
-  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
-  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24, 150 / model.qTiles));
-  const grid = { width: cellWidth * model.kvTiles, height: cellHeight * model.qTiles };
-  const x = left + Math.max(0, (width - left - right - grid.width) / 2);
-  return { x, y: top, cellWidth, cellHeight, ...grid, room: width };
+const NARROW = 600; // a narrower stage has HBM above the chip
+const [NEAR, FAR] = [0.36, 0.6]; // part of the stage that is HBM: while tiles are worked on, and from afar
+export const HEAD = 26; // of a place, for its name
+const PAD = 12;
+export const LETTER = 18; // room for the letter of a tensor
+
+// The two places; `far` goes from 0 to 1 as playback gets too fast to see what happens on the chip.
+export function placesOf(width, height, far) {
+  const part = lerp(NEAR, FAR, far);
+  if (width < NARROW) {
+    const high = Math.round((height - 12) * lerp(0.46, 0.62, far));
+    const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
+    return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
+  }
+  const road = clamp(width * 0.028, 12, 44);
+  const wide = (width - road) * part;
+  return {
+    hbm: { x: 0, y: 0, w: wide, h: height },
+    chip: { x: wide + road, y: 0, w: width - road - wide, h: height },
+  };
 }
 
-// One grid per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
-// width of a grid and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
-export function headLayouts(width, height, model, heads) {
-  if (heads.length === 1) return [stageLayout(width, height, model)];
+// The map of one head in HBM, with its strips around it.
+export function mapLayout(hbm, model) {
+  const count = (side) => model.strips.filter((strip) => strip.side === side).length;
+  const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
+  const each = strip + 5;
+  const names = (side) => model.strips.filter((one) => one.side === side).map(({ name }) => name.length);
+  const letters = 10 * Math.max(...names("top"), 1) + 4;
+  const left = PAD + Math.max(count("left") * each, letters) + 4;
+  const letter = count("left") + count("right") ? LETTER : 0; // between the strips above and the map
+  const top = HEAD + count("top") * each + letter + 6;
+  const right = PAD + count("right") * each + 4;
+  const [w, h] = [hbm.w - left - right, hbm.h - top - PAD];
+  let cellWidth = w / model.kvTiles;
+  let cellHeight = h / model.qTiles;
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
+  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24));
+  const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
+  const x = hbm.x + left + Math.max(0, (w - width) / 2);
+  const y = hbm.y + top + Math.max(0, (h - all) / 2);
+  return { x, y, cellWidth, cellHeight, width, height: all, strip, letter, room: hbm.w };
+}
+
+// One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
+// width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
+export function headLayouts(box, model, heads) {
+  if (heads.length === 1) return [mapLayout(box, model)];
+  const [width, height] = [box.w - 2 * PAD, box.h - HEAD - PAD];
   const sizes = (columns) => {
     const [w, h] = [width / columns, height / Math.ceil(heads.length / columns)];
     const [across, down] = [Math.min(8, w / 2), Math.min(16, h / 2)];
@@ -37,8 +62,8 @@ export function headLayouts(width, height, model, heads) {
   const columns = heads.reduce(longer, 1);
   const { w, h, across, down, cellWidth, cellHeight } = sizes(columns);
   return heads.map((_, i) => ({
-    x: (i % columns) * w + across / 2,
-    y: Math.floor(i / columns) * h + (7 / 8) * down,
+    x: box.x + PAD + (i % columns) * w + across / 2,
+    y: box.y + HEAD + Math.floor(i / columns) * h + (7 / 8) * down,
     cellWidth,
     cellHeight,
     width: w - across,
@@ -54,17 +79,31 @@ export function cellBox(layout, model, step) {
   return { x, y, w: layout.cellWidth * span, h: layout.cellHeight };
 }
 
-// Where a strip lies: along the top, or left or right of the grid.
-export function stripBox(strip, layout) {
-  if (strip.side === "top") {
-    return { x: layout.x, y: LABEL + 2 + strip.place * (STRIP + 2), step: layout.cellWidth, vertical: false };
+// Where a strip lies: along the top, or left or right of the map.
+export function stripBox({ side, place }, layout) {
+  const thick = layout.strip;
+  const away = 5 + place * (thick + 5) + thick;
+  if (side === "top") {
+    return {
+      x: layout.x,
+      y: layout.y - layout.letter - away,
+      step: layout.cellWidth,
+      thick,
+      vertical: false,
+    };
   }
-  const away = 6 + strip.place * (STRIP + 4);
-  const x = strip.side === "left" ? layout.x - away - STRIP : layout.x + layout.width + away;
-  return { x, y: layout.y, step: layout.cellHeight, vertical: true };
+  const x = side === "left" ? layout.x - away : layout.x + layout.width + away - thick;
+  return { x, y: layout.y, step: layout.cellHeight, thick, vertical: true };
 }
 
-// The tile of the grid under a point, and the row inside it; null beside the grids.
+// The box of the tiles [from, end) of a strip.
+export function stripTile(strip, layout, from, end) {
+  const { x, y, step, thick, vertical } = stripBox(strip, layout);
+  if (vertical) return { x, y: y + from * step, w: thick, h: (end - from) * step };
+  return { x: x + from * step, y, w: (end - from) * step, h: thick };
+}
+
+// The tile of the map under a point, and the row inside it; null beside the maps.
 export function tileAt(x, y, layouts, blockM) {
   const inside = (grid) => x >= grid.x && x < grid.x + grid.width && y >= grid.y && y < grid.y + grid.height;
   const index = layouts.findIndex(inside);
@@ -74,3 +113,82 @@ export function tileAt(x, y, layouts, blockM) {
   const q = Math.floor(across);
   return { index, q, kv: Math.floor((x - grid.x) / grid.cellWidth), offset: (across - q) * blockM };
 }
+
+// --- the chip ---
+
+const GAP = 14; // between matrices
+const LABEL = 20; // above each, for its letter
+const STATE = 0.42; // width of m and l beside the scores, which are 1
+const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
+const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
+const LEFTMOST = 0.4; // width of what a product has on its left
+const [WIDEST, TALLEST] = [1.5, 1.25]; // of a square: how far it gives way to the room
+
+const sum = (sizes) => sizes.reduce((all, each) => all + each, 0);
+
+// What a slot's rows and columns count, as they are drawn.
+export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
+
+// The second product of the backward pass stands beside the first, if the chip is wide: [row, column] of what
+// stands below it otherwise.
+const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [0, 8], dQ: [1, 8] };
+const isBackward = (slots) => slots.some(({ row }) => row > 1);
+
+function besideEachOther(slots) {
+  return slots.map((slot) => {
+    const [row, column] = BESIDE[slot.name] ?? [slot.row, slot.column];
+    return { ...slot, row, column };
+  });
+}
+
+// The boxes of a kernel's slots by name, each {x, y, w, h}; and `state`, where m and l of the rows stand. A
+// product has its first factor on its left and its second above it: rows and columns line up.
+export function benchLayout(box, given, hasState) {
+  if (!given.length) return { slots: {}, state: null };
+  const slots = isBackward(given) && box.w > box.h ? besideEachOther(given) : given;
+  const columns = [...new Set(slots.map(({ column }) => column))].toSorted((a, b) => a - b);
+  const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
+  const widths = columns.map((column) => {
+    const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
+    return Math.max(...own) === WIDE.head_dim && [0, 4].includes(column) ? LEFTMOST : Math.max(...own);
+  });
+  const highs = rows.map((row) =>
+    Math.max(...slots.filter((slot) => slot.row === row).map((slot) => HIGH[sidesOf(slot)[0]])),
+  );
+  const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
+  const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
+  const across = (box.w - gaps) / (sum(widths) + (hasState ? STATE : 0));
+  const unit = Math.min(across, down * WIDEST);
+  const tall = Math.min(down, unit * TALLEST);
+  const all = unit * (sum(widths) + (hasState ? STATE : 0)) + gaps;
+  let x = box.x + Math.max(0, (box.w - all) / 2);
+  let state = null;
+  const lefts = widths.map((width, i) => {
+    const left = x;
+    x += width * unit + GAP;
+    if (hasState && columns[i] === 1) {
+      state = { x, w: STATE * unit };
+      x += STATE * unit + GAP;
+    }
+    return left;
+  });
+  let y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
+  const tops = highs.map((high) => {
+    const top = y + LABEL;
+    y += high * tall + LABEL + 4;
+    return top;
+  });
+  const placed = slots.map((slot) => {
+    const [height, width] = sidesOf(slot);
+    const [i, j] = [columns.indexOf(slot.column), rows.indexOf(slot.row)];
+    const h = Math.min(highs[j], HIGH[height]) * tall;
+    const w = Math.min(widths[i], WIDE[width]) * unit;
+    return [slot.name, { x: lefts[i], y: tops[j] + highs[j] * tall - h, w, h }];
+  });
+  const boxes = Object.fromEntries(placed);
+  if (state && boxes.S) Object.assign(state, { y: boxes.S.y, h: boxes.S.h });
+  return { slots: boxes, state: boxes.S ? state : null };
+}
+
+// The middles of so many equal parts of a length, for words that are read beside each other.
+export const middles = (from, size, count) => range(count).map((i) => from + (size * (i + 0.5)) / count);

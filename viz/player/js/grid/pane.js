@@ -1,24 +1,31 @@
-// One run on the stage: the grid, the chip and the bytes at a position. A player has one pane, a duel two.
+// One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { drawChip } from "./chip.js";
+import { benchOf, drawBench } from "./bench.js";
 import { canvas, element, fillBytes } from "../controls/dom.js";
-import { fitCanvas, outline, text, usePalette } from "./draw.js";
-import { LABEL, cellBox, headLayouts, tileAt } from "./layout.js";
-import { hasTile, modelOf, range, rowCount, rowNumber, valueAt } from "../run/model.js";
-import { drawAllDone, drawInProgress, drawPinnedRow } from "./stage.js";
-import { drawLabels, drawParts, drawStrips, nameHeads } from "./strips.js";
+import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
+import { drawFlights } from "./flights.js";
+import { cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
+import { drawHere, drawMap, drawPinnedRow } from "./map.js";
+import { progressOf } from "../run/bench.js";
+import { meltOf, scanOf } from "../run/easing.js";
+import { toldRow } from "../run/figure.js";
+import { hasTile, modelOf, rowCount, rowNumber } from "../run/model.js";
+import { drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
+const ROOM = 150; // for the chip: on a smaller stage the map stands alone
+
 export class Pane {
-  // `onPick` is called when the user picks a row of the grid or lets it go; without it no row can be picked.
-  constructor(onPick = null) {
-    this.onPick = onPick;
+  // `onPick` is called when the user picks a row of the map or lets it go; without it no row can be picked.
+  // `isFar`: the map alone, without the chip.
+  constructor(onPick = null, isFar = false) {
+    Object.assign(this, { onPick, isFar });
     this.nodes = {
-      stage: canvas("stage", "score tiles, with the tensors beside them"),
-      chip: canvas("chip", "what a program keeps in shared memory and in registers"),
+      stage: canvas("stage", "tiles of the tensors in HBM, and what of them is on the chip"),
       bytes: element("div", { class: "fa-bytes" }),
     };
+    this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pinned = null; // {head, q, row}: the row that the user picked
     const { stage } = this.nodes;
     stage.addEventListener("click", (event) => this.pick(event));
@@ -33,7 +40,6 @@ export class Pane {
       this.timeline = new Timeline(this.model);
     }
     this.model.data = data;
-    this.nodes.chip.title = data.gpu.words;
     return isNew;
   }
 
@@ -47,71 +53,77 @@ export class Pane {
     this.showBytes = fillBytes(this.nodes.bytes, this.model, this.palette, largest);
   }
 
-  // The cursor, with what the panels ask of it. `tween` says how much of the transition is over, from 0 to 1.
-  stateAt(tween) {
+  // The cursor at a position, with what the drawing asks of it; at so many tiles per second.
+  stateAt(position = this.timeline.position, rate = 0) {
     const { model, timeline } = this;
-    const at = timeline.cursor();
-    at.tween = tween;
+    const at = timeline.cursor(position);
     at.isDone = (step) => timeline.isDone(at, step);
     // with all programs at once: a step of the kernel that runs at this moment
     const latest = timeline.moments.start.findLastIndex((start) => start <= (at.time ?? -1));
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    const isOfRows = at.step >= 0 && model.values.alpha && model.q[at.step] >= 0;
-    const rows = range(isOfRows ? rowCount(model, model.q[at.step]) : 0);
-    const alphas = isOfRows ? rows.map((row) => valueAt(model, "alpha", at.step, row)) : [1];
-    at.alphaRange = [Math.min(...alphas), Math.max(...alphas)];
-    at.meanAlpha = 1 + (alphas.reduce((sum, alpha) => sum + alpha, 0) / alphas.length - 1) * tween;
+    at.scan = timeline.order === "gpu" ? 0 : scanOf(rate);
+    at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, meltOf(rate));
     return at;
   }
 
   // Draw everything; returns the bytes so far and the number of tiles in progress. `isHidden`: the bytes
   // alone.
   draw(at, isHidden = false) {
-    const { model, palette, timeline } = this;
     const active = isHidden ? 1 : this.drawStage(at);
-    if (!isHidden) drawChip(this.nodes.chip, model, palette, at);
-    const bytes = bytesSoFar(timeline, at);
-    this.showBytes(bytes);
+    const bytes = bytesSoFar(this.timeline, at);
+    this.showBytes(bytes, shareOf(this.timeline, at));
     return { active, bytes };
   }
 
   drawStage(at) {
     const { model, palette, timeline } = this;
     const { context, width, height, zoom } = fitCanvas(this.nodes.stage);
-    const heads = timeline.order === "gpu" ? model.heads : [at.head];
-    const layouts = headLayouts(width, height, model, heads);
+    const atOnce = timeline.order === "gpu";
+    const heads = atOnce ? model.heads : [at.head];
+    const isFar = atOnce || this.isFar || Math.min(width / 2, height) < ROOM;
+    const whole = { x: 0, y: 0, w: width, h: height };
+    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, at.scan);
+    const layouts = headLayouts(hbm, model, heads);
     this.shown = { layouts, heads, zoom };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
     context.clearRect(0, 0, width, height);
-    drawAllDone(context, { layouts, layoutOf, model, palette, steps });
-    this.drawAround(context, layouts, heads, at);
-    if (at.step >= 0 && !at.complete && hasTile(model, at.step)) {
-      drawInProgress(context, layouts[0], model, palette, at);
-    }
+    roundBox(context, hbm, 12, { fill: palette.surface });
+    drawMap(context, { layouts, layoutOf, model, palette, steps, at });
+    this.drawAround(context, hbm, layouts, heads, at);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
-    const boxOf = (step) => cellBox(layoutOf(step), model, step);
-    active.forEach((step) => outline(context, boxOf(step), palette, thin ? 1 : 2.5));
+    for (const step of active) {
+      drawHere(context, cellBox(layoutOf(step), model, step), { palette, at, scan: at.scan, thin });
+    }
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
+    if (chip) this.drawChip(context, chip, layouts[0], at);
     return active.length;
   }
 
-  drawAround(context, layouts, heads, at) {
+  drawChip(context, chip, layout, at) {
+    const { model, palette, reduced } = this;
+    const bench = benchOf(chip, model.kernels[at.kernel]);
+    const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
+    drawBench(context, chip, bench, { model, palette, at, strong: 1 - 0.75 * at.scan, row });
+    if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
+  }
+
+  drawAround(context, hbm, layouts, heads, at) {
     const { model, palette } = this;
     const split = model.keyParts.length > 0;
+    const several = layouts.length === 1 && model.heads.length > 1;
+    const more = several ? headName(model, heads[0]) : "large and slow";
+    namePlace(context, "HBM", more, hbm, palette);
     if (layouts.length > 1) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
       nameHeads(context, layouts, heads, model, palette);
       return;
     }
-    if (split) drawParts(context, layouts[0], model, palette, LABEL + 2);
     drawStrips(context, layouts[0], model, palette, at);
-    drawLabels(context, layouts[0], model, palette);
-    const name = model.heads.length > 1 ? headName(model, heads[0]) : "HBM";
-    text(context, name, 2, LABEL / 2 + 1, palette.muted, { weight: "600" });
+    if (split) drawParts(context, layouts[0], model, palette);
   }
 
   doneAndActive(at, heads) {
@@ -167,11 +179,18 @@ export class Pane {
 
   describe(event) {
     const hit = this.hit(event);
-    return hit ? tileWords(this.model, hit, this.stateAt(1).kernel, Boolean(this.onPick)) : "";
+    return hit ? tileWords(this.model, hit, this.stateAt().kernel, Boolean(this.onPick)) : "";
   }
 }
 
-// The drawn row of a place on the grid.
+// The part of its work that a run has done.
+function shareOf(timeline, at) {
+  if (at.finished) return 1;
+  if (timeline.order === "gpu") return Math.max(0, at.time) / timeline.moments.last;
+  return at.step < 0 ? 0 : (at.step + at.ofStep) / timeline.model.count;
+}
+
+// The drawn row of a place on the map.
 export function rowOfHit(model, { head, q, offset }) {
   const above = model.offsets.findLastIndex((each) => each <= offset);
   return { head, q, row: Math.min(above, rowCount(model, q) - 1) };

@@ -93,6 +93,14 @@ export class SvgContext {
     this.path += "Z";
   }
 
+  roundRect(x, y, w, h, radius) {
+    const r = Math.min(radius, w / 2, h / 2);
+    const corner = (dx, dy) => `a${round(r)} ${round(r)} 0 0 1 ${round(dx)} ${round(dy)}`;
+    const [across, down] = [round(w - 2 * r), round(h - 2 * r)];
+    this.path += `M${round(x + r)} ${round(y)}h${across}${corner(r, r)}v${down}${corner(-r, r)}`;
+    this.path += `h-${across}${corner(-r, -r)}v-${down}${corner(r, -r)}Z`;
+  }
+
   // A whole circle; the player draws no other arc.
   arc(x, y, radius) {
     const [r, across] = [round(radius), round(2 * radius)];

@@ -3,6 +3,8 @@
 
 import { hasTile, range, rowCount, stepsOfTile, tileNumber, valueAt } from "./model.js";
 
+const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
+
 // The figure of a step's kernel; null if it has none.
 export function figureOf(model, step) {
   const { figure } = model.kernels[model.kernel[step]];
@@ -59,7 +61,7 @@ export function standsIn(model, figure, slot, at) {
 }
 
 // The step whose state this one goes on with; -1 if it starts anew.
-function stepBefore(model, step) {
+export function stepBefore(model, step) {
   const kernel = model.kernel[step];
   const keepsKeys = model.kernels[kernel].stays === "kv_tile";
   const steps = stepsOfTile(model, kernel, model.head[step], model.q[step]);
@@ -80,10 +82,17 @@ export function softmaxState(model, step, row) {
   return { oldM, oldL, m, l, alpha };
 }
 
-// The drawn row of a step's query tile that tells most: whose max grows most often after its first key tile.
+// The drawn row of a step's query tile that tells most: whose old sums shrink to about half in this step, or
+// else whose max grows most often after its first key tile.
 export function tellingRow(model, step) {
   const q = model.q[step];
   if (q < 0) return 0;
+  const shrinks = range(rowCount(model, q)).flatMap((row) => {
+    const state = softmaxState(model, step, row);
+    const tells = state && state.oldL > 0 && state.alpha < MOST_TELLING && state.alpha > 1 - MOST_TELLING;
+    return tells ? [{ row, far: Math.abs(state.alpha - 0.5) }] : [];
+  });
+  if (shrinks.length) return shrinks.reduce((best, each) => (each.far < best.far ? each : best)).row;
   const steps = stepsOfTile(model, model.kernel[step], model.head[step], q);
   if (!model.tellingRows.has(steps)) {
     const grows = (row) =>

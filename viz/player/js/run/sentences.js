@@ -1,6 +1,7 @@
 // What a phase does and why: what it moves, a sentence on it, and what it did to one row, in numbers. A phase
 // names its sentence by `tells` (kernels/trace/algorithm.py).
 
+import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
 import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model.js";
@@ -9,25 +10,22 @@ import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   scores: [
-    "A score is the dot product of a query and a key, divided by √{width}.",
-    "The largest of {who} here is {largest}, with key {key}.",
+    "Each query meets each key: a score is their dot product, divided by √{width}.",
+    "The largest of {who} is {largest}, with key {key}.",
   ],
-  mask: [
-    "The mask turns the scores of keys that a row may not see into −∞.",
-    "Keys hidden from {who}: {hidden}.",
-  ],
+  mask: ["The mask falls: a key that a row may not see gets −∞.", "Keys hidden from {who}: {hidden}."],
   "row max": [
-    "The running max m of a row becomes its largest score so far.",
+    "The running max m of a row is its largest score so far.",
     "m of {who} {grows} {m}.",
     "m stays −∞",
   ],
   exponentials: [
-    "Each score x becomes e^(x − m), a number between 0 and 1.",
+    "Scores become weights between 0 and 1: e^(score − m).",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
   rescale: [
-    "If m grew, all that was summed up so far, l and O, shrinks by α = e^(old m − new m).",
+    "Where m grew, all that was summed up so far shrinks by α.",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
@@ -37,12 +35,11 @@ export const SENTENCES = {
     "l and O stay 0",
   ],
   add: [
-    "Each value vector is multiplied by its number in P and added to O. " +
-      "These numbers become weights at the very end, when O is divided by l.",
+    "Each value, times its weight, is added to O. Then the weights are dropped: they never leave the chip.",
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "The rows are finished: O is divided by l, and lse = m + ln l.",
+    "The rows are finished: O is divided by l and goes home.",
     "lse of {who} is {m} + ln {l} = {lseOfState}.",
     "its O is 0 and its lse −∞",
   ],
@@ -84,6 +81,14 @@ export const SENTENCES = {
   ],
 };
 
+// Of a phase that names no sentence, by what it does.
+const BY_ROLE = {
+  mask: "The mask falls: a key that a row may not see gets −∞.",
+  max: "The max of a row is its largest score so far.",
+  exponentials: "Scores become weights.",
+  product: "A product of two tiles makes {makes}, on the chip.",
+};
+
 // The sentence of the phase in progress, told for a row of the step's tile.
 export function sentenceOf(model, at, row) {
   if (at.step < 0 || !at.phase) return "";
@@ -92,7 +97,10 @@ export function sentenceOf(model, at, row) {
     movedWords(model, at, "loads", "From HBM to the chip"),
     movedWords(model, at, "stores", "From the chip to HBM"),
   ];
-  if (!says) return moved.filter(Boolean).join(" ");
+  if (!says)
+    return [...moved, BY_ROLE[roleOf(at.phase)]?.replace("{makes}", at.phase.makes.join(", "))]
+      .filter(Boolean)
+      .join(" ");
   const words = wordsOf(model, at, row);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
   const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);

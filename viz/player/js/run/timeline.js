@@ -1,19 +1,22 @@
 // Where the playback of one run stands. A track for transport.js.
 //
-// Positions count phases: 0 is before the first, model.phaseStart[count] after the last. In the order "one",
-// programs are played one after the other, as the trace holds them. In the order "gpu" they are played all at
-// once, and positions count moments: by the GPU's own clock if there is one, else in modelled waves over the
-// SMs (kernels/trace/schedule.py).
+// A position is a number: 0 is before the first phase, model.phaseStart[count] after the last, 3.4 is four
+// tenths into the fourth. In the order "one", programs are played one after the other, as the trace holds
+// them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
+// if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
 import { decode } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
+const NEAR = 1e-6; // of a whole position
 
 export class Track {
   position = 0;
 
   clamp(position) {
-    return Math.max(0, Math.min(this.last(), Math.round(position)));
+    const whole = Math.round(position);
+    const near = Math.abs(position - whole) < NEAR ? whole : position;
+    return Math.max(0, Math.min(this.last(), near));
   }
 
   // Go to a place in words; to none for other words. `placeOf(words)` is its order and position, or null.
@@ -28,12 +31,12 @@ export class Track {
 export class Timeline extends Track {
   order = "one";
   unit = "tile";
-  ticksPerStep = 1;
 
   constructor(model) {
     super();
     this.model = model;
     this.moments = findMoments(model);
+    this.times = timesOf(model);
   }
 
   last() {
@@ -41,20 +44,25 @@ export class Timeline extends Track {
     return this.order === "one" ? model.phaseStart[model.count] : moments.times.length + 1;
   }
 
-  // The steps that are done, and the step and phase in progress or just done. `time` is that of the moment.
-  cursor() {
-    return this.order === "one" ? this.cursorOfStep() : this.cursorOfMoment();
+  // The steps that are done, and the step and phase in progress or just done: `part` of it is over, from 0 to
+  // 1. `time` is that of the moment.
+  cursor(position = this.position) {
+    return this.order === "one" ? this.cursorOfStep(position) : this.cursorOfMoment(position);
   }
 
-  cursorOfStep() {
-    const { model, position } = this;
-    if (position === 0) return { step: -1, phase: null, done: 0, started: false, finished: false };
-    const step = stepAt(model, position);
-    const inStep = position - model.phaseStart[step];
-    const complete = inStep >= model.phases[step].length;
+  cursorOfStep(position) {
+    const { model } = this;
+    if (position === 0) return { step: -1, phase: null, part: 1, done: 0, started: false, finished: false };
+    const reached = Math.ceil(position);
+    const part = 1 - (reached - position);
+    const step = stepAt(model, reached);
+    const inStep = reached - model.phaseStart[step];
+    const complete = inStep >= model.phases[step].length && part === 1;
     return {
       step,
       phase: model.phases[step][inStep - 1] ?? null,
+      part,
+      ofStep: this.timeOf(position) - step,
       done: complete ? step + 1 : step,
       complete,
       started: true,
@@ -62,12 +70,12 @@ export class Timeline extends Track {
     };
   }
 
-  cursorOfMoment() {
+  cursorOfMoment(position) {
     const { times, last } = this.moments;
-    const { position } = this;
-    const finished = position > times.length;
-    const time = position === 0 ? -1 : finished ? last : times[position - 1];
-    return { time, step: -1, phase: null, done: 0, started: position > 0, finished };
+    const moment = Math.floor(position);
+    const finished = moment > times.length;
+    const time = moment === 0 ? -1 : finished ? last : times[moment - 1];
+    return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
   }
 
   // Whether a step is done at a cursor.
@@ -75,36 +83,66 @@ export class Timeline extends Track {
     return at.finished || (this.order === "gpu" ? this.moments.end[step] <= at.time : step < at.done);
   }
 
-  // The position one press of an arrow further, or one tick of playback.
+  // The position one press of an arrow further.
   moved(direction) {
     const { model, position, unit } = this;
-    if (this.order === "gpu" || unit === "phase") return this.clamp(position + direction);
+    const whole = direction > 0 ? Math.floor(position) : Math.ceil(position);
+    if (this.order === "gpu" || unit === "phase") return this.clamp(whole + direction);
     if (direction > 0) {
       const step = this.nextStep();
       return model.phaseStart[(unit === "program" ? model.turnLast[step] : step) + 1];
     }
     if (position === 0) return 0;
-    const step = stepAt(model, position);
+    const step = stepAt(model, whole);
     return model.phaseStart[unit === "program" ? model.turnFirst[step] : step];
   }
 
-  played() {
-    return this.moved(1);
+  // The position after so many tiles of playback, or moments.
+  played(units) {
+    const { position } = this;
+    if (this.order === "gpu") return Math.min(position + units, this.last());
+    return this.positionOf(this.timeOf(position) + units);
+  }
+
+  // Tiles per second at a speed of playback.
+  tileRate(speed) {
+    return this.order === "gpu" ? 0 : speed;
+  }
+
+  // The time of a position in tiles: every step takes 1, and its phases their shares of it.
+  timeOf(position) {
+    const { times } = this;
+    const whole = Math.min(Math.floor(position), times.length - 1);
+    const next = times[Math.min(whole + 1, times.length - 1)];
+    return times[whole] + (next - times[whole]) * (position - whole);
+  }
+
+  positionOf(time) {
+    const { times } = this;
+    if (time >= times.at(-1)) return times.length - 1;
+    let [low, high] = [0, times.length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (times[middle] <= time) low = middle;
+      else high = middle;
+    }
+    return this.clamp(low + (time - times[low]) / (times[high] - times[low]));
   }
 
   // The step in progress, or the one after a step that is done.
   nextStep() {
     const { model, position } = this;
     if (position === 0) return 0;
-    return Math.min(stepAt(model, position) + (this.cursor().complete ? 1 : 0), model.count - 1);
+    const step = stepAt(model, Math.ceil(position));
+    return Math.min(step + (this.cursor().complete ? 1 : 0), model.count - 1);
   }
 
   // "37" is after 37 steps, "37.2" in the second phase of the next one; "gpu:12" is moment 12.
   text() {
-    if (this.order === "gpu") return `gpu:${this.position}`;
-    const at = this.cursor();
+    if (this.order === "gpu") return `gpu:${Math.floor(this.position)}`;
+    const at = this.cursor(Math.ceil(this.position));
     if (at.step < 0 || at.complete) return String(at.done);
-    return `${at.done}.${this.position - this.model.phaseStart[at.step]}`;
+    return `${at.done}.${Math.ceil(this.position) - this.model.phaseStart[at.step]}`;
   }
 
   placeOf(words) {
@@ -114,6 +152,25 @@ export class Timeline extends Track {
     const step = Math.min(Number(done), this.model.count);
     return { order: "one", position: this.model.phaseStart[step] + Number(phase ?? 0) };
   }
+}
+
+// How long a phase is shown, against others: a sum that shrinks or grows needs longer to be seen.
+function lengthOf({ loads, stores, rescales, needs, makes }) {
+  if (loads.length || stores.length) return 0.8;
+  return rescales || needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
+}
+
+// The time in tiles at which each position is reached.
+function timesOf({ count, phases, phaseStart }) {
+  const times = new Float64Array(phaseStart[count] + 1);
+  for (let i = 0; i < count; i++) {
+    const lengths = phases[i].map(lengthOf);
+    const all = lengths.reduce((sum, each) => sum + each, 0);
+    let sum = 0;
+    lengths.forEach((each, k) => (times[phaseStart[i] + k + 1] = i + (sum += each) / all));
+    times[phaseStart[i + 1]] = i + 1;
+  }
+  return times;
 }
 
 // Distinct start times, and for each step when it starts and ends.

@@ -1,20 +1,23 @@
 // Play, pause, step, speed and keys, for a player as for a duel. It moves a track, and tells its owner.
 //
-// A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow, `played()` for a tick
-// of playback, and `ticksPerStep`. The owner has `draw(now)` for a frame of playback, `refresh()` for
-// everything else that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It
-// may have `holds()`, which says whether the track may not go on now.
+// A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow and `played(units)`
+// for so much of playback. The owner has `draw(now)` for a frame of playback, `refresh()` for everything else
+// that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It may have
+// `holds()`, which says whether the track may not go on now.
 
-const [SLOWEST, FASTEST] = [0.5, 256]; // steps per second
+import { lerp, smooth } from "./easing.js";
+
+const [SLOWEST, FASTEST] = [0.125, 1024]; // units per second
 const SETTLES_AFTER_MS = 400;
 
 export class Transport {
   constructor(owner) {
     this.owner = owner;
     this.track = null;
-    this.speed = 8; // steps per second
+    this.speed = 8; // units per second
     this.playing = false;
-    this.movedAt = 0; // when the position last changed, for transitions
+    this.movedAt = 0; // when the position last changed, and from where it did: for transitions
+    this.from = 0;
   }
 
   use(track) {
@@ -24,6 +27,7 @@ export class Transport {
 
   stop() {
     this.playing = false;
+    this.acts = null;
     cancelAnimationFrame(this.frame);
     clearTimeout(this.settling);
   }
@@ -37,7 +41,6 @@ export class Transport {
     if (this.owner.holds?.()) return;
     if (track.position >= track.last()) track.position = 0;
     this.playing = true;
-    this.due = 0; // ticks that are due, a part of one included
     this.ticked = performance.now();
     this.frame = requestAnimationFrame((now) => this.tick(now));
     this.changed();
@@ -46,17 +49,49 @@ export class Transport {
   tick(now) {
     if (!this.playing) return;
     const { track } = this;
-    const before = track.position;
-    this.due += ((now - this.ticked) / 1000) * this.speed * track.ticksPerStep;
-    this.ticked = now;
-    for (; this.due >= 1 && track.position < track.last(); this.due--) track.position = track.played();
-    if (track.position !== before) this.movedAt = now;
-    if (track.position >= track.last()) {
+    const ms = Math.max(0, now - this.ticked);
+    if (this.acts) this.act(ms);
+    else {
+      this.ticked = now;
+      track.position = track.played((ms / 1000) * this.speed);
+    }
+    if (!this.acts && track.position >= track.last()) {
       this.goTo(track.position);
       return;
     }
     this.owner.draw(now);
     this.frame = requestAnimationFrame((time) => this.tick(time));
+  }
+
+  // Play what is directed: acts {from, to, ms, rate, then}, each from one position to another in so many
+  // milliseconds, seen as at so many tiles per second. After the last one it plays on.
+  direct(acts) {
+    this.stop();
+    Object.assign(this, { acts, playing: true, ticked: performance.now() });
+    this.frame = requestAnimationFrame((now) => this.tick(now));
+    this.changed();
+  }
+
+  act(ms) {
+    let since = ms;
+    const now = this.acts.find((each) => (since -= each.ms) < 0);
+    const { from, to, ms: all, shape = smooth } = now ?? this.acts.at(-1);
+    this.directed = now ?? null;
+    this.part = now ? (since + all) / all : 1;
+    this.track.position = this.track.positionOf(
+      lerp(...[from, to].map((each) => this.track.timeOf(each)), shape(this.part)),
+    );
+    if (now) return;
+    this.ticked += this.acts.reduce((sum, each) => sum + each.ms, 0);
+    this.acts = null;
+  }
+
+  // Tiles per second, as they are seen.
+  get rate() {
+    if (!this.playing) return 0;
+    return this.acts && this.directed
+      ? this.directed.rate(this.part)
+      : (this.track.tileRate?.(this.speed) ?? 0);
   }
 
   step(direction) {
@@ -71,7 +106,7 @@ export class Transport {
     const before = track.position;
     track.position = track.clamp(position);
     const moved = track.position !== before;
-    if (moved) this.movedAt = performance.now();
+    if (moved) Object.assign(this, { movedAt: performance.now(), from: before });
     this.changed();
     return moved;
   }
@@ -87,7 +122,7 @@ export class Transport {
         this.goTo(to);
         return;
       }
-      track.position = Math.round(from + (to - from) * part);
+      track.position = from + (to - from) * part;
       this.owner.draw(now);
       this.frame = requestAnimationFrame(frame);
     };

@@ -1,7 +1,9 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
+import { lerp, scanOf, within } from "./easing.js";
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
 import { KIND, bytesInStep, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
+import { sentenceOf } from "./sentences.js";
 import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
 
 export function countWords(timeline, at) {
@@ -9,21 +11,27 @@ export function countWords(timeline, at) {
   if (order === "one") {
     const step = `step ${at.step + 1} / ${model.count}`;
     if (unit !== "phase" || at.step < 0) return step;
-    return `${step}, phase ${position - model.phaseStart[at.step]} / ${model.phases[at.step].length}`;
+    const phase = Math.ceil(position) - model.phaseStart[at.step];
+    return `${step}, phase ${phase} / ${model.phases[at.step].length}`;
   }
   if (!moments.measured) return `moment ${position} / ${moments.times.length + 1}`;
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
 
 export function rateWords(timeline, speed) {
-  return `${speed} ${timeline.order === "gpu" ? "moments" : `${timeline.unit}s`}/s`;
+  return `${speed} ${timeline.order === "gpu" ? "moments" : "tiles"}/s`;
 }
 
 // Requested bytes so far, in all and per tensor.
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
-  const inStep = at.step >= 0 && !at.complete ? bytesInStep(model, at.step, at.phase) : null;
-  const perTensor = model.data.tensors.map((_, t) => inStep?.[t] ?? 0);
+  const isIn = at.step >= 0 && !at.complete;
+  const inStep = isIn ? bytesInStep(model, at.step, at.phase) : null;
+  const phases = isIn ? model.phases[at.step] : [];
+  const last = phases[phases.indexOf(at.phase) - 1];
+  const before = last ? bytesInStep(model, at.step, last) : null;
+  const landed = within(at.part, 0.45, 0.95); // a tile counts as it lands
+  const perTensor = model.data.tensors.map((_, t) => lerp(before?.[t] ?? 0, inStep?.[t] ?? 0, landed));
   model.stepBytes.forEach(({ read, written }, i) => {
     if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
   });
@@ -68,6 +76,37 @@ export function readoutWords(timeline, at, bytes, active, pinned) {
   const sentence = `${kernel}${tilesOfStep(model, at)}${phase}. ${state}${formatBytes(bytes.total)} so far.`;
   return sentence[0].toUpperCase() + sentence.slice(1);
 }
+
+// The caption under the picture: what happens now, in one or two sentences. `row` is the drawn row that is
+// told.
+export function captionOf(timeline, at, { row, rate, bytes, active }) {
+  const { model } = timeline;
+  if (timeline.order === "gpu") return at.started ? momentWords(timeline, at, bytes, active) : "";
+  if (at.step < 0) return "";
+  if (at.finished) return endWords(model);
+  if (scanOf(rate) > 0.5) return scanWords(model, at);
+  return sentenceOf(model, at, row);
+}
+
+// What came of it: the requested bytes, against those of standard attention.
+function endWords(model) {
+  const { standard_bytes: standard } = model.data;
+  const bytes = model.bytes[model.count];
+  const words = `Done: ${formatBytes(bytes)} requested.`;
+  const times = standard / bytes;
+  if (!(times > 1.05)) return words;
+  return `${words} Standard attention requests ${formatNumber(times, 2)} times as much.`;
+}
+
+function scanWords(model, at) {
+  const { stays } = model.kernels[at.kernel];
+  const [kept, moves] =
+    stays === "kv_tile" ? ["keys and values stay", "queries stream"] : ["queries stay", "keys stream"];
+  if (model.q[at.step] < 0 || model.kv[at.step] < 0) return "";
+  return `${capital(tilesOfStep(model, at))}: the ${kept} on the chip, ${moves} past them.`;
+}
+
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 function momentWords(timeline, at, bytes, active) {
   if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;

@@ -4,8 +4,7 @@
 import { media } from "../vendor/media.js";
 
 const { GIFEncoder, applyPalette, quantize } = media.gif;
-const TRANSITION_FRAME_MS = 1000 / 30;
-const SHORTEST_FRAME_MS = 1000 / 60;
+const FRAME_MS = 1000 / 30;
 const STANDS_AT_LEAST_MS = 1000; // at the end
 const KEY_FRAME_EVERY_MS = 4000; // so that a film can be wound to a place
 const BITS_PER_PIXEL = 3; // a second: lines and letters stay sharp
@@ -18,31 +17,20 @@ const FORMATS = {
 };
 const NO_ENCODER = "This browser encodes video only in pages from localhost, from https or from a file.";
 
-// When what is shown, at the present speed, from one position to another: [{position, tween, time}] in ms,
-// and how long it takes. Steps that are too fast for a screen are left out.
+// What is shown when, at the present speed, from one position to another: [{position, time}] in ms, and how
+// long it takes.
 export function shotsOf(owner, from, to) {
   const { track, speed } = owner.transport;
   const before = track.position;
-  const each = 1000 / (speed * track.ticksPerStep);
   const shots = [];
-  const add = (shot) => {
-    if (!shots.length || shot.time - shots.at(-1).time >= SHORTEST_FRAME_MS - 1e-6) shots.push(shot);
-    else Object.assign(shots.at(-1), { position: shot.position, tween: shot.tween });
-  };
-  let time = 0;
-  for (let position = from; ; time += each) {
-    track.position = position;
-    const changes = position === from ? 0 : Math.min(owner.transitionMs, each);
-    for (let since = 0; since < changes; since += TRANSITION_FRAME_MS) {
-      add({ position, tween: since / changes, time: time + since });
-    }
-    add({ position, tween: 1, time: time + changes });
-    const next = Math.min(track.played(), to);
-    if (next <= position) break;
-    position = next;
+  track.position = from;
+  for (let time = 0; ; time += FRAME_MS) {
+    shots.push({ position: track.position, time });
+    if (track.position >= to) break;
+    track.position = Math.min(track.played((speed * FRAME_MS) / 1000), to);
   }
   track.position = before;
-  return { shots, duration: time + Math.max(each, STANDS_AT_LEAST_MS) };
+  return { shots, duration: shots.at(-1).time + STANDS_AT_LEAST_MS };
 }
 
 // The file as a Blob. The picture's owner is moved from shot to shot. `onProgress` is called with the part
@@ -57,10 +45,10 @@ export async function film(picture, { format, scale, shots, duration, onProgress
   const tape = await tapeOf(format, canvas.width, canvas.height);
   const context = canvas.getContext("2d", { willReadFrequently: true });
   try {
-    for (const [i, { position, tween, time }] of shots.entries()) {
+    for (const [i, { position, time }] of shots.entries()) {
       signal.throwIfAborted();
       transport.track.position = position;
-      picture.paint(context, scale, tween);
+      picture.paint(context, scale, transport.track.tileRate?.(transport.speed));
       // oxlint-disable-next-line no-await-in-loop -- frames are encoded one after another
       await tape.add(canvas, time, shots[i + 1]?.time ?? duration);
       onProgress((i + 1) / shots.length);
@@ -119,7 +107,7 @@ class VideoTape {
   }
 
   async end(canvas, duration) {
-    await this.add(canvas, duration - SHORTEST_FRAME_MS, duration); // a WebM ends with its last frame's start
+    await this.add(canvas, duration - FRAME_MS, duration); // a WebM ends with its last frame's start
     await this.encoder.flush();
     if (this.error) throw this.error;
     this.muxer.finalize();

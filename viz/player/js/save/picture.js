@@ -24,21 +24,14 @@ const WIDE = ".fa-figure"; // the matrices of a tile
 const MINUS = 6; // of a negative cell, as wide at most as tile.css has it
 const SHADES = 24; // of the scale in the legend
 
-// What the style sheet hatches, by its class: colour below, colour of the lines, spacing, whether they cross.
-const HATCHED = {
-  "fa-empty": ["", "line", 5, false],
-  "fa-crossed": ["surface", "line", 3, true],
-  "fa-standard": ["standard", "background", 6, false],
-};
-
 export class Picture {
-  // `parts` are the nodes of a player or duel that are seen; its `caption` has what stands above and below.
+  // `parts` are the nodes of a player or duel that are seen; its `shownAs` has what stands above and below.
   constructor(owner, parts, palette) {
     Object.assign(this, { owner, parts, palette });
     owner.drawStill(); // before anything is measured
     const box = this.place();
     const inside = Math.ceil(Math.max(box.width, NARROWEST));
-    this.title = linesOfWords(owner.caption.title, inside, TITLE);
+    this.title = linesOfWords(owner.shownAs.title, inside, TITLE);
     this.foot = this.footLines(inside);
     this.top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
     this.width = inside + 2 * MARGIN;
@@ -46,7 +39,7 @@ export class Picture {
   }
 
   footLines(inside) {
-    const { where, foot } = this.owner.caption;
+    const { where, foot } = this.owner.shownAs;
     return linesOfWords(`${where} · ${foot}`, inside, FOOT);
   }
 
@@ -61,14 +54,14 @@ export class Picture {
     return { width: right - left, height: bottom - top };
   }
 
-  // Paint it, `scale` units of the context to a CSS pixel, with so much of a transition over.
-  paint(context, scale, tween = 1) {
+  // Paint it, `scale` units of the context to a CSS pixel, as it looks at so many tiles per second.
+  paint(context, scale, rate = 0) {
     const { width, height, palette } = this;
     const whole = { x: 0, y: 0, scale, width, height };
     openFrame(context, whole);
     if (!context.isVector) context.clearRect(0, 0, width, height);
     if (context.isVector) fillBox(context, palette.background, 0, 0, width, height);
-    drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(tween));
+    drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
     openFrame(context, whole);
     const origin = { x: this.page.left - MARGIN, y: this.page.top - this.top };
     this.parts.forEach((part) => paintNode(context, part, origin, { palette, whole }));
@@ -172,11 +165,6 @@ function isPinned(node) {
 
 function paintClasses(context, node, box, palette) {
   for (const name of node.classList) {
-    if (name in HATCHED) {
-      const [below, color, spacing, cross] = HATCHED[name];
-      if (below) fill(context, box, palette[below]);
-      fillBox(context, { color: palette[color], spacing, cross }, box.x, box.y, box.w, box.h);
-    }
     if (name === "fa-negative" && !node.closest(".fa-of-row")) {
       const w = Math.min(box.w / 2, MINUS);
       fill(context, { x: box.x + (box.w - w) / 2, y: box.y + box.h / 2 - 0.5, w, h: 1 }, palette.text);

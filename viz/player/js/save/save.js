@@ -12,7 +12,7 @@ const PICTURES = {
     [".fa-left", "the grid, or the tile's numbers"],
     [".fa-right > .fa-head, .fa-rows", "one row over the steps"],
     [".fa-main ~ .fa-bytes", "the bytes so far"],
-    [".fa-main, .fa-told-here, .fa-main ~ .fa-bytes", "all, with the source"],
+    [".fa-main, .fa-caption, .fa-main ~ .fa-bytes", "all, with the source"],
   ],
   duel: [[".fa-duel, .fa-duel ~ .fa-legend", "both runs"]],
 };
@@ -27,7 +27,7 @@ const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
 export class SavePanel {
-  // `owner` is a player or a duel (its `kind`), with `caption` {title, foot}, `palette`, and
+  // `owner` is a player or a duel (its `kind`), with `shownAs` {title, foot}, `palette`, and
   // `positionOf(value of its slider)`.
   constructor(owner, kind) {
     this.owner = owner;
@@ -142,7 +142,7 @@ export class SavePanel {
       const shots = shotsOf(twin, ...span);
       const onProgress = (part) => (this.progress.value = part);
       const file = await film(picture, { format, scale, ...shots, onProgress, signal: ending.signal });
-      this.give(file, format, { title: twin.caption.title, where });
+      this.give(file, format, { title: twin.shownAs.title, where });
     } catch (error) {
       this.says.textContent = error.name === "AbortError" ? "Cancelled; nothing was saved." : error.message;
     } finally {
@@ -159,7 +159,7 @@ export class SavePanel {
     this.starters.forEach((starter) => (starter.disabled = isBusy));
   }
 
-  give(blob, ending, { title, where } = this.owner.caption) {
+  give(blob, ending, { title, where } = this.owner.shownAs) {
     const url = URL.createObjectURL(blob);
     const name = `${fileName(`${title} ${where}`)}.${ending}`;
     element("a", { href: url, download: name }).click();

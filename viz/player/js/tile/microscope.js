@@ -33,7 +33,6 @@ export class Microscope {
     this.missing = element("div", { class: "fa-panel fa-missing", role: "status" });
     // in the grid the patterns mean the same
     this.legend = element("div", { class: "fa-legend" }, [
-      swatch("fa-empty", "not there yet"),
       swatch("fa-crossed", "hidden by the mask"),
       swatch("fa-swatch-positive", "positive"),
       swatch("fa-swatch-negative fa-negative", "negative"),

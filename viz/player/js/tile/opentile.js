@@ -72,7 +72,7 @@ export class OpenTile {
   // Open the tile under the pointer, told for the row there.
   openAt(hit) {
     const { model } = this.pane;
-    const kernel = Math.max(0, this.pane.stateAt(1).kernel);
+    const kernel = Math.max(0, this.pane.stateAt().kernel);
     const [step] = hit && this.canOpen ? stepsAbout(model, kernel, hit) : [];
     if (step === undefined) return;
     this.pane.pinned = rowOfHit(model, hit);

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { benchLayout, placesOf } from "../../../../viz/player/js/grid/layout.js";
+import { heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/js/run/bench.js";
+import { figureOf } from "../../../../viz/player/js/run/figure.js";
+import { Timeline } from "../../../../viz/player/js/run/timeline.js";
+import { given, givenRun, range } from "./given.js";
+
+// The cursor of a run at a position, as the pane makes it.
+function standingAt({ model }, position, melt = 0) {
+  const line = new Timeline(model);
+  const at = line.cursor(position);
+  at.kernel = model.kernel[Math.max(at.step, 0)];
+  at.head = model.head[Math.max(at.step, 0)];
+  at.progress = at.step < 0 ? [] : progressOf(model, line, at, melt);
+  return at;
+}
+
+const algorithms = given("algorithms");
+
+for (const name of algorithms) {
+  test(`every phase of ${name} goes from 0 to 1 in its turn, and melted ones end with the step`, () => {
+    const run = givenRun(name);
+    const { model } = run;
+    for (const step of [0, Math.floor(model.count / 2), model.count - 1]) {
+      const [start, end] = [model.phaseStart[step], model.phaseStart[step + 1]];
+      for (const position of range(end - start).map((k) => start + k + 0.5)) {
+        const { progress, phase } = standingAt(run, position);
+        const now = model.phases[step].indexOf(phase);
+        if (now < 0) continue;
+        assert.deepEqual(
+          progress,
+          progress.map((_, k) => (k < now ? 1 : k === now ? 0.5 : 0)),
+        );
+      }
+      const melted = [0.2, 0.6].map((part) => standingAt(run, start + part * (end - start), 1).progress);
+      melted[0].forEach((early, k) => assert.ok(early <= melted[1][k]));
+      assert.ok(standingAt(run, end, 1).progress.every((part) => part === 1));
+    }
+  });
+
+  test(`all that ${name} holds on the chip has a place on the bench`, () => {
+    const { model } = givenRun(name);
+    for (const kernel of model.kernels) {
+      const bench = benchLayout({ x: 10, y: 20, w: 700, h: 400 }, kernel.slots, kernel.series.includes("l"));
+      const boxes = kernel.slots.map((slot) => bench.slots[slot.name]);
+      for (const box of boxes) {
+        assert.ok(box.x >= 9.9 && box.y >= 19.9 && box.x + box.w <= 710.1 && box.y + box.h <= 420.1);
+      }
+      boxes.forEach((one, i) =>
+        boxes.slice(i + 1).forEach((other) => {
+          const apart = (from, size) =>
+            one[from] + one[size] <= other[from] + 0.1 || other[from] + other[size] <= one[from] + 0.1;
+          assert.ok(apart("x", "w") || apart("y", "h"));
+        }),
+      );
+    }
+  });
+}
+
+test("a product lines up with its factors: rows with the left one, columns with the one above", () => {
+  const { model } = givenRun("every_flash2");
+  const { slots, state } = benchLayout({ x: 0, y: 0, w: 700, h: 400 }, model.kernels[0].slots, true);
+  assert.ok(slots.Q.y === slots.S.y && slots.Q.h === slots.S.h && slots.Q.x + slots.Q.w < slots.S.x);
+  assert.ok(slots.K.x === slots.S.x && slots.K.w === slots.S.w && slots.K.y + slots.K.h < slots.S.y);
+  assert.ok(slots.O.y === slots.S.y && slots.V.x === slots.O.x);
+  assert.ok(state.x > slots.S.x + slots.S.w && state.x + state.w < slots.O.x && state.h === slots.S.h);
+});
+
+test("a tile of K comes with its phase, and scores are gone once they were used", () => {
+  const run = givenRun("causal");
+  const { model } = run;
+  const step = 2;
+  const names = model.phases[step].map(({ name }) => name);
+  const after = (name, slot, part = 1) =>
+    heldIn(model, standingAt(run, model.phaseStart[step] + names.indexOf(name) + part), slot);
+  assert.equal(after("load K", "K", 0.25).held, 0.25);
+  assert.equal(after("QK^T", "K").held, 1);
+  assert.deepEqual([after("load K", "S").held, after("QK^T", "S").held], [0, 1]);
+  assert.deepEqual(
+    [after("load V", "S").used, after("PV", "S", 0.5).used, after("PV", "S").used],
+    [0, 0.5, 1],
+  );
+  assert.equal(after("load V", "O").held, 1);
+});
+
+test("the sums of a step begin with those of the step before, and end as recorded", () => {
+  const run = givenRun("causal");
+  const { model, trace } = run;
+  const step = range(model.count).find((i) => i > 0 && model.turn[i] === model.turn[i - 1]);
+  const slot = model.kernels[0].slots.find(({ name }) => name === "O");
+  const figure = figureOf(model, step);
+  const start = matricesIn(model, figure, slot, standingAt(run, model.phaseStart[step] + 1));
+  const end = matricesIn(
+    model,
+    figure,
+    slot,
+    standingAt(run, model.phaseStart[step + 1] - (model.turnLast[step] === step ? 1 : 0)),
+  );
+  const columns = model.data.problem.head_dim;
+  const sent = (i, r, c) => trace.acc[i][r][c];
+  assert.ok(Math.abs(start.now.at(1, columns - 1) - sent(step - 1, 1, columns - 1)) < 1e-5);
+  assert.ok(Math.abs(end.now.at(1, columns - 1) - sent(step, 1, columns - 1)) < 1e-5);
+  assert.equal(end.old.name, "O rescaled");
+});
+
+test("what a phase does is seen by what it needs and makes", () => {
+  const { model } = givenRun("causal");
+  const roles = Object.fromEntries(model.kernelPhases[0].map((phase) => [phase.name, roleOf(phase)]));
+  assert.deepEqual(
+    { ...roles },
+    {
+      "load Q": "move",
+      "load K": "move",
+      "QK^T": "product",
+      mask: "mask",
+      "row max": "max",
+      exponentials: "exponentials",
+      rescale: "rescale",
+      "load V": "move",
+      PV: "product",
+      "store O, lse": "move",
+    },
+  );
+});
+
+test("HBM and the chip share the stage without overlap, beside each other or below", () => {
+  for (const [width, height] of [
+    [1200, 460],
+    [366, 620],
+  ]) {
+    for (const far of [0, 0.5, 1]) {
+      const { hbm, chip } = placesOf(width, height, far);
+      assert.ok(hbm.x + hbm.w <= chip.x || hbm.y + hbm.h <= chip.y);
+      assert.ok(
+        chip.x + chip.w <= width + 0.1 && chip.y + chip.h <= height + 0.1 && chip.h > 0 && chip.w > 0,
+      );
+    }
+  }
+});

@@ -1,0 +1,178 @@
+// The chip: the matrices of the step in progress, laid out as the products they are, with m and l of the rows
+// beside the scores, and what of the chip's memories is filled.
+
+import { drawBlock } from "./block.js";
+import { drawLine, fillBox, mixed, namePlace, roundBox, text } from "./draw.js";
+import { formatKib, formatNumber } from "../run/formats.js";
+import { HEAD, benchLayout } from "./layout.js";
+import { lerp, smooth } from "../run/easing.js";
+import { figureOf, matrixOf } from "../run/figure.js";
+import { hasNumbers, heldIn, isSquare, matricesIn, slotOf } from "../run/bench.js";
+import { drawMatrix, drawSum } from "./matrix.js";
+import { isLive } from "../run/model.js";
+import { drawShares, drawState } from "./state.js";
+
+const PAD = 14;
+const MEMORIES = 50; // height of the gauges with their words
+const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
+
+// Where everything lies on the chip.
+export function benchOf(chip, kernel) {
+  const top = HEAD + (kernel.parts.length ? MEMORIES : 0);
+  const box = { x: chip.x + PAD, y: chip.y + top, w: chip.w - 2 * PAD, h: chip.h - top - PAD };
+  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"));
+}
+
+// `how` has model, palette, at, `strong` (1, or less while playback is too fast for it) and `row`, the drawn
+// row that is told.
+export function drawBench(context, chip, bench, how) {
+  const { model, palette, at, strong } = how;
+  const kernel = model.kernels[at.kernel];
+  const [x, y] = [chip.x + PAD, chip.y + 16];
+  roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
+  namePlace(context, "Chip", "small and fast", chip, palette);
+  if (kernel.parts.length) drawMemories(context, chip, how);
+  else {
+    const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
+    text(context, words, x, y + 34, palette.muted, { size: 13 });
+  }
+  for (const slot of kernel.slots) drawSlot(context, slot, bench.slots[slot.name], how);
+  if (at.step < 0) return;
+  if (strong > 0.5) drawStreaks(context, bench, how);
+  if (bench.state) drawState(context, bench, how);
+  else if (kernel.bars && bench.slots.S) drawShares(context, bench.slots.S, how);
+  if (strong > 0.5) frameRow(context, bench, how);
+}
+
+// --- memories ---
+
+// A gauge per memory, to scale: what a program can have of it, and what is filled now.
+function drawMemories(context, chip, { model, palette, at }) {
+  const memories = Object.entries(model.data.gpu.limits);
+  const kernel = model.kernels[at.kernel];
+  const wide = (chip.w - 2 * PAD - 18 * (memories.length - 1)) / memories.length;
+  memories.forEach(([name, limit], i) => {
+    const [x, y] = [chip.x + PAD + i * (wide + 18), chip.y + HEAD + 14];
+    const parts = kernel.parts.filter(({ memory }) => memory === name);
+    const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    const filled = parts.filter((part) => isFilled(kernel, part, at));
+    const used = filled.reduce((sum, { bytes }) => sum + bytes, 0);
+    const isOver = all > limit;
+    const words = `${formatNumber((isOver ? all : used) / 1024)} of ${formatKib(limit)}`;
+    text(context, name, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
+    const beside = context.measureText(name).width + 8;
+    const color = isOver ? palette.bad : palette.muted;
+    if (beside + 100 < wide) text(context, words, x + beside, y, color, { size: 13 });
+    fillBox(context, palette.line, x, y + 11, wide, 7, 0.55);
+    const scale = wide / Math.max(limit, all);
+    let from = x;
+    for (const part of parts) {
+      fillBox(
+        context,
+        palette[part.color],
+        from,
+        y + 11,
+        part.bytes * scale,
+        7,
+        filled.includes(part) ? 1 : 0.25,
+      );
+      from += part.bytes * scale;
+    }
+    const end = x + limit * scale;
+    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
+  });
+}
+
+function isFilled(kernel, part, at) {
+  return at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished;
+}
+
+// --- matrices ---
+
+function drawSlot(context, slot, box, how) {
+  const { model, palette, at, strong } = how;
+  roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
+  const figure = at.step >= 0 && hasNumbers(model) ? figureOf(model, at.step) : null;
+  const shown = figure && matricesIn(model, figure, slot, at);
+  const size = Math.min(15, Math.max(12.5, box.w / 7));
+  const label = shown && strong > 0.5 ? shown.now.label : slot.name;
+  const style = { size, weight: "650" };
+  text(
+    context,
+    fitted(context, [label, slot.name], box.w, size),
+    box.x,
+    box.y - 10,
+    palette[slot.color],
+    style,
+  );
+  if (at.step < 0 || at.finished) return;
+  if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return; // it changes too fast to be seen
+  const all = { ...how, ...shown, ...heldIn(model, at, slot.name) };
+  const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
+  if (!isRecorded) drawBlock(context, slot, box, all);
+  else if (shown) (shown.isSum ? drawSum : drawMatrix)(context, slot, box, all);
+}
+
+// Whether a slot's data are there from before the loop.
+function isKept({ phases: [before] }, { name }) {
+  return before.some(({ loads, makes }) => [...loads, ...makes].some((each) => slotOf(each) === name));
+}
+
+// The first of some words that fits a width.
+function fitted(context, words, width, size) {
+  context.font = `650 ${size}px sans-serif`;
+  return words.find((each) => context.measureText(each).width <= width) ?? words.at(-1);
+}
+
+// A product flows into its sum: each weight takes the value of its key along, the thicker, the larger it is.
+function drawStreaks(context, { slots }, how) {
+  const { model, at } = how;
+  for (const [k, phase] of model.phases[at.step].entries()) {
+    const part = at.progress[k];
+    const name = phase.makes.find((each) => slots[each] && phase.needs.includes(each));
+    const source = slotOf(phase.needs[0] ?? "");
+    if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
+    const figure = source === "S" && name === "O" && hasNumbers(model) ? figureOf(model, at.step) : null;
+    const weights = figure?.matrices.find((each) => each.name === "P");
+    const P = weights && matrixOf(model, figure, weights, at.step);
+    streak(context, slots[source], slots[name], P, part, {
+      ...how,
+      color: name === "O" ? "output" : "state",
+    });
+  }
+}
+
+function streak(context, from, to, P, part, { palette, strong, color }) {
+  const [columns, rows] = P ? [P.columns, P.rows] : [STREAKS, STREAKS];
+  for (let c = 0; c < columns; c++) {
+    const u = (part * (columns + 2) - c) / 2.6;
+    if (u <= 0 || u >= 1) continue;
+    const across = smooth(u);
+    const shade = mixed(palette.now, palette[color], across);
+    const long = 36 * Math.sin(Math.PI * u);
+    for (let r = 0; r < rows; r++) {
+      const weight = P ? P.at(r, c) : 0.2;
+      if (!(weight > 0.02)) continue;
+      const x = lerp(from.x + ((c + 0.5) * from.w) / columns, to.x + 6, across);
+      const y = lerp(from.y + ((r + 0.5) * from.h) / rows, to.y + ((r + 0.5) * to.h) / rows, across);
+      const thick = 1.5 + 5 * Math.sqrt(weight);
+      fillBox(context, shade, x - long, y - thick / 2, long, thick, 0.7 * (1 - u) * strong);
+    }
+  }
+}
+
+// A frame along the row that is told, through all that lies beside the scores.
+function frameRow(context, { slots, state }, { model, palette, at, row }) {
+  if (at.finished || model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
+  const beside = model.kernels[at.kernel].slots.filter(
+    ({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y,
+  );
+  if (!beside.some(isSquare)) return;
+  const { block_m: rows } = model.data.problem;
+  const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];
+  const high = Math.max(3, slots.S.h / rows);
+  const y = slots.S.y + (model.offsets[row] / rows) * slots.S.h - 1.5;
+  const x = Math.min(...boxes.map((box) => box.x)) - 3;
+  const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
+  roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
+}

@@ -1,0 +1,92 @@
+// A matrix on the chip whose numbers were not recorded: whether its data are there, and how far they have
+// come.
+
+import { fillBox, shareColor } from "./draw.js";
+import { eased, lerp } from "../run/easing.js";
+import { softmaxState } from "../run/figure.js";
+import { isSquare, progressIn, roleOf, slotOf } from "../run/bench.js";
+import { visiblePath } from "./map.js";
+import { KIND, rowCount, tileKind } from "../run/model.js";
+
+const FULL = 0.75; // how strong a tensor's colour is
+
+export function drawBlock(context, slot, box, how) {
+  const { model, palette, at, strong, held, used } = how;
+  if (held <= 0) return;
+  if (isSquare(slot)) {
+    if (used < 1) drawSquare(context, slot, box, how);
+    return;
+  }
+  const kernel = model.kernels[at.kernel];
+  const isSum = ({ needs, makes }) => needs.includes(slot.name) && makes.includes(slot.name);
+  if (kernel.phases[1].some(isSum)) {
+    drawSum(context, slot, box, how, isSum);
+    return;
+  }
+  const comes = model.phases[at.step].find(({ loads }) => loads.includes(slot.name));
+  if (comes && held < 1 && at.progress[model.phases[at.step].indexOf(comes)] < 1) return; // it is on its way
+  fillBox(
+    context,
+    palette[slot.color],
+    box.x,
+    box.y,
+    box.w,
+    box.h,
+    (used === 1 ? 0.25 : FULL) * held * strong,
+  );
+}
+
+// Scores, from the top as they are made; weights from the left, in the colour of the tile's share; and what
+// the product has used up is gone.
+function drawSquare(context, slot, box, { model, palette, at, strong, used, last }) {
+  const phases = model.phases[at.step];
+  const first = phases.findIndex(({ makes, loads }) =>
+    [...makes, ...loads].some((name) => slotOf(name) === slot.name),
+  );
+  const shows = slot.name === "S" ? phases.findIndex(({ shows: what }) => what === "share") : -1;
+  const gone = last && roleOf(last) === "product" ? used * box.w : 0;
+  const made = first < 0 ? 1 : at.progress[first];
+  fillBox(context, palette.plain, box.x + gone, box.y, box.w - gone, box.h * made, 0.5 * strong);
+  const weights = shows < 0 ? 0 : at.progress[shows] * box.w;
+  const color = shareColor(palette, model.tileShare[at.step] / model.scaleShare);
+  fillBox(context, color, box.x + gone, box.y, weights - gone, box.h, strong);
+  const isCut = tileKind(model, at.step) === KIND.partial && !context.isVector && gone === 0;
+  const mask = isCut ? progressIn(model, at, "mask", 1) : 0;
+  if (mask > 0) shadeHidden(context, model, at, box, { palette, mask, strong });
+}
+
+// What the mask hides of a tile, as it falls over it.
+function shadeHidden(context, model, at, box, { palette, mask, strong }) {
+  context.save();
+  context.beginPath();
+  context.rect(box.x, box.y, box.w, box.h * mask);
+  context.clip();
+  visiblePath(context, model, at.step, box);
+  context.rect(box.x + box.w, box.y, -box.w, box.h);
+  Object.assign(context, { globalAlpha: strong, fillStyle: palette.hidden });
+  context.fill("evenodd");
+  context.restore();
+}
+
+// A sum by its rows: what is kept of the old one, and what the tile adds to it, as parts of the row.
+function drawSum(context, slot, box, { model, palette, at, strong, held }, isSum) {
+  const color = palette[slot.color];
+  const phases = model.phases[at.step];
+  const adds = phases.findIndex((phase) => isSum(phase) && !phase.rescales);
+  const added = adds < 0 ? 1 : eased(at.progress[adds]);
+  if (model.q[at.step] < 0 || !model.values.alpha || slot.rows !== "q_tile") {
+    fillBox(context, color, box.x, box.y, box.w, box.h, (0.35 + 0.4 * added) * held * strong);
+    return;
+  }
+  const count = rowCount(model, model.q[at.step]);
+  const rescaled = eased(progressIn(model, at, "rescale", 0));
+  const high = box.h / count;
+  for (let row = 0; row < count; row++) {
+    const state = softmaxState(model, at.step, row);
+    const kept = state?.oldL > 0 ? lerp(1, state.alpha, rescaled) : 0;
+    const [y, h] = [box.y + row * high, Math.max(high - (high > 4 ? 1 : 0), 0.6)];
+    if (kept > 0 && rescaled > 0 && added < 1) fillBox(context, color, box.x, y, box.w, h, 0.18 * strong);
+    fillBox(context, color, box.x, y, box.w * kept, h, 0.85 * held * strong);
+    fillBox(context, color, box.x + box.w * kept, y, box.w * (1 - kept) * added, h, 0.5 * held * strong);
+  }
+}

@@ -1,0 +1,106 @@
+// What travels between HBM and the chip in the phase in progress: a copy of each tile that is loaded or
+// stored, with the bytes that the kernel asks for.
+
+import { fillBox, roundBox, text } from "./draw.js";
+import { formatBytes } from "../run/formats.js";
+import { cellBox, stripTile } from "./layout.js";
+import { eased, lerp, smooth, within } from "../run/easing.js";
+import { bytesInStep, tilesOf } from "../run/model.js";
+import { slotOf } from "../run/bench.js";
+
+const ARC = 14; // how high a tile flies, at most
+const EDGE = 6; // thickness of what has no strip of its own: one number per row
+
+export function drawFlights(context, { layout, bench, chip, model, palette, at, reduced }) {
+  if (at.step < 0) return;
+  const phases = model.phases[at.step];
+  phases.forEach((phase, k) => {
+    const part = at.progress[k];
+    if (part <= 0 || part >= 1) return;
+    const ways = [
+      ...phase.loads.map((name) => ({ name, loads: true })),
+      ...phase.stores.map((name) => ({ name, loads: false })),
+    ];
+    const flies = part < 1 && phase.stores.length && phase.tells === "finish" ? within(part, 0.5, 1) : part;
+    ways.forEach(({ name, loads }, i) => {
+      const out = placeInHbm(layout, model, at.step, name);
+      const inside = bench.slots[slotOf(name)] ?? (bench.state && { ...bench.state, w: EDGE });
+      const [from, to] = loads ? [out, inside] : [inside ?? chipEdge(chip, out), out];
+      if (!from || !to) return;
+      const color = palette[colorOf(model, at, name)];
+      const words = i === 0 && phase === at.phase ? bytesWords(model, at, phase) : "";
+      drawCopy(context, from, to, flies, { color, palette, words, reduced });
+    });
+  });
+}
+
+const chipEdge = (chip, { y, h }) => ({ x: chip.x + 8, y, w: EDGE, h });
+
+function colorOf(model, { kernel }, name) {
+  const strip = model.data.strips.find((each) => each.name === name);
+  const slot = model.kernels[kernel].slots.find((each) => each.name === slotOf(name));
+  return strip?.color ?? slot?.color ?? "state";
+}
+
+// Where the tile of a tensor lies in HBM that a step is about: on its strip, on the map, or, of one number
+// per row, beside the rows.
+function placeInHbm(layout, model, step, name) {
+  const strip = model.strips.find((each) => each.name === name);
+  if (strip) {
+    const [from, end] = tilesOf(model, strip.along, step);
+    return from < 0 ? null : stripTile(strip, layout, from, end);
+  }
+  if (model.data.grid.includes(name) && model.kv[step] >= 0) return cellBox(layout, model, step);
+  if (model.q[step] < 0) return null;
+  return {
+    x: layout.x + layout.width + 1,
+    y: layout.y + model.q[step] * layout.cellHeight,
+    w: EDGE - 2,
+    h: layout.cellHeight,
+  };
+}
+
+const sum = (bytes) => bytes.reduce((all, each) => all + each, 0);
+
+// "1,024 B": what a phase asks for.
+function bytesWords(model, at, phase) {
+  const phases = model.phases[at.step];
+  const before = phases[phases.indexOf(phase) - 1];
+  const bytes =
+    sum(bytesInStep(model, at.step, phase)) - (before ? sum(bytesInStep(model, at.step, before)) : 0);
+  return bytes > 0 ? formatBytes(bytes) : "";
+}
+
+// A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.
+function drawCopy(context, from, to, part, { color, palette, words, reduced }) {
+  if (part <= 0 || part >= 1) return;
+  if (reduced) {
+    fillBox(context, color, from.x, from.y, from.w, from.h, 0.7 * (1 - part));
+    fillBox(context, color, to.x, to.y, to.w, to.h, 0.7 * part);
+    return;
+  }
+  const lift = smooth(part / 0.22);
+  const way = eased(within(part, 0.06, 0.96));
+  const size = 1 + 0.06 * lift * (1 - smooth(within(part, 0.8, 1)));
+  const [w, h] = [lerp(from.w, to.w, way) * size, lerp(from.h, to.h, way) * size];
+  const middle = (a, b) => lerp(a, b, way);
+  const x = middle(from.x + from.w / 2, to.x + to.w / 2);
+  const y =
+    middle(from.y + from.h / 2, to.y + to.h / 2) - ARC * Math.sin(Math.PI * way) - 4 * lift * (1 - way);
+  const box = { x: x - w / 2, y: y - h / 2, w, h };
+  roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, {
+    fill: palette.text,
+    alpha: 0.14 * lift,
+  });
+  roundBox(context, box, 3, { fill: palette.background });
+  roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
+  if (!words) return;
+  const alpha = Math.min(within(part, 0.1, 0.25), 1 - within(part, 0.85, 1));
+  const wide = words.length * 7.4 + 18;
+  const below = box.y + h + 16;
+  roundBox(context, { x: x - wide / 2, y: below - 11, w: wide, h: 22 }, 11, {
+    fill: palette.text,
+    alpha: 0.92 * alpha,
+  });
+  text(context, words, x, below, palette.background, { align: "center", weight: "600", size: 13.5, alpha });
+}

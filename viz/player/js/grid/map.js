@@ -1,0 +1,225 @@
+// The map in HBM's middle: the weights of the tiles that were visited, as the sums so far make them.
+
+import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from "./draw.js";
+import { hasNumbers } from "../run/bench.js";
+import { cellBox } from "./layout.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { KIND, hasTile, keysOfRow, tileKind, tileNumber, valueAt } from "../run/model.js";
+
+const ROOM_FOR_A_LETTER = 13; // on a tile
+const ROOM_FOR_NUMBERS = 3; // pixels per row and key of a tile
+
+const gapBetween = ({ cellWidth, cellHeight }) => (cellWidth > 7 && cellHeight > 7 ? 1 : 0);
+
+// The part of a tile that the mask leaves, as a path: a staircase with a stair per row, or two per pixel if
+// the rows are lower than that. Rows past the end look like the last one.
+export function visiblePath(context, model, step, box) {
+  const { problem } = model.data;
+  const { block_m, block_n, rows } = problem;
+  const firstRow = tileNumber(model, model.q[step]) * block_m;
+  const firstKey = model.kv[step] * block_n;
+  const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
+  const stairs = Math.min(block_m, Math.ceil(2 * box.h));
+  // [first, end) of the tile's keys that a stair shows
+  const seen = Array.from({ length: stairs }, (_, stair) => {
+    const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
+    return keysOfRow(problem, row).map((key) => Math.max(0, Math.min(key - firstKey, keys)));
+  });
+  const corner = (key, stair) =>
+    context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
+  context.beginPath();
+  seen.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
+  seen.toReversed().forEach(([first], i) => [stairs - i, stairs - i - 1].forEach((at) => corner(first, at)));
+  context.closePath();
+}
+
+// A tile in one colour, of the part of it that is there: from its left, as a scan goes.
+function drawTile(context, layout, model, palette, step, part = 1) {
+  const { cells } = model.kernels[model.kernel[step]];
+  if (!hasTile(model, step) || !cells || part <= 0) return;
+  const box = cellBox(layout, model, step);
+  const gap = gapBetween(layout);
+  const kind = tileKind(model, step);
+  const [w, h] = [Math.max((box.w - gap) * part, 0.6), Math.max(box.h - gap, 0.6)];
+  const isHidden = kind === KIND.hidden && cells === "share";
+  const known = isHidden ? palette.hidden : shareColor(palette, model.tileShare[step] / model.scaleShare);
+  const color = cells === "share" ? known : palette.plain;
+  if (cells === "share" && kind === KIND.partial && layout.cellHeight >= 6 && part === 1) {
+    context.fillStyle = color;
+    visiblePath(context, model, step, { ...box, w, h });
+    context.fill();
+  } else fillBox(context, color, box.x, box.y, w, h);
+  const name = model.gridTensors[model.kernel[step]];
+  if (name && part === 1 && Math.min(box.w, box.h) >= ROOM_FOR_A_LETTER) {
+    const style = { align: "center", weight: "600" };
+    text(context, name, box.x + box.w / 2, box.y + box.h / 2, inkOn(color, palette), style);
+  }
+}
+
+// [first, end) of the tiles beside each other in a row that the mask skips: there may be a million of them.
+function* skippedTiles({ kinds, kvTiles }) {
+  for (let first = 0, end; first < kinds.length; first = end) {
+    end = first + 1;
+    if (kinds[first] !== KIND.skipped) continue;
+    while (end % kvTiles > 0 && kinds[end] === KIND.skipped) end++;
+    yield [first, end];
+  }
+}
+
+// The ground: what the mask skips is one flat shade. Tiles have lines between them that stay empty until they
+// are visited.
+function drawGround(context, layout, model, palette) {
+  const { x: left, y: top, width, height, cellWidth, cellHeight } = layout;
+  roundBox(context, { x: left, y: top, w: width, h: height }, 2, { fill: palette.background });
+  for (const [first, end] of skippedTiles(model)) {
+    const x = left + (first % model.kvTiles) * cellWidth;
+    const y = top + Math.floor(first / model.kvTiles) * cellHeight;
+    fillBox(context, palette.hidden, x, y, (end - first) * cellWidth, cellHeight);
+  }
+  if (cellWidth < 8 || cellHeight < 8) return;
+  for (let kv = 1, x = left + cellWidth; kv < model.kvTiles; kv++, x += cellWidth) {
+    drawLine(context, palette.line, 0.5, [x, top, x, top + height]);
+  }
+  for (let q = 1, y = top + cellHeight; q < model.qTiles; q++, y += cellHeight) {
+    drawLine(context, palette.line, 0.5, [left, y, left + width, y]);
+  }
+}
+
+// Whether tiles are drawn number by number: then old weights pale as a row's sum grows.
+function isDrawnInNumbers(layout, model) {
+  if (!hasNumbers(model)) return false;
+  const { block_m: rows, block_n: keys } = model.data.problem;
+  const isLarge = Math.min(layout.cellWidth / keys, layout.cellHeight / rows) >= ROOM_FOR_NUMBERS;
+  return isLarge && model.offsets.length >= Math.min(rows, model.data.problem.rows);
+}
+
+// The weight of each row and key of a step's tile at a moment: e^(score - m) / l with the sums of the last
+// step of these rows that is done, or as the kernel has it. null if the numbers were not recorded.
+function weightsOf(model, step, now) {
+  const scores = model.matrices["QK^T"];
+  const known = model.matrices.masked ?? model.matrices.P;
+  const hasSums = model.values.m && model.values.l;
+  const sent = hasSums ? scores : known;
+  if (!sent) return null;
+  const { problem } = model.data;
+  const start = step * sent.rows * sent.columns;
+  const firstKey = model.kv[step] * problem.block_n;
+  const firstRow = tileNumber(model, model.q[step]) * problem.block_m;
+  const [max, sum] = hasSums ? statesOf(model, now) : [];
+  return (r, c) => {
+    const [first, end] = keysOfRow(problem, firstRow + r);
+    if (firstKey + c < first || firstKey + c >= end) return NaN;
+    const value = sent.values[start + r * sent.columns + c];
+    return hasSums ? Math.exp(value * problem.scale - max[r]) / sum[r] : value;
+  };
+}
+
+// m and l of the rows of a step, or between it and the one before while it is in progress.
+function statesOf(model, { step, before, part }) {
+  const of = (name, each) => model.offsets.map((_, row) => valueAt(model, name, each, row));
+  const [m, l] = ["m", "l"].map((name) => of(name, step));
+  if (part >= 1 || before < 0) return [m, l];
+  const [oldM, oldL] = ["m", "l"].map((name) => of(name, before));
+  // the old sum at the scale of the new max, as far as the step has come
+  const sums = l.map((each, row) => lerp(oldL[row] * Math.exp(oldM[row] - m[row]), each, part));
+  return [m, sums];
+}
+
+// A tile in its numbers; `part` of its columns are there.
+function drawNumbers(context, layout, { model, palette }, step, now, part) {
+  const weight = weightsOf(model, step, now);
+  if (!weight) return false;
+  const { block_m, block_n, rows, kv_len: keys } = model.data.problem;
+  const box = cellBox(layout, model, step);
+  const [high, wide] = [
+    Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m),
+    Math.min(block_n, keys - model.kv[step] * block_n),
+  ];
+  const [w, h] = [box.w / block_n, box.h / block_m];
+  for (let c = 0; c < wide; c++) {
+    const come = clamp(part * 1.5 - (c / wide) * 0.5);
+    if (come <= 0) break;
+    for (let r = 0; r < high; r++) {
+      const value = weight(r, c);
+      if (Number.isNaN(value)) continue;
+      fillBox(context, shareColor(palette, value * come), box.x + c * w, box.y + r * h, w + 0.3, h + 0.3);
+    }
+  }
+  return true;
+}
+
+// Everything that was visited up to a moment. `steps` are done; the one in progress grows into the map as its
+// weights are made.
+export function drawMap(context, { layouts, layoutOf, model, palette, steps, at }) {
+  layouts.forEach((layout) => drawGround(context, layout, model, palette));
+  const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
+  const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
+  const latest = inNumbers ? latestStates(model, all, at) : null;
+  for (const step of all) {
+    const part = step === at.step && !at.complete ? shownPart(model, at) : 1;
+    const isShare = model.kernels[model.kernel[step]].cells === "share";
+    const now = latest?.get(model.q[step]);
+    if (
+      now &&
+      isShare &&
+      hasTile(model, step) &&
+      drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)
+    )
+      continue;
+    drawTile(context, layoutOf(step), model, palette, step, part);
+  }
+}
+
+// Of each query tile the last step that its state is known of, the one before, and how far it has come.
+function latestStates(model, steps, at) {
+  const latest = new Map();
+  for (const step of steps) {
+    const q = model.q[step];
+    if (q < 0 || !hasTile(model, step)) continue;
+    const isNow = step === at.step && !at.complete;
+    const part = isNow ? smooth(rescaled(model, at)) : 1;
+    latest.set(q, { step, before: latest.get(q)?.step ?? -1, part });
+  }
+  return latest;
+}
+
+// How far the sums of the step in progress have come.
+function rescaled(model, at) {
+  const k = model.phases[at.step].findIndex(({ rescales }) => rescales);
+  return k < 0 ? 1 : at.progress[k];
+}
+
+// How much of the tile in progress is on the map: it appears with its weights, or with its scores.
+function shownPart(model, at) {
+  const phases = model.phases[at.step];
+  const { cells } = model.kernels[at.kernel];
+  const shows = phases.findIndex(({ shows: what }) => what === (cells === "share" ? "share" : "scores"));
+  return shows < 0 ? 0 : at.progress[shows];
+}
+
+// The frame of a tile in progress; from afar a line that scans over it.
+export function drawHere(context, box, { palette, at, scan, thin }) {
+  if (scan < 1) outline(context, box, palette, (thin ? 1 : 2.5) * (1 - scan));
+  if (!(scan > 0) || at.ofStep === undefined) return;
+  const x = box.x + box.w * at.ofStep;
+  const tail = Math.min(46, box.w * 4);
+  for (let i = 0; i < 8; i++) {
+    fillBox(
+      context,
+      palette.now,
+      x - (tail * (i + 1)) / 8,
+      box.y,
+      tail / 8,
+      box.h,
+      0.3 * scan * within(8 - i, 0, 8) ** 2,
+    );
+  }
+  fillBox(context, palette.now, x - 1, box.y - 3, 2.5, box.h + 6, scan);
+}
+
+// A dashed line across the map along the row that the user picked.
+export function drawPinnedRow(context, layout, model, palette, pinned) {
+  const offset = model.offsets[pinned.row] / model.data.problem.block_m;
+  const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;
+  drawLine(context, palette.now, 1, [layout.x, y, layout.x + layout.width, y], [4, 3]);
+}

@@ -1,0 +1,165 @@
+// A matrix of recorded numbers on the chip, between what it was and what the phase in progress makes of it.
+// The numbers that are written are never between two.
+
+import { fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
+import { formatNumber } from "../run/formats.js";
+import { sidesOf } from "./layout.js";
+import { clamp, eased, lerp, smooth } from "../run/easing.js";
+import { figureOf, softmaxState } from "../run/figure.js";
+import { finishOf, isSquare, roleOf } from "../run/bench.js";
+import { range, stepsOfTile } from "../run/model.js";
+
+const ROOM_FOR_A_NUMBER = { w: 30, h: 15 };
+const WAVE = 0.11; // of a row: how much later the next column of a product appears
+const USED = 0.3; // how strong a tile is drawn that nothing needs any more
+
+export function drawMatrix(context, slot, box, how) {
+  const { now, old, part, phase, held, used, last, model, palette, strong } = how;
+  const role = phase ? roleOf(phase) : "";
+  if (role === "move" && part < 1) return; // it is on its way
+  const square = isSquare(slot);
+  if (square && used === 1) return; // it was used up, and never leaves the chip
+  const [down, across] = countsOf(model, slot);
+  const [cw, ch] = [box.w / across, box.h / down];
+  const gap = Math.min(cw, ch) > 5 ? 1 : 0;
+  const colorOf = colorsOf(slot, how);
+  const isSpent = square && last && roleOf(last) === "product";
+  const hasRoom = cw >= ROOM_FOR_A_NUMBER.w && ch >= ROOM_FOR_A_NUMBER.h && strong === 1;
+  const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
+  for (let i = 0; i < down; i++) {
+    for (let j = 0; j < across; j++) {
+      const [r, c] = slot.transposed ? [j, i] : [i, j];
+      if (r >= now.rows || c >= now.columns) continue;
+      const come = comes(role, part, { i, j, down, across });
+      const size = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
+      if (size < 0.04) continue;
+      const [before, value] = [old && come < 1 ? old.at(r, c) : undefined, now.at(r, c)];
+      const color =
+        before === undefined
+          ? colorOf(now, value)
+          : mixed(colorOf(old, before), colorOf(now, value), clamp(come));
+      const [w, h] = [(cw - gap) * size, (ch - gap) * size];
+      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
+      fillBox(context, color, x - w / 2, y - h / 2, w, h, alpha);
+      const shown = come > 0.5 || before === undefined ? value : before;
+      if (!hasRoom || size < 0.8 || Number.isNaN(shown)) continue;
+      const style = { size: Math.min(14, cw / 3.4), align: "center" };
+      text(context, formatNumber(shown, 2), x, y, inkOn(color, palette), style);
+    }
+  }
+  if (square && role === "product" && part < 1 && strong > 0.5) {
+    fillBox(context, palette.query, box.x - 4, box.y + part * box.h - 1, box.w + 8, 2, 0.9);
+  }
+}
+
+// Rows and columns of a slot's tile, as they are drawn.
+function countsOf(model, slot) {
+  const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
+  const sizes = { q_tile: rows, kv_tile: keys, head_dim: width, one: 1 };
+  return sidesOf(slot).map((side) => sizes[side]);
+}
+
+// How far a cell has come: a product goes row by row, exponentials go column by column.
+function comes(role, part, { i, j, down, across }) {
+  if (role === "product") return smooth(part * (down + 1 + WAVE * across) - i - WAVE * j);
+  if (role === "mask") return smooth(part * (down + 1) - i);
+  if (role === "exponentials") return smooth(part * 2 - j / across);
+  return smooth(part);
+}
+
+// What is left of a cell in a column that a product uses up.
+const left = (used, column, columns) => 1 - smooth((used * (columns + 2) - column - 0.6) / 1.6);
+
+// The colour of a number in a slot: weights from the scale, scores and gradients by their sign, tensors in
+// their own colour.
+function colorsOf(slot, { palette, model }) {
+  const base = palette.surface;
+  const color = palette[slot.color];
+  const pale = mixed(base, color, 0.14);
+  return (matrix, value) => {
+    if (value === -Infinity) return palette.hidden;
+    if (slot.name === "S" && !matrix.scaled) return shareColor(palette, value);
+    const part = value / largestOf(model, matrix);
+    if (isSquare(slot))
+      return mixed(base, part < 0 ? palette.cold : palette.warm, clamp(Math.abs(part)) ** 0.7);
+    return mixed(pale, color, clamp(0.5 + 0.8 * part) ** 1.4);
+  };
+}
+
+const known = new WeakMap(); // of each model, by a key: what is looked up in every frame and never changes
+
+function once(model, key, find) {
+  if (!known.has(model)) known.set(model, new Map());
+  const own = known.get(model);
+  if (!own.has(key)) own.set(key, find());
+  return own.get(key);
+}
+
+const larger = (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most);
+
+// The largest number of a matrix over the whole run, so that colours mean the same in every step.
+function largestOf(model, { name, scaled }) {
+  const most = once(model, name, () => {
+    return model.matrices[name].values.reduce(larger, 1e-9);
+  });
+  return scaled ? most * model.data.problem.scale : most;
+}
+
+// A running sum as one row of bars per row of the tile: it shrinks by alpha, grows by what is added, and is
+// divided by l at the end. Between two recorded states the bars are between them too.
+export function drawSum(context, slot, box, { now, old, part, phase, held, model, palette, at, strong }) {
+  const [down, across] = countsOf(model, slot);
+  const [cw, ch] = [box.w / across, box.h / down];
+  const largest = largestOfRows(model, slot, at);
+  const divided = eased(finishOf(model, at) * 2);
+  const color = palette[slot.color];
+  for (let r = 0; r < now.rows; r++) {
+    const middle = box.y + (r + 0.5) * ch;
+    fillBox(context, palette.line, box.x, middle - 0.5, box.w, 1, 0.6 * strong);
+    const unit = (ch / 2 - 0.4) / largest[r];
+    const factor = divided ? lerp(1, 1 / (sumOf(model, at, r) || 1), divided) : 1;
+    const bar = (c, size, alpha) => {
+      const high = clamp(size * unit, -ch / 2, ch / 2);
+      const top = Math.min(middle, middle - high);
+      fillBox(context, color, box.x + c * cw, top, Math.max(cw - 0.6, 0.5), Math.abs(high), alpha);
+    };
+    for (let c = 0; c < now.columns; c++) {
+      const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
+      if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
+      bar(c, lerp(from, to, eased(part)) * factor, strong * held);
+    }
+  }
+}
+
+// l of a row after the step.
+function sumOf(model, at, r) {
+  const row = Math.max(
+    0,
+    model.offsets.findLastIndex((offset) => offset <= r),
+  );
+  return softmaxState(model, at.step, row)?.l;
+}
+
+// The largest number of each row of a sum, in all steps that add to it.
+function largestOfRows(model, slot, at) {
+  const [q, kv] = [model.q[at.step], model.kv[at.step]];
+  const isOfRows = slot.rows === "q_tile";
+  return once(model, `${slot.name}|${at.kernel}|${at.head}|${isOfRows ? q : `kv ${kv}`}`, () => {
+    const { matrices } = figureOf(model, at.step);
+    const { name } = matrices.find((each) => each.slot === slot.name && each.is_field);
+    const { rows, columns, values } = model.matrices[name];
+    const [first, end] = [model.turnFirst[at.step], model.turnLast[at.step] + 1];
+    const steps = isOfRows
+      ? stepsOfTile(model, at.kernel, at.head, q)
+      : range(end - first).map((i) => first + i);
+    const most = new Float64Array(rows).fill(1e-9);
+    for (const step of steps) {
+      const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);
+      own.forEach((value, i) => {
+        const r = Math.floor(i / columns);
+        if (Number.isFinite(value)) most[r] = Math.max(most[r], Math.abs(value));
+      });
+    }
+    return most;
+  });
+}

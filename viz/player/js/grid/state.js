@@ -1,0 +1,121 @@
+// m and l of the rows of a tile, beside its scores: the max slides, the old sum shrinks by alpha, and what
+// the tile adds stands on it. Of weights that are known at once: how much of each row was seen so far.
+
+import { fillBox, text } from "./draw.js";
+import { formatNumber } from "../run/formats.js";
+import { clamp, eased, lerp, smooth, within } from "../run/easing.js";
+import { softmaxState } from "../run/figure.js";
+import { finishOf, progressIn } from "../run/bench.js";
+import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+
+const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
+const ROOM_FOR_ALPHA = 11; // height of a row
+
+export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
+  const style = { size: 14, weight: "650", alpha: strong };
+  const place = { m: box.x, l: box.x + box.w * 0.5, half: box.w * 0.42, right: box.x + box.w };
+  text(context, "m", place.m, box.y - 10, palette.state, style);
+  text(context, "l", place.l, box.y - 10, palette.state, style);
+  if (model.q[at.step] < 0) return;
+  const { block_m: all } = model.data.problem;
+  const tall = slots.S.h * Math.min(1, (model.offsets[1] ?? all) / all);
+  const how = {
+    palette,
+    strong,
+    place,
+    tall,
+    bar: Math.max(1, tall * 0.6),
+    thick: Math.max(0.6, tall * 0.2),
+    ranges: rangesOf(model, at),
+    finish: finishOf(model, at),
+    max: progressIn(model, at, "max", 1),
+    rescale: progressIn(model, at, "rescale", 1),
+    exp: progressIn(model, at, "exponentials", 1),
+  };
+  for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
+    const state = softmaxState(model, at.step, row);
+    const middle = box.y + (model.offsets[row] / all) * slots.S.h + tall / 2;
+    if (!state) continue;
+    drawMax(context, state, middle, how);
+    drawL(context, state, middle, how);
+  }
+}
+
+// A tick on an axis; where it was stays for a moment.
+function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges, bar, thick, max, exp }) {
+  const { low, high } = ranges;
+  const x = (value) => place.m + clamp((value - low) / (high - low)) * place.half;
+  const isFirst = !Number.isFinite(oldM);
+  const grows = !isFirst && m > oldM && exp < 1;
+  const now = isFirst ? m : lerp(oldM, m, eased(max));
+  fillBox(context, palette.line, place.m, middle - 0.5, place.half, 1, 0.7 * strong);
+  if (grows) {
+    const ghost = strong * (1 - within(exp, 0.4, 1));
+    fillBox(context, palette.now, x(oldM), middle - thick / 2, x(now) - x(oldM), thick, 0.35 * ghost);
+    fillBox(context, palette.muted, x(oldM) - 1, middle - bar / 2, 2, bar, 0.6 * ghost);
+  }
+  if (!Number.isFinite(now)) return;
+  const color = grows && max > 0 ? palette.now : palette.text;
+  fillBox(context, color, x(now) - 1.5, middle - bar / 2, 3, bar, (isFirst ? max : 1) * strong);
+}
+
+function drawL(
+  context,
+  { oldL, l, alpha },
+  middle,
+  { palette, strong, place, ranges, tall, bar, rescale, exp, finish },
+) {
+  const unit = (place.right - place.l - 2) / ranges.most;
+  const hasOld = oldL > 0;
+  const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
+  const drained = 1 - eased(finish * 2); // O is divided by it
+  const kept = hasOld ? oldL * lerp(1, alpha, eased(rescale)) * unit * drained : 0;
+  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(exp) * unit * drained;
+  const top = middle - bar / 2;
+  if (shrinks && rescale < 1) fillBox(context, palette.now, place.l, top, oldL * unit, bar, 0.2 * strong);
+  fillBox(context, palette.state, place.l, top, kept, bar, strong);
+  fillBox(context, palette.state, place.l + kept, top, added, bar, 0.5 * strong);
+  if (!shrinks || tall < ROOM_FOR_ALPHA || strong < 0.7 || finish > 0) return;
+  const style = { size: Math.min(13, tall * 0.8), weight: "600", align: "right", halo: palette.background };
+  text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
+}
+
+const spans = new WeakMap(); // of each model: the ranges of m and l, by the query tile
+
+function rangesOf(model, at) {
+  if (!spans.has(model)) spans.set(model, new Map());
+  const known = spans.get(model);
+  const key = `${at.kernel}|${at.head}|${model.q[at.step]}`;
+  if (!known.has(key)) {
+    const rows = range(rowCount(model, model.q[at.step]));
+    const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
+    const valuesOf = (name) => steps.flatMap((step) => rows.map((row) => valueAt(model, name, step, row)));
+    const [m, l] = ["m", "l"].map((name) => valuesOf(name).filter(Number.isFinite));
+    const [low, high] = [Math.min(...m, Infinity), Math.max(...m, -Infinity)];
+    const margin = Math.max(0.05 * (high - low), 1e-6);
+    known.set(key, { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) });
+  }
+  return known.get(key);
+}
+
+const SHARES = 10; // width of a whole row
+
+export function drawShares(context, box, { model, palette, at, strong }) {
+  const { bars } = model.kernels[at.kernel];
+  const q = model.q[at.step];
+  if (q < 0 || !model.values[bars] || bars === "l") return;
+  const steps = stepsOfTile(model, at.kernel, at.head, q);
+  const now = steps.indexOf(at.step);
+  const shows = model.phases[at.step].findIndex(({ shows: what }) => what === "share");
+  const part = shows < 0 ? 1 : smooth(at.progress[shows]);
+  const high = box.h / rowCount(model, q);
+  const x = box.x + box.w + 3;
+  for (let row = 0; row < rowCount(model, q); row++) {
+    const seen = (end) =>
+      steps.slice(0, end).reduce((sum, step) => sum + (valueAt(model, bars, step, row) || 0), 0);
+    const [before, after] = [now, now + 1].map((end) => SHARES * Math.min(1, seen(end)));
+    const [y, h] = [box.y + row * high, Math.max(high - 1, 0.6)];
+    fillBox(context, palette.state, x, y, before, h, strong);
+    fillBox(context, palette.state, x + before, y, (after - before) * part, h, 0.5 * strong);
+  }
+}

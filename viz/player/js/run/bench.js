@@ -1,0 +1,102 @@
+// What lies on the chip while a step is in progress: how far each of its phases has come, and what each slot
+// holds by then. No drawing here.
+
+import { lerp, within } from "./easing.js";
+import { matrixOf, stepBefore } from "./figure.js";
+
+const LIES_IN = { P: "S", dP: "dS", "O out": "O" }; // data that lie in the slot of another name
+export const slotOf = (name) => LIES_IN[name] ?? name;
+
+// Whether the numbers of all rows of the tiles were recorded.
+export const hasNumbers = (model) => Object.keys(model.matrices).length > 0 && model.matrixRow === null;
+
+// Whether a slot holds one number per query and key: scores, weights, or their gradients.
+export const isSquare = ({ rows, columns }) => rows === "q_tile" && columns === "kv_tile";
+
+const isIn = (slot) => (name) => slotOf(name) === slot;
+
+// How far each phase of the step in progress has come, from 0 to 1. `melt` lets them slide over each other,
+// until the step is one sweep.
+export function progressOf(model, timeline, at, melt) {
+  const phases = model.phases[at.step] ?? [];
+  const now = phases.indexOf(at.phase);
+  const start = model.phaseStart[at.step];
+  return phases.map((_, k) => {
+    const exact = at.complete || k < now ? 1 : k === now ? at.part : 0;
+    if (!melt) return exact;
+    const [from, to] = [k, k + 1].map((each) => timeline.times[start + each] - at.step);
+    return lerp(exact, within(at.ofStep, from * 0.6, lerp(to, 1, 0.35)), melt);
+  });
+}
+
+// What a phase does, for the way in which it is seen: "move", "mask", "max", "exponentials", "rescale",
+// "product", or "" for anything else.
+export function roleOf({ loads, needs, makes, stores, rescales, only_masked: onlyMasked, name }) {
+  if (rescales) return "rescale";
+  if (onlyMasked || name === "mask") return "mask";
+  if (makes.includes("P")) return "exponentials";
+  if (makes.includes("m") && needs.includes("S")) return "max";
+  if (makes.length && needs.length > 1) return "product";
+  return loads.length || stores.length ? "move" : "";
+}
+
+// The progress of the first phase of that role in the step; `rest` if it has none.
+export function progressIn(model, at, role, rest = 0) {
+  const k = (model.phases[at.step] ?? []).findIndex((phase) => roleOf(phase) === role);
+  return k < 0 ? rest : at.progress[k];
+}
+
+// Whether a slot's data are there: from 0, empty, to 1. They come with the phase that loads or makes them,
+// from the start of the turn if that is before the loop, and go with the last phase that uses them.
+export function heldIn(model, at, slot) {
+  const kernel = model.kernels[at.kernel];
+  const phases = model.phases[at.step] ?? [];
+  const [before, step, after] = kernel.phases;
+  const fills = ({ loads, makes }) => [...loads, ...makes].some(isIn(slot));
+  const isKept = before.some(fills);
+  const progress = (phase) => {
+    const k = phases.indexOf(phase);
+    return k < 0 ? (before.includes(phase) ? 1 : 0) : at.progress[k];
+  };
+  const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
+  const leaves = after.filter(({ stores, needs }) => [...stores, ...needs].some(isIn(slot))).map(progress);
+  const gone = Math.max(0, ...leaves);
+  if (isKept) return { held: comes * (1 - gone), used: 0 };
+  const uses = step.filter(({ needs, stores }) => [...needs, ...stores].some(isIn(slot)));
+  const last = uses.at(-1);
+  return { held: comes * (1 - gone), used: last && phases.includes(last) ? progress(last) : 0, last };
+}
+
+// The recorded matrices of a slot at a moment: `now` as the last phase that has begun leaves it, `old` as it
+// was before, and how far that phase has come. null for a slot without any.
+export function matricesIn(model, figure, slot, at) {
+  const phases = model.phases[at.step] ?? [];
+  const [before] = model.kernels[at.kernel].phases;
+  const own = figure.matrices.filter((matrix) => matrix.slot === slot.name && model.matrices[matrix.name]);
+  const placed = own.flatMap((matrix) => {
+    const k = phases.findIndex(({ name }) => name === matrix.phase);
+    if (k >= 0) return at.progress[k] > 0 ? [{ matrix, k, part: at.progress[k], phase: phases[k] }] : [];
+    const isEarlier = before.some(({ name }) => name === matrix.phase);
+    return isEarlier ? [{ matrix, k: -1, part: 1, phase: null }] : [];
+  });
+  placed.sort((a, b) => a.k - b.k);
+  const sum = own.find(({ is_field: isField }) => isField);
+  const earlier = sum ? stepBefore(model, at.step) : -1;
+  const start = earlier < 0 ? null : matrixOf(model, figure, sum, earlier);
+  const last = placed.at(-1);
+  if (!last) return start && { now: start, old: null, part: 1, phase: null, isSum: true };
+  const second = placed.at(-2);
+  return {
+    now: matrixOf(model, figure, last.matrix, at.step),
+    old: second ? matrixOf(model, figure, second.matrix, at.step) : start,
+    part: last.part,
+    phase: last.phase,
+    isSum: Boolean(sum),
+  };
+}
+
+// How far the phase that divides by l and stores the rows has come.
+export function finishOf(model, at) {
+  const k = (model.phases[at.step] ?? []).findIndex(({ tells }) => tells === "finish");
+  return k < 0 ? 0 : at.progress[k];
+}
