@@ -37,6 +37,8 @@ def test_sampled_query_tiles_are_those_of_the_whole_run(problem):
             assert of_sample is None
         elif isinstance(of_whole, np.ndarray) and len(of_whole) == whole.steps:
             np.testing.assert_array_equal(of_sample, of_whole[kept], err_msg=name)
+    for name, values in whole.matrices.items():
+        np.testing.assert_array_equal(sampled.matrices[name], values[kept], err_msg=name)
     rows = sampled.sample.rows(problem)
     np.testing.assert_array_equal(sampled.output, whole.output[:, :, rows])
     np.testing.assert_array_equal(sampled.lse, whole.lse[:, :, rows])
@@ -68,10 +70,10 @@ def test_sampled_heads_do_what_they_do_in_the_whole_run(algorithm):
     assert_formula_gives_the_bytes_of(whole, sampled)
 
 
-def test_the_sampled_rows_are_judged_by_the_rule():
-    sampled = run_traced(RAGGED, "flash2", Sample((1,), (0, 2)))
-    report = judge_trace(sampled)
-    assert report.passes
+def test_the_sampled_rows_are_judged_by_the_rule_and_one_of_them_may_be_picked():
+    sampled, picked = (run_traced(RAGGED, "flash2", Sample((1,), (0, 2)), row=row) for row in (None, 2))
+    assert judge_trace(sampled).passes
+    np.testing.assert_array_equal(picked.matrices["P"], sampled.matrices["P"][:, 2:3])
     worse = sampled.output.copy()
     worse[0, 0, -1, 0] += 1
     assert judge_trace(replace(sampled, output=worse)).max_error == pytest.approx(1, abs=1e-2)

@@ -7,16 +7,13 @@ from torch.nn.attention.bias import causal_lower_right
 
 from kernels.oracle.exact import attention_by_rows, gradients_by_heads
 from kernels.oracle.naive import naive_attention
-from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from tests.kernels.helpers import tiny
 from tests.kernels.oracle.intermediates import oracle
 
-PROBLEMS = [
-    AttentionProblem(q_len=20, kv_len=33, head_dim=16, dtype="float32"),
-    AttentionProblem(
-        q_len=20, kv_len=33, head_dim=16, dtype="float32", mask="causal", q_heads=4, kv_heads=2, batch=2
-    ),
-]
+PROBLEMS = [tiny(20, 33, dtype="float32")]
+PROBLEMS += [PROBLEMS[0].with_(mask="causal", q_heads=4, kv_heads=2, batch=2)]
+of_both = pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
 
 
 def arguments(problem):
@@ -30,7 +27,7 @@ def outputs(problem, inputs):
     yield attention_by_rows(*inputs, **arguments(problem), dtype=torch.float64)[0]
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
+@of_both
 def test_every_reference_agrees_with_torch_in_float64_also_in_chunks_of_rows(problem, monkeypatch):
     inputs = [tensor.double() for tensor in make_inputs(problem)]
     mask = causal_lower_right(problem.q_len, problem.kv_len) if problem.is_causal else None
@@ -41,7 +38,7 @@ def test_every_reference_agrees_with_torch_in_float64_also_in_chunks_of_rows(pro
             torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=["full", "causal-grouped"])
+@of_both
 def test_gradients_agree_with_autograd_in_float64(problem):
     inputs = [tensor.double().requires_grad_() for tensor in make_inputs(problem)]
     d_out = make_d_output(problem)
@@ -51,7 +48,7 @@ def test_gradients_agree_with_autograd_in_float64(problem):
 
 
 def test_references_give_zero_and_minus_infinity_to_rows_without_a_key():
-    problem = AttentionProblem(q_len=9, kv_len=4, head_dim=16, mask="causal", dtype="float32")
+    problem = tiny(9, 4, mask="causal", dtype="float32")
     inputs = make_inputs(problem)
     for result in outputs(problem, inputs):
         assert (result[0, 0, :5] == 0).all()

@@ -13,11 +13,10 @@ from kernels.device.backend import DeviceInfo
 from kernels.file_format import UnreadableFile
 from kernels.problem import AttentionProblem
 from kernels.trace.trace import LaunchInfo, Trace
+from tests.kernels.helpers import tiny
 from tests.lanes import plain_lanes
 
-FILED = AttentionProblem(
-    batch=2, q_heads=6, kv_heads=3, q_len=5, kv_len=7, head_dim=16, block_m=4, block_n=8, dtype="float32"
-)
+FILED = tiny(5, 7, 4, 8, batch=2, q_heads=6, kv_heads=3, dtype="float32")
 STEPS = 9
 SHAPES = {
     **dict.fromkeys(("kernel", "program", "batch_head", "q_tile", "kv_tile"), (STEPS,)),
@@ -174,15 +173,8 @@ def test_no_array_may_have_another_shape_than_the_others_and_the_header_say(reco
                 type(record).load(changed(record, **{name: other}))
 
 
-WRONG_SAMPLES = [
-    {"heads": [12]},
-    {"heads": [1], "q_tiles": [2]},
-    {"heads": [1], "q_tiles": [1, 0]},
-    {"heads": [1, 1]},
-    {"heads": []},
-    {"heads": ["1"]},
-    [],
-]
+WRONG_SAMPLES = [{"heads": heads} for heads in ([12], [1, 1], [], ["1"])]
+WRONG_SAMPLES += [{"heads": [1], "q_tiles": [2]}, {"heads": [1], "q_tiles": [1, 0]}, []]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import InvalidProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
-from kernels.trace.sample import Sample
 from tests.kernels.helpers import tiny
 
 PROBLEM = tiny(10, 14, 4, 4, q_heads=2, mask="causal")
@@ -113,18 +112,6 @@ def test_larger_tiles_and_longer_rows_are_not_recorded():
     assert run_traced(PROBLEM.with_(head_dim=128), "flash2").matrices is None
     assert run_traced(PROBLEM, "standard").matrices is None
     assert ALGORITHMS["standard"].kernels[0].figure is None
-
-
-def test_a_sample_has_the_matrices_of_the_whole_run():
-    problem = PROBLEM.with_(q_heads=1, q_len=8)
-    sampled = run_traced(problem, "flash2", Sample(heads=(0,), q_tiles=(1,)))
-    whole = run_traced(problem, "flash2")
-    wanted = whole.q_tile == 1
-    assert wanted.any()
-    row = run_traced(problem, "flash2", Sample(heads=(0,), q_tiles=(1,)), row=2)
-    assert np.array_equal(row.matrices["P"], whole.matrices["P"][wanted, 2:3], equal_nan=True)
-    for each, values in whole.matrices.items():
-        assert np.array_equal(sampled.matrices[each], values[wanted], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", [*SOFTMAX, *BACKWARD, "split_kv"])

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.algorithms import ALGORITHMS, run_traced
+from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 from kernels.trace.sample import AT_ONCE_S, SOON_S, Sample, choose_sample, sampled_steps
-from kernels.trace.trace import Trace
-from tests.kernels.helpers import problem_id, tiny
+from tests.kernels.helpers import problem_id
 
 FLASH2 = ALGORITHMS["flash2"]
 LONG = AttentionProblem(q_len=131072, kv_len=131072, mask="causal")
@@ -59,10 +58,3 @@ def test_a_sample_is_spread_over_key_heads_and_tiles_and_by_whole_key_heads_if_t
 )
 def test_no_sample_where_none_helps(problem, entry, seconds):
     assert choose_sample(problem, entry, seconds) is None
-
-
-def test_a_sample_is_kept_in_the_file():
-    sampled = run_traced(tiny(40, 40, q_heads=2, kv_heads=2), "flash2", Sample((1,), (0, 2)))
-    again = Trace.load(sampled.to_bytes())
-    assert again.sample == sampled.sample
-    assert again.output.shape == (1, 1, 24, 16)

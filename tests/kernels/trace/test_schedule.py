@@ -7,16 +7,14 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.device.backend import DeviceInfo
-from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.perfetto import chrome_trace
 from kernels.trace.schedule import ProgramSpan, program_spans
 from tests.anywhere import ANYWHERE
+from tests.kernels.helpers import tiny
 
-PROBLEM = AttentionProblem(
-    q_len=64, kv_len=32, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=4, kv_heads=2
-)
+PROBLEM = tiny(64, 32, mask="causal", q_heads=4, kv_heads=2)
 
 
 def step_schedule(trace, sm_count):

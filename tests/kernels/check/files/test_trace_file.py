@@ -14,16 +14,14 @@ from kernels.algorithms import run_traced
 from kernels.check.files import trace_file
 from kernels.check.files.trace_file import read_trace
 from kernels.check.files.uploads import InvalidUpload
-from kernels.problem import AttentionProblem
 from kernels.recordings import FOLDER, LANES_PREFIX
 from kernels.trace import Trace
 from kernels.trace.sample import Sample
 from tests.anywhere import ANYWHERE
+from tests.kernels.helpers import tiny
 from tests.kernels.trace.test_files import changed, saved
 
-PROBLEM = AttentionProblem(
-    q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16, q_heads=2, kv_heads=2, mask="causal"
-)
+PROBLEM = tiny(40, 40, q_heads=2, kv_heads=2, mask="causal")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,8 @@ def test_every_shipped_recording_is_read(path):
 
 def test_a_sample_is_read_unless_its_steps_contradict_it():
     sampled = run_traced(PROBLEM, "flash2", Sample((1,), (0, 2)))
-    assert read_trace(sampled.to_bytes()).sample == Sample((1,), (0, 2))
+    again = read_trace(sampled.to_bytes())
+    assert (again.sample, again.output.shape) == (Sample((1,), (0, 2)), (1, 1, 24, 16))
     run = run_traced(PROBLEM.with_(q_len=1, kv_splits=2), "split_kv", Sample((1,)))
     assert read_trace(run.to_bytes()).program.tolist() == run.program.tolist()
     others = changed(sampled, q_tile=np.ones_like(sampled.q_tile))
