@@ -16,30 +16,16 @@ STATE = GpuState(1755.0, 1980.0, 1980.0, 690.0, 51.0, ("power limit",), 9)
 LENGTHS = (512, 1024, 2048, 4096)
 
 
-def measurement(
-    length,
-    batch=1,
-    mask="full",
-    direction="forward",
-    dtype="float16",
-    head_dim=64,
-    heads=4,
-    naive_fits=True,
-    gpu=STATE,
-):
+def measurement(length, batch=1, heads=4, direction="forward", naive_fits=True, gpu=STATE, **changes):
     """Naive attention takes N^2 in time and memory; ours a tenth of the time, and N in memory."""
-    problem = AttentionProblem(batch, heads, heads, length, length, head_dim, dtype, mask)
+    problem = AttentionProblem(batch, heads, heads, length, length, **changes)
     time = batch * (length / 512) ** 2
-    naive = PeerResult(
-        "naive", Timing(time, 0.9 * time, 1.1 * time, 20), batch * length**2, direction=direction
-    )
+    timings = Timing(time, 0.9 * time, 1.1 * time, 20), Timing(time / 10, time / 11, time / 6, 20)
+    naive = PeerResult("naive", timings[0], batch * length**2, direction=direction)
     if not naive_fits:
-        naive = PeerResult(
-            "naive", refused="needs 68.0 GB, 24.0 GB free", direction=direction, out_of_memory=True
-        )
-    ours = PeerResult(
-        "ours", Timing(time / 10, time / 11, time / 6, 20), batch * length * 100, direction=direction
-    )
+        refused = "needs 68.0 GB, 24.0 GB free"
+        naive = PeerResult("naive", refused=refused, direction=direction, out_of_memory=True)
+    ours = PeerResult("ours", timings[1], batch * length * 100, direction=direction)
     return Measurement(problem, DEVICE, DATE, (naive, ours), gpu)
 
 
@@ -51,12 +37,9 @@ def counter_run(peer="ours", direction="forward", counted=600e6, dram=60e6):
         "lts__t_bytes.sum": 7e8,
     }
     problem = AttentionProblem(q_heads=16, kv_heads=16, q_len=4096, kv_len=4096)
-    operations = (
-        (Operation("_attn_fwd", int(0.9 * counted), int(0.1 * counted), "64x128 tiles"),) if counted else ()
-    )
-    return CounterRun(
-        problem, peer, direction, DEVICE, DATE, (KernelCounters("_attn_fwd", metrics),), operations
-    )
+    kernels = (KernelCounters("_attn_fwd", metrics),)
+    of_call = Operation("_attn_fwd", int(0.9 * counted), int(0.1 * counted), "64x128 tiles")
+    return CounterRun(problem, peer, direction, DEVICE, DATE, kernels, (of_call,) if counted else ())
 
 
 def document():

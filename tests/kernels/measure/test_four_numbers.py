@@ -6,13 +6,7 @@ import pytest
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.counters import requested
-from kernels.measure.four_numbers import (
-    cache_share,
-    four_totals,
-    join_small,
-    our_modelled_parts,
-    tile_sides,
-)
+from kernels.measure.four_numbers import cache_share, four_totals, join_small, our_modelled_parts, tile_sides
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import compulsory_bytes
 from kernels.traffic.operations import Operation
@@ -65,14 +59,8 @@ def test_small_parts_are_joined_and_nothing_is_lost():
 
 @pytest.mark.parametrize(
     ("shape", "sides"),
-    [
-        ("128x32 tiles", (128, 32)),
-        ("192x128 tiles", (192, 128)),
-        ("16x4096x4096", None),
-        ("0x64 tiles", None),
-        ("²x64 tiles", None),
-        ("99999x64 tiles", None),
-    ],
+    [("128x32 tiles", (128, 32)), ("192x128 tiles", (192, 128)), ("16x4096x4096", None)]
+    + [(f"{rows}x64 tiles", None) for rows in ("0", "²", "99999")],
 )
 def test_tiles_are_read_from_an_operation_only_if_it_names_some(shape, sides):
     operation = Operation("_attn_bwd_dq", 1, 1, shape)
