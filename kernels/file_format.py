@@ -112,12 +112,10 @@ class ArrayFile:
         return arrays | {HEADER: np.frombuffer(header.encode(), np.uint8)}
 
     def save(self, target: str | Path | BinaryIO, compress: bool = True) -> None:
-        """Write the file."""
         write = np.savez_compressed if compress else np.savez
         write(target, allow_pickle=False, **self.arrays())
 
     def to_bytes(self, compress: bool = False) -> bytes:
-        """The file that `save` writes."""
         buffer = io.BytesIO()
         self.save(buffer, compress)
         return buffer.getvalue()
@@ -129,12 +127,10 @@ class ArrayFile:
 
     @classmethod
     def load(cls, source: str | Path | BinaryIO | bytes) -> Self:
-        """Read what `save` wrote."""
         return cls.from_arrays(read_arrays(source, cls.MAX_BYTES))
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any]) -> Self:
-        """What `arrays` gave."""
         values = cls._header(arrays) | {name: array for name, array in arrays.items() if name != HEADER}
         try:
             record = msgspec.convert(values, cls)

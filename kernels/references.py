@@ -21,7 +21,6 @@ class Reference:
 
     @property
     def full(self) -> str:
-        """Key, title and place of publication in one line."""
         return f"{self.key}, {self.title}, {self.where}"
 
 

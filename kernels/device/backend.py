@@ -1,7 +1,4 @@
-"""Chooses between compiled kernels and Triton's interpreter, and describes the device.
-
-Importing this file imports neither torch nor triton.
-"""
+"""Chooses between compiled kernels and Triton's interpreter, and describes the device."""
 
 import importlib.util
 import os

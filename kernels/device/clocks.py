@@ -138,11 +138,9 @@ class Clock:
         raise NotImplementedError
 
     def context(self) -> contextlib.AbstractContextManager:
-        """The context in which calls are prepared and timed."""
         return contextlib.nullcontext()
 
     def prepare(self, call: Call) -> Call:
-        """The call as it is timed."""
         return call
 
     def call_time(self, call: Call) -> CallTime | None:
@@ -150,7 +148,6 @@ class Clock:
         return None
 
     def time_in_turn(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
-        """Prepare the calls, then time them as `time_prepared` does."""
         return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
 
     def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:

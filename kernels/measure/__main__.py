@@ -14,7 +14,6 @@ from kernels.tool_arguments import numbers, report_path, words
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The options."""
     parser = argparse.ArgumentParser(
         prog="python -m kernels.measure",
         description="Time and peak memory of attention implementations on this machine's device. "

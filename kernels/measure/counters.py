@@ -1,8 +1,7 @@
 """Hardware counters of attention per kernel, read with NVIDIA's `ncu`: DRAM and L2 bytes, tensor-core use.
 
 `ncu` runs a child process, which is this file, and which makes the calls. Some machines do not allow programs
-to read the counters of their GPU. Then `read_counters` raises CountersUnavailable. Importing this file needs
-neither torch nor triton.
+to read the counters of their GPU. Then `read_counters` raises CountersUnavailable.
 """
 
 from __future__ import annotations
@@ -81,7 +80,6 @@ class KernelCounters:
 
     @property
     def dram_bytes(self) -> float:
-        """Bytes read from DRAM and written to it."""
         return self.metrics[DRAM_READ] + self.metrics[DRAM_WRITTEN]
 
     @property
@@ -115,12 +113,10 @@ class CounterRun:
 
     @property
     def dram_bytes(self) -> float:
-        """Bytes read from DRAM and written to it by all kernels."""
         return sum(kernel.dram_bytes for kernel in self.kernels)
 
     @property
     def l2_bytes(self) -> float:
-        """Bytes that crossed the L2 cache in all kernels."""
         return sum(kernel.metrics[L2] for kernel in self.kernels)
 
 

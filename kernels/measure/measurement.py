@@ -1,7 +1,4 @@
-"""The measurement of all peers on one problem, as frozen values. `kernels.measure.measure` makes it.
-
-Importing this file needs neither torch nor triton.
-"""
+"""The measurement of all peers on one problem, as frozen values. `kernels.measure.measure` makes it."""
 
 from dataclasses import dataclass
 from typing import Annotated

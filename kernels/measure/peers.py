@@ -1,7 +1,4 @@
-"""Implementations of attention that are measured beside each other.
-
-Importing this file needs neither torch nor triton.
-"""
+"""Implementations of attention that are measured beside each other."""
 
 from __future__ import annotations
 

@@ -57,7 +57,6 @@ class SweepView:
         return "heads", self.q_heads, None if self.axis == "batch" else self.batch
 
     def moved_to(self, x: int) -> SweepView:
-        """The same view with another value on its axis."""
         return replace(self, **{self.axis: x})  # type: ignore[arg-type]  # the axes are whole numbers
 
     def problem(self, dtype: str = "") -> AttentionProblem:
@@ -85,7 +84,6 @@ class CurvePoint:
 
     @property
     def problem(self) -> AttentionProblem:
-        """What was measured."""
         return self.measurement.problem
 
     def value(self, metric: str) -> float | None:

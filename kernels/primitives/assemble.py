@@ -125,47 +125,34 @@ def add_distances(
 
     `output_distance` is float32 (steps, block_m), `gradient_distance` float32 (steps, 3).
     """
-    recorded = [each for each in sums if each.field in steps and each.result]
-    for each in recorded:
-        if each.result == "output":
-            steps["output_distance"] = _output_distance(problem, each, steps, final["output"])
-    gradients = [each for each in recorded if each.result in GRADIENTS]
-    if gradients:
-        distance = np.full((len(steps["program"]), 3), np.nan, np.float32)
-        for each in gradients:
-            column = GRADIENTS.index(each.result)
-            distance[:, column] = _gradient_distance(problem, each, steps, final[each.result])
-        steps["gradient_distance"] = distance
+    for each in sums:
+        if each.field in steps and each.result:
+            distance, exist = _distance(problem, each, steps, final[each.result])
+            if each.result == "output":
+                steps["output_distance"] = distance
+                continue
+            none = np.full((len(distance), len(GRADIENTS)), np.nan, np.float32)
+            largest = np.where(exist, distance, 0).max(axis=1)
+            steps.setdefault("gradient_distance", none)[:, GRADIENTS.index(each.result)] = largest
 
 
-def _output_distance(
-    problem: AttentionProblem, each: RecordedSum, steps: Steps, output: np.ndarray
-) -> np.ndarray:
-    """Largest |output so far - final output| over the columns; a row without a key so far counts as 0."""
-    padded_rows = problem.q_tiles * problem.block_m
-    padded = np.full((problem.heads, padded_rows, problem.head_dim), np.nan, np.float32)
-    padded[:, : problem.q_len] = output.reshape(-1, problem.q_len, problem.head_dim)
-    by_tile = padded.reshape(-1, problem.q_tiles, problem.block_m, problem.head_dim)
-    partial = steps[each.field]
+def _distance(
+    problem: AttentionProblem, each: RecordedSum, steps: Steps, final: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest |sum so far - final| over the columns of each row of the step's tile, and which rows exist.
+
+    A row without a key so far counts as 0. NaN if the step has no such sum.
+    """
+    of_keys = each.tile == "kv_tile"
+    block = problem.block_n if of_keys else problem.block_m
+    heads = steps["batch_head"] // problem.group_size if of_keys else steps["batch_head"]
+    rows = final.shape[2]
+    whole = ((0, 0), (0, 0), (0, -rows % block), (0, 0))
+    tiles = np.pad(final, whole, constant_values=np.nan).reshape(-1, -(-rows // block), block, final.shape[3])
+    partial = steps[each.field] * each.factor(problem)
     if each.divided_by_row_sum:
         row_sum = steps["row_sum"][:, :, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             partial = np.where(row_sum == 0, 0, partial / row_sum)
-    return np.abs(partial - by_tile[steps["batch_head"], steps["q_tile"]]).max(axis=2)
-
-
-def _gradient_distance(
-    problem: AttentionProblem, each: RecordedSum, steps: Steps, gradient: np.ndarray
-) -> np.ndarray:
-    """float32 (steps,): largest |sum so far - final| of the step's tile; NaN if the step has no such sum."""
-    of_keys = each.tile == "kv_tile"
-    block = problem.block_n if of_keys else problem.block_m
-    heads = steps["batch_head"] // problem.group_size if of_keys else steps["batch_head"]
-    final = gradient.reshape(-1, *gradient.shape[2:])
-    factor = each.factor(problem)
-    distance = np.full(len(steps["program"]), np.nan, np.float32)
-    for step in np.flatnonzero(np.isfinite(steps[each.field][:, 0, 0])):
-        first = steps[each.tile][step] * block
-        rows = final[heads[step], first : first + block]
-        distance[step] = np.abs(steps[each.field][step, : len(rows)] * factor - rows).max()
-    return distance
+    exist = steps[each.tile][:, None] * block + np.arange(block) < rows
+    return np.abs(partial - tiles[heads, steps[each.tile]]).max(axis=2), exist

@@ -35,7 +35,6 @@ class LaneLaunch:
     """Most turns of a lane."""
 
     def make_buffers(self) -> LaneBuffers:
-        """Empty buffers for its marks."""
         return make_lane_buffers(self.programs, len(self.roles), self.turns)
 
 

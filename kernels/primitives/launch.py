@@ -63,6 +63,11 @@ def config_of(problem: AttentionProblem) -> TileConfig:
     return config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
 
 
+def asked_of(problem: AttentionProblem) -> dict[str, Any]:
+    """The problem's mask, scale and tiles, as the launchers of plain kernels take them."""
+    return {"band": problem.band, "scale": problem.scale, "config": config_of(problem)}
+
+
 def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
     """Whether tensor descriptors can address all tensors.
 

@@ -25,6 +25,9 @@ PRESETS = {
 }
 
 FIRST_PRESET = "gpt2"
+"""That of a link which names no problem."""
+FIRST_VISIT = "text"
+"""That of a visitor who comes without a link."""
 
 _LANES = AttentionProblem(q_len=2048, kv_len=2048, block_m=128, block_n=128)
 LANE_PROBLEMS = {

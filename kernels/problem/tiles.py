@@ -136,7 +136,6 @@ class VisitedTiles:
 
     @property
     def count(self) -> int:
-        """Number of visited tiles."""
         return self.end - self.first
 
     def kind(self, tile: int) -> TileKind:

@@ -1,7 +1,4 @@
-"""Runs and measurements recorded on real GPUs and shipped with the project.
-
-Reading them needs neither torch nor triton.
-"""
+"""Runs and measurements recorded on real GPUs and shipped with the project."""
 
 import functools
 import json

@@ -84,7 +84,6 @@ class FollowCopies(AfterOperation):
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def hear(self, func: Callable, args: tuple, made: Any) -> None:
-        """Remember a copy."""
         if func in _COPIES:
             self._copies.append((args[0], made))
         elif func is _aten.copy_.default and args[0].shape == args[1].shape:

@@ -63,11 +63,9 @@ class Watch:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The faults, each line and tensor once."""
         return self._ledger.findings()
 
     def begin(self, executor: Any, args: tuple, kwargs: dict) -> None:
-        """A launch begins."""
         names = inspect.getfullargspec(executor.fn).args
         known = {name: value for name, value in kwargs.items() if name in names}
         try:
@@ -80,7 +78,6 @@ class Watch:
             self.logged.append(self._launch)
 
     def end(self) -> None:
-        """The launch has ended."""
         if self._launch is not None:
             self.atomics |= self._launch.atomics
         self._launch = None

@@ -2,7 +2,7 @@
 
 One `Algorithm` holds all facts that the rest of the project knows of it. Schedule, traffic, checks, player
 and pages take this entry; only words of pages are looked up by its name (`viz/shared/looks.py`). The entries
-are in `kernels/algorithms/`. Importing this file imports neither torch nor triton.
+are in `kernels/algorithms/`.
 """
 
 from collections.abc import Callable

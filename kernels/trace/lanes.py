@@ -1,8 +1,7 @@
 """What the warps of a kernel did and when, by the cycle counters of the SMs, as NumPy arrays.
 
 A lane is a warpgroup, or a warp that only loads. Under its constexpr LANES the kernel sets marks: when a
-lane asked for a tile, had it, had a product. An activity is the time between two marks. Importing this file
-imports neither torch nor triton.
+lane asked for a tile, had it, had a product. An activity is the time between two marks.
 """
 
 import functools

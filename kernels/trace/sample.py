@@ -75,7 +75,6 @@ def tile_bounds(problem: AttentionProblem, q_tile: int) -> tuple[int, int]:
 
 
 def sampled_steps(problem: AttentionProblem, algorithm: Algorithm, sample: Sample) -> int:
-    """Tile steps of a sample."""
     if sample.q_tiles is None:
         return algorithm.steps(sample.part(problem))
     return len(sample.heads) * sum(max(visited_tiles(problem, tile).count, 1) for tile in sample.q_tiles)

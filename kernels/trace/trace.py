@@ -1,7 +1,4 @@
-"""What a kernel did, step by step, as NumPy arrays, and the file format for it.
-
-Importing this file imports neither torch nor triton, so that a page can show recorded traces anywhere.
-"""
+"""What a kernel did, step by step, as NumPy arrays, and the file format for it."""
 
 from __future__ import annotations
 

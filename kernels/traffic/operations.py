@@ -33,7 +33,6 @@ class Operation:
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes read and written."""
         return self.bytes_read + self.bytes_written
 
 

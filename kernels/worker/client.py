@@ -137,12 +137,10 @@ class WorkerClient:
         return self._process.process_id if self._process is not None else None
 
     def jobs_ahead(self, job: Job) -> int:
-        """See `Job.jobs_ahead`."""
         with self._lock:
             return self._queue.index(job) + (self._running is not None) if job in self._queue else 0
 
     def withdraw(self, job: Job) -> bool:
-        """See `Job.withdraw`."""
         with self._lock:
             if job not in self._queue:
                 return False
@@ -151,7 +149,6 @@ class WorkerClient:
         return True
 
     def cancel(self, job: Job) -> None:
-        """See `Job.cancel`."""
         if self.withdraw(job):
             return
         with self._lock:

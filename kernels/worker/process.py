@@ -77,7 +77,6 @@ class WorkerProcess:
             raise TimeoutError(f"no message within {timeout_s:g} s") from None
 
     def kill(self) -> None:
-        """End the process at once."""
         if self._process.poll() is None:
             self._process.kill()
 

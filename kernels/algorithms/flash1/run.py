@@ -6,7 +6,7 @@ from kernels.algorithms.flash1.entry import ENTRY, FORWARD
 from kernels.algorithms.flash1.forward_kv_outer import flash_forward_kv_outer
 from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
-from kernels.primitives.launch import config_of
+from kernels.primitives.launch import asked_of
 from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
@@ -17,19 +17,11 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the kernel on the problem's own inputs and tiles with TRACE on."""
     grid = (problem.heads, problem.q_tiles * problem.kv_tiles)
     recorder = make_recorder(FORWARD, problem, grid=grid, row=row)
-    out, lse, launch = flash_forward_kv_outer(
-        *make_inputs(problem, DEVICE),
-        band=problem.band,
-        scale=problem.scale,
-        config=config_of(problem),
-        recorder=recorder,
-    )
+    inputs = make_inputs(problem, DEVICE)
+    out, lse, launch = flash_forward_kv_outer(*inputs, **asked_of(problem), recorder=recorder)
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """O and lse with the problem's mask and tiles."""
-    out, lse, _ = flash_forward_kv_outer(
-        query, key, value, band=problem.band, scale=problem.scale, config=config_of(problem)
-    )
-    return out, lse
+    return flash_forward_kv_outer(query, key, value, **asked_of(problem))[:2]

@@ -10,7 +10,7 @@ from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
-from kernels.primitives.launch import config_of
+from kernels.primitives.launch import asked_of, config_of
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
@@ -25,13 +25,7 @@ from kernels.trace.sampled_trace import of_query_tiles
 def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
     """Run the kernel on the problem's own inputs and tiles with TRACE on."""
     recorder = make_recorder(FORWARD, problem, row=row)
-    out, lse, launch = flash_forward(
-        *make_inputs(problem, DEVICE),
-        band=problem.band,
-        scale=problem.scale,
-        config=config_of(problem),
-        recorder=recorder,
-    )
+    out, lse, launch = flash_forward(*make_inputs(problem, DEVICE), **asked_of(problem), recorder=recorder)
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
 
 
@@ -48,15 +42,8 @@ def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = Non
         tile = part.with_(q_len=end - first)
         visited = max(visited_tiles(problem, q_tile).count, 1)
         recorder = make_recorder(FORWARD, tile, grid=(tile.heads, visited), row=row)
-        out, lse, launch = flash_forward(
-            query[:, :, first:end],
-            key,
-            value,
-            band=part.band.of_rows(first, end),
-            scale=problem.scale,
-            config=config_of(problem),
-            recorder=recorder,
-        )
+        asked = asked_of(problem) | {"band": part.band.of_rows(first, end)}
+        out, lse, launch = flash_forward(query[:, :, first:end], key, value, **asked, recorder=recorder)
         return assemble(ENTRY, tile, [(recorder, launch)], output=out, lse=lse)
 
     return of_query_tiles(problem, sample, trace_tile)
@@ -67,9 +54,7 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     inputs = make_inputs(problem, DEVICE)
 
     def call(lanes: LaneBuffers | None) -> object:
-        return flash_forward(
-            *inputs, band=problem.band, scale=problem.scale, config=config_of(problem), lanes=lanes
-        )
+        return flash_forward(*inputs, **asked_of(problem), lanes=lanes)
 
     programs = problem.heads * problem.q_tiles
     launch = LaneLaunch((WARPS,), programs, problem.kv_tiles)
@@ -78,9 +63,7 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """O and lse with the problem's mask and tiles."""
-    config = config_of(problem)
-    out, lse, _ = flash_forward(query, key, value, band=problem.band, scale=problem.scale, config=config)
-    return out, lse
+    return flash_forward(query, key, value, **asked_of(problem))[:2]
 
 
 def gradients(

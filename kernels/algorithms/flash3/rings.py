@@ -70,7 +70,6 @@ class Fixed:
 
     @property
     def BLOCK_M(self) -> int:  # noqa: N802 (named like the constexprs beside it)
-        """Rows of a query tile."""
         return self.GROUPS * self.ROWS
 
 

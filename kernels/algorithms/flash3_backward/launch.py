@@ -62,7 +62,6 @@ class HopperBackwardCall(PreparedCall):
         return self.prepare_rows(self.dq_sum, recorder)
 
     def fixed(self, recorder: Recorder | None = None) -> Fixed:
-        """What is compiled into the sweep."""
         ragged = self.inputs.band.kv_len % BLOCK_N != 0
         return Fixed(
             BOUND_LEFT=self.inputs.band.bounds_left,
@@ -109,7 +108,6 @@ class HopperBackwardCall(PreparedCall):
         return launch_info(config, compiled)
 
     def finish(self, recorder: Recorder | None = None) -> LaunchInfo:
-        """d_query."""
         batch, q_heads, q_len, _ = self.inputs.query.shape
         compiled = launch(
             _attn_bwd_hopper_finish,

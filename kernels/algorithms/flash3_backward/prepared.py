@@ -54,7 +54,6 @@ class PreparedCall:
         self.padded_delta = torch.empty_like(self.padded_lse)
 
     def fixed_of_rows(self, recorder: Recorder | None) -> RowFixed:
-        """What is compiled into the row kernels."""
         return replace(fixed_of(self.inputs.query, ROW_CONFIG, recorder), BLOCK_D=self.block_d)
 
     def prepare_rows(

@@ -87,7 +87,6 @@ class WideBackwardCall(PreparedCall):
         }
 
     def dk_dv(self) -> None:
-        """d_key and d_value."""
         batch, kv_heads = self.inputs.key.shape[:2]
         rows = Fixed.ROWS
         launch(
@@ -103,7 +102,6 @@ class WideBackwardCall(PreparedCall):
         )
 
     def dq(self) -> None:
-        """d_query."""
         batch, q_heads = self.inputs.query.shape[:2]
         heads = batch * q_heads
         launch(

@@ -6,7 +6,7 @@ from kernels.algorithms.split_kv.entry import COMBINE, ENTRY, SPLIT
 from kernels.algorithms.split_kv.launch import flash_split_kv, split_plan
 from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
-from kernels.primitives.launch import config_of
+from kernels.primitives.launch import asked_of, config_of
 from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
@@ -26,14 +26,9 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
         ),
         make_recorder(COMBINE, problem, rows=rows, grid=(programs, plan.splits), row=row),
     )
-    out, lse, launches = flash_split_kv(
-        *make_inputs(problem, DEVICE),
-        band=problem.band,
-        scale=problem.scale,
-        config=config,
-        splits=problem.kv_splits,
-        recorders=recorders,
-    )
+    inputs = make_inputs(problem, DEVICE)
+    asked = asked_of(problem) | {"splits": problem.kv_splits}
+    out, lse, launches = flash_split_kv(*inputs, **asked, recorders=recorders)
     return assemble(ENTRY, problem, list(zip(recorders, launches, strict=True)), output=out, lse=lse)
 
 
@@ -47,8 +42,4 @@ def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = Non
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """O and lse with the problem's mask, tiles and parts of the keys."""
-    config = config_of(problem)
-    out, lse, _ = flash_split_kv(
-        query, key, value, band=problem.band, scale=problem.scale, config=config, splits=problem.kv_splits
-    )
-    return out, lse
+    return flash_split_kv(query, key, value, **asked_of(problem), splits=problem.kv_splits)[:2]

@@ -26,7 +26,6 @@ class Stage:
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes read and written."""
         return self.bytes_read + self.bytes_written
 
     @property

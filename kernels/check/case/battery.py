@@ -1,7 +1,4 @@
-"""The cases that a kernel is checked on if none are asked for: each has something that kernels get wrong.
-
-Needs neither torch nor triton.
-"""
+"""The cases that a kernel is checked on if none are asked for: each has something that kernels get wrong."""
 
 from dataclasses import replace
 

@@ -95,7 +95,6 @@ class CheckCase:
 
     @property
     def score_scale(self) -> float:
-        """The factor on the scores."""
         return self.problem.scale if self.scale is None else self.scale
 
     def label(self, user_name: str = "") -> str:

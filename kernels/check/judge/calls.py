@@ -77,7 +77,6 @@ class Calls:
 
     @property
     def scale(self) -> float:
-        """The factor on the scores."""
         return self.case.score_scale
 
     @property

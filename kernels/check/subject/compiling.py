@@ -207,7 +207,6 @@ class _Target:
         return getattr(self._driver, name)
 
     def get_current_target(self) -> Any:
-        """What it compiles for."""
         from triton.backends.compiler import GPUTarget
 
         return GPUTarget("cuda", TARGET, 32)

@@ -3,8 +3,6 @@
 A file says it in a dict of plain values beside the function, with the fields of Limits as keys (README):
 
     CHECK = {"head_dims": [64, 128], "lengths": 128, "layout": "blhd", "causal": "top_left"}
-
-This file needs neither torch nor triton.
 """
 
 from __future__ import annotations
