@@ -16,8 +16,6 @@ from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace import Trace
 
-Inputs = tuple[Tensor, Tensor, Tensor]
-
 
 def _scores(problem: AttentionProblem, q: Tensor, k: Tensor, visible: Tensor) -> Tensor:
     return (q @ k.T * problem.scale).masked_fill(~visible, float("-inf"))
@@ -33,10 +31,11 @@ def _shift(m: Tensor) -> Tensor:
 
 
 def _two_pass(
-    log: StepLog, problem: AttentionProblem, inputs: Inputs, visible: Tensor, out: Tensor, lse: Tensor
-) -> None:
-    """Fill out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len)."""
-    query, key, value = inputs
+    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[StepLog, Tensor, Tensor]:
+    """The steps, O (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len)."""
+    log, visible = StepLog(ENTRY, problem), visible_mask(problem.band, device=query.device)
+    out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
     for program in log.programs():
         _, batch, head, rows = program
         # [load Q] (block_m, head_dim)
@@ -78,23 +77,15 @@ def _two_pass(
         log.write("O", out[batch, head, rows], o)
         log.write("lse", lse[batch, head, rows], m + torch.log(l))
         # [end]
-
-
-def _run(problem: AttentionProblem, *inputs: Tensor) -> tuple[StepLog, Tensor, Tensor]:
-    log, (query, key, value) = StepLog(ENTRY, problem), inputs
-    out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
-    visible = visible_mask(problem.band, device=query.device)
-    _two_pass(log, problem, (query, key, value), visible, out, lse)
     return log, out, lse
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
     """Run the steps on the problem's own inputs and tiles. Raises InvalidProblem for too many steps."""
-    log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
+    log, out, lse = _two_pass(problem, *make_inputs(problem, DEVICE))
     return log.trace(out, lse)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """O and lse with the problem's mask and tiles."""
-    _, out, lse = _run(problem, query, key, value)
-    return out, lse
+    return _two_pass(problem, query, key, value)[1:]

@@ -8,8 +8,9 @@ from kernels.check.judge.run import run_check
 from kernels.check.report.report import overall
 from kernels.check.subject.subjects import MASK_INSTEAD
 from kernels.problem import AttentionProblem
+from tests.kernels.helpers import tiny
 
-TINY = AttentionProblem(q_len=20, kv_len=24, head_dim=16)
+TINY = tiny(20, 24)
 SOURCE = """
 import torch
 

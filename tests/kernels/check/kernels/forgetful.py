@@ -56,7 +56,10 @@ def lse_later(query, key, value):
 
 
 class Own(torch.autograd.Function):
-    """Attention with a backward pass of its own, which gets `ctx` and the right gradients."""
+    """Attention with a backward pass of its own, which gets `ctx` and the right gradients.
+
+    With None for it they are right, but those of the last forward pass of all.
+    """
 
     @staticmethod
     def forward(ctx, backward, query, key, value):
@@ -67,19 +70,15 @@ class Own(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        tensors = KEPT["last"] if ctx.own is of_the_last_forward else ctx.saved_tensors
+        tensors = ctx.saved_tensors if ctx.own else KEPT["last"]
         with torch.enable_grad():
             leaves = [tensor.detach().requires_grad_() for tensor in tensors]
-            return None, *ctx.own(ctx, torch.autograd.grad(right(*leaves), leaves, d_out))
+            found = torch.autograd.grad(right(*leaves), leaves, d_out)
+        return None, *(ctx.own(ctx, found) if ctx.own else found)
 
 
 def if_needed(ctx, found):
     return [each if needed else None for each, needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
-
-
-def of_the_last_forward(ctx, found):
-    """Right gradients, computed from the tensors of the last forward pass of all."""
-    return found
 
 
 def summed(ctx, found):
@@ -98,7 +97,7 @@ def right_with_a_backward_of_its_own(*tensors):
 
 
 def remembers_the_last_forward(*tensors):
-    return Own.apply(of_the_last_forward, *tensors)
+    return Own.apply(None, *tensors)
 
 
 def adds_up_in_the_graph(*tensors):
