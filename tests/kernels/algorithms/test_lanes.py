@@ -16,7 +16,7 @@ from kernels.primitives import recorder, tile_io
 from kernels.primitives.assemble_lanes import MAX_EVENTS, assemble_lanes
 from kernels.primitives.marks import CLOCK_COLUMNS, RECORD, program_number
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.problem.tiles import visited_tiles
+from kernels.problem.tiles import TileKind, visited_tiles
 from tests.kernels.helpers import problem_id
 
 import triton
@@ -35,12 +35,8 @@ PROBLEMS = {
 
 def visits(problem, tiles_of=visited_tiles):
     """(head, query tile, key tile) of every visited tile."""
-    return [
-        (head, q_tile, kv_tile)
-        for head in range(problem.heads)
-        for q_tile in range(problem.q_tiles)
-        for kv_tile in range(tiles_of(problem, q_tile).first, tiles_of(problem, q_tile).end)
-    ]
+    places = itertools.product(range(problem.heads), range(problem.q_tiles), range(problem.kv_tiles))
+    return [place for place in places if tiles_of(problem, place[1]).kind(place[2]) is not TileKind.SKIPPED]
 
 
 def events_of(lanes, name):

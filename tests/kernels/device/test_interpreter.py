@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from kernels.device.runtime import DEVICE
-from kernels.problem import AttentionProblem
+from tests.kernels.helpers import tiny
 
 if DEVICE != "cpu":
     pytest.skip("the interpreter is off on a GPU", allow_module_level=True)
@@ -18,16 +18,14 @@ from kernels.device import interpreter as ours
 import triton.language as tl
 
 triton_interpreter = importlib.import_module("triton.runtime.interpreter")
-PROBLEM = AttentionProblem(q_len=32, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+PROBLEM = tiny(32, 64, mask="causal")
 
 
 @pytest.fixture
 def counted(monkeypatch):
     calls = []
-    original = triton_interpreter._patch_builtin
-    monkeypatch.setattr(
-        triton_interpreter, "_patch_builtin", lambda *args: (calls.append(1), original(*args))
-    )
+    patch = triton_interpreter._patch_builtin
+    monkeypatch.setattr(triton_interpreter, "_patch_builtin", lambda *args: calls.append(1) or patch(*args))
     return calls
 
 

@@ -185,16 +185,13 @@ def forward_trace():
     return run_traced(TRACED)
 
 
-def test_a_forward_run_is_judged_by_its_output(forward_trace):
+def test_a_run_without_all_gradients_is_judged_by_its_output(forward_trace):
     expected = compare_output(TRACED, torch.from_numpy(forward_trace.output), make_inputs(TRACED)).report
     elsewhere = replace(forward_trace, device=DeviceInfo("cuda", "made up", "t", "t", "p"))
     assert judge_trace(forward_trace) == judge_trace(elsewhere) == expected
     assert expected.passes
     wrong = replace(forward_trace, output=forward_trace.output + 1)
     assert judge_trace(wrong).max_error == pytest.approx(1.0, rel=1e-2)
-
-
-def test_a_run_that_lacks_a_gradient_is_judged_by_its_output(forward_trace):
     some = with_gradients(forward_trace, exact_gradients(TRACED))
     assert judge_trace(some) != judge_trace(forward_trace)
     for missing in ("d_query", "d_key", "d_value"):

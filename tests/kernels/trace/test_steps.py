@@ -21,11 +21,8 @@ def keys_seen(run, step):
     """Keys of the tiles that the step's query tile has visited once the step is done."""
     if run.kv_tile[step] < 0:
         return torch.arange(0)
-    first_tile = visited_tiles(run.problem, int(run.q_tile[step])).first
-    return torch.arange(
-        first_tile * run.problem.block_n,
-        min((int(run.kv_tile[step]) + 1) * run.problem.block_n, run.problem.kv_len),
-    )
+    first, end = visited_tiles(run.problem, int(run.q_tile[step])).first, int(run.kv_tile[step]) + 1
+    return torch.arange(run.problem.kv_len)[first * run.problem.block_n : end * run.problem.block_n]
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash1"])

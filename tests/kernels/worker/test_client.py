@@ -15,15 +15,16 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import run_traced
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import InvalidProblem
 from kernels.worker import process
 from kernels.worker.client import WorkerClient
 from kernels.worker.failures import Cancelled, Crashed, JobFailure, OutOfMemory, TimedOut
 from kernels.worker.process import read_message, write_message
 from kernels.worker.requests import TraceRequest
+from tests.kernels.helpers import tiny
 from tests.kernels.worker.stub import Double, Endless, Patient
 
-SMALL = AttentionProblem(q_len=16, kv_len=16, head_dim=16, block_m=16, block_n=16)
+SMALL = tiny(16, 16)
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +58,13 @@ def assert_next_job_works(client):
 
 
 def test_a_job_gives_the_trace_and_its_error_report(real):
-    job = real.submit(TraceRequest(SMALL, "flash2"))
+    job, here = real.submit(TraceRequest(SMALL, "flash2")), run_traced(SMALL)
     traced = job.result(60)
     assert traced.report.passes
     assert traced.seconds > 0
     assert job.result() is traced
-    here = run_traced(SMALL)
-    assert np.array_equal(traced.trace.output, here.output)
-    assert np.array_equal(traced.trace.row_sum, here.row_sum)
+    for name in ("output", "row_sum"):
+        assert np.array_equal(getattr(traced.trace, name), getattr(here, name))
     assert real.device.backend in ("interpreter", "cuda")
 
 
@@ -79,8 +79,7 @@ def test_an_invalid_problem_is_refused_in_its_own_words(real):
 def test_out_of_memory_says_what_was_asked_and_what_was_free(real):
     if real.wait_ready(60) and real.device.backend == "cuda":
         pytest.skip("limits the CPU's memory")
-    shape = {"batch": 64, "q_heads": 16, "kv_heads": 16, "q_len": 16, "kv_len": 16384}
-    huge = AttentionProblem(**shape, block_m=16, block_n=128)
+    huge = tiny(16, 16384, 16, 128, batch=64, q_heads=16, kv_heads=16, head_dim=64)
     with pytest.raises(OutOfMemory, match=r"asked for [\d.]+ GB, [\d.]+ GB free") as caught:
         real.submit(TraceRequest(huge, "flash2")).result(60)
     assert caught.value.asked_bytes >= huge.batch * huge.kv_heads * huge.kv_len * huge.head_dim * 2
@@ -109,16 +108,17 @@ def test_a_patient_request_lets_the_others_go_first(client):
     assert_next_job_works(client)
 
 
-@pytest.mark.parametrize("limit_s", [0.3, 0.0], ids=str)  # 0 is not taken for the default
-def test_a_time_limit_stops_the_job_and_names_the_limit(client, limit_s):
-    with pytest.raises(TimedOut, match=f"{limit_s:g} s"):
+@pytest.mark.parametrize(
+    ("limit_s", "failure", "words"),
+    [
+        (0.3, TimedOut, "0.3 s"),
+        (0.0, TimedOut, "0 s"),  # 0 is not taken for the default
+        (float("inf"), JobFailure, "OverflowError"),  # a fault of the client costs its job alone
+    ],
+)
+def test_a_time_limit_stops_the_job_and_names_the_limit(client, limit_s, failure, words):
+    with pytest.raises(failure, match=words):
         client.submit(Endless(), time_limit_s=limit_s).result(30)
-    assert_next_job_works(client)
-
-
-def test_a_fault_of_the_client_costs_its_job_alone(client):
-    with pytest.raises(JobFailure, match="OverflowError"):
-        client.submit(Double(1), time_limit_s=float("inf")).result(30)
     assert_next_job_works(client)
 
 

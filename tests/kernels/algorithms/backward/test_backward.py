@@ -10,13 +10,12 @@ import torch
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.backward.launch import flash_backward
-from kernels.algorithms.flash2.forward import flash_forward
 from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
 from kernels.primitives.launch import config_of
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.tiles import visited_tiles, visiting_tiles
-from tests.kernels.helpers import assert_gradients_right, problem_id, tiny
+from tests.kernels.helpers import assert_gradients_right, problem_id, run_forward, tiny
 from tests.kernels.oracle.intermediates import oracle
 
 GRADIENTS = ("d_query", "d_key", "d_value")
@@ -39,13 +38,10 @@ PROBLEMS = [
 
 
 def run_backward(problem):
-    inputs = make_inputs(problem, DEVICE)
-    mask = {"band": problem.band, "scale": problem.scale}
-    config = config_of(problem)
-    out, lse, _ = flash_forward(*inputs, config=config, **mask)
-    return flash_backward(
-        BackwardInputs(*inputs, out, lse, make_d_output(problem, DEVICE), **mask), config, config
-    )
+    inputs, config = make_inputs(problem, DEVICE), config_of(problem)
+    d_out, mask = make_d_output(problem, DEVICE), {"band": problem.band, "scale": problem.scale}
+    saved = run_forward(problem, inputs)
+    return flash_backward(BackwardInputs(*inputs, *saved, d_out, **mask), config, config)
 
 
 def exact_intermediates(problem):
@@ -104,17 +100,18 @@ def test_gradients_and_every_step_match_float64_and_tracing_changes_no_bit(probl
 
 
 def assert_visits_the_tiles_of_tiles_py(run):
-    problem = run.problem
-    for program in np.unique(run.program[run.kernel == 1]):
-        steps = np.flatnonzero((run.kernel == 1) & (run.program == program))
-        visiting = visiting_tiles(problem, int(program) % problem.kv_tiles)
-        expected = list(range(visiting.first, visiting.end)) * problem.group_size
-        assert list(run.q_tile[steps]) == (expected or [-1])
-        assert set(run.kv_tile[steps]) == {program % problem.kv_tiles}
-    for program in np.unique(run.program[run.kernel == 2]):
-        steps = np.flatnonzero((run.kernel == 2) & (run.program == program))
-        visited = visited_tiles(problem, int(program) % problem.q_tiles)
-        assert list(run.kv_tile[steps]) == (list(range(visited.first, visited.end)) or [-1])
+    """Key tile by key tile in the kernel of dK and dV, query tile by query tile in that of dQ."""
+    problem, (kept, streamed) = run.problem, (run.kv_tile, run.q_tile)
+    for kernel, tiles, span_of, times in (
+        (1, problem.kv_tiles, visiting_tiles, problem.group_size),
+        (2, problem.q_tiles, visited_tiles, 1),
+    ):
+        for program in np.unique(run.program[run.kernel == kernel]):
+            steps = np.flatnonzero((run.kernel == kernel) & (run.program == program))
+            span = span_of(problem, int(program) % tiles)
+            assert list(streamed[steps]) == ([*range(span.first, span.end)] * times or [-1])
+            assert set(kept[steps]) == {program % tiles}
+        kept, streamed = streamed, kept
 
 
 def test_the_query_outer_order_moves_more():
