@@ -4,13 +4,16 @@ from pathlib import Path
 
 import streamlit as st
 
+from viz.shared.first_visit import is_first_visit
 from viz.shared.link import remember_link, say_refused
-from viz.shared.options import named_talk
+from viz.shared.options import named_file
 
+first_visit = is_first_visit()
 st.set_page_config(
     page_title="FlashAttention, played back",
     page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
     layout="wide",
+    initial_sidebar_state="collapsed" if first_visit else "expanded",
 )
 page = st.navigation(
     [
@@ -23,7 +26,7 @@ page = st.navigation(
     position="hidden" if st.context.is_embedded else "top",
 )
 begins = page.url_path == "" and not st.query_params  # a link to a page leads to that page
-if begins and named_talk() and st.session_state.setdefault("opens_talk", True):
+if begins and named_file("--talk") and st.session_state.setdefault("opens_talk", True):
     st.session_state["opens_talk"] = False
     st.switch_page("viz/talk/page.py", query_params={"name": "own"})
 remember_link(page.url_path)

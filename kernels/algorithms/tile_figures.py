@@ -103,7 +103,7 @@ IN_SLOTS = {"P": "S", "dP": "dS", "O out": "O"}
 
 
 def slots_of(kernel: Kernel) -> tuple[Slot, ...]:
-    """The slots of a kernel's figure; without one, those of the forward or the backward pass that it fills."""
+    """The slots of a kernel's figure; without one, those of its pass that it fills."""
     if kernel.figure:
         return kernel.figure.slots
     moved = [(*phase.loads, *phase.needs, *phase.makes, *phase.stores) for phase in kernel.phases]

@@ -6,12 +6,13 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 from kernels.problem.band import Band
+from kernels.problem.words import LONGEST
 
 DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4}
 """Accepted element types and the size of one element in bytes."""
 
 MASKS = ("full", "causal", "window")
-INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant")
+INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant", "text")
 BLOCKS = (4, 8, 16, 32, 64, 128)
 
 LIMITS = {
@@ -76,8 +77,11 @@ class AttentionProblem:
     window_left: int = 128
     window_right: int = 0
     kv_splits: int = 0
+    text: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str) or len(self.text) > LONGEST:
+            raise InvalidProblem("text", self.text, f"expected a text of at most {LONGEST} characters")
         for name, (low, high) in LIMITS.items():
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:

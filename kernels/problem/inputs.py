@@ -12,6 +12,7 @@ import numpy as np
 
 from kernels.device.memory import available_memory_bytes
 from kernels.problem.attention_problem import AttentionProblem
+from kernels.problem.words import draw_text
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +31,7 @@ def make_inputs(
     large         scores of several hundred: exponentials overflow unless the row max is subtracted
     one_hot       each query matches one key that it sees, and ignores the others
     constant      all scores of a row are equal: attention is the mean of the visible values
+    text          the words of problem.text: see words.py
     """
     import torch
 
@@ -47,6 +49,8 @@ def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.n
     needed = 4 * (math.prod(problem.q_shape) + 2 * math.prod(problem.kv_shape))
     if needed > available_memory_bytes():
         raise MemoryError(f"can't allocate memory: tried to allocate {needed} bytes for query, key and value")
+    if problem.inputs == "text":
+        return draw_text(problem)
     rng = np.random.default_rng(problem.seed)
     query, key = _DRAW[problem.inputs](problem, rng)
     return query, key, _normal(rng, problem.kv_shape)

@@ -7,7 +7,6 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
-from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import least_bytes, stores_lse
 from viz.explore import cards, panels
 from viz.explore.asked_here import can_pick, lanes_of, measurement_of, with_picked_row
@@ -20,12 +19,13 @@ from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.cards import draw_cards
 from viz.shared.figures.comparison import memory_figure, time_figure
-from viz.shared.formats import format_bytes
+from viz.shared.first_visit import STATE, end_first_visit
+from viz.shared.formats import format_bytes, plain
 from viz.shared.glossary import glossary_list, glossary_style, say
-from viz.shared.layout import colors, header, plot, say_source
+from viz.shared.layout import colors, header, plot
 from viz.shared.link import takes_from_link
 from viz.shared.looks import looks_of
-from viz.shared.run_request import own_tiles
+from viz.shared.run_request import RunRequest, own_tiles
 
 
 def show() -> None:
@@ -33,6 +33,7 @@ def show() -> None:
     machine = this_machine()
     header("FlashAttention, played back", machine.store)
     glossary_style(colors())
+    is_first = st.session_state.get(STATE, False)
     landing = st.container()
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls()
@@ -40,13 +41,14 @@ def show() -> None:
     gpu_choice = controls.gpu_control()
     run = opened_run(machine)
     with landing:
-        _landing(run.algorithm if run else ALGORITHMS[algorithm])
+        say(
+            f"{looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline} Below it runs, [[tile]] by tile."
+        )
     if run is None and problem:
-        tiles = own_tiles((problem, algorithm), versus)
-        if tiles.words:
-            st.caption(f":material/grid_on: {' '.join(tiles.words)}")
-        versus = tiles.second
-        run = shown_run(machine, tiles.first, offers)
+        first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
+        if words:
+            st.caption(f":material/grid_on: {' '.join(words)}")
+        run = shown_run(machine, first, offers)
     if run is None:
         return
     run = judged_again(machine, run, offers)
@@ -61,8 +63,11 @@ def show() -> None:
         if other:
             panels.duel_panel(run, other, gpu)
         else:
-            panels.player_panel(shown, gpu, lanes, _plays_by_itself(), can_pick(machine, run))
+            panels.player_panel(shown, gpu, lanes, is_first, can_pick(machine, run))
     if st.context.is_embedded:
+        return
+    _ways_on()
+    if is_first:
         return
     measurement = measurement_of(machine, run)
     draw_cards(cards.four_cards(run, measurement, other))  # below the player: they would push it down
@@ -73,25 +78,19 @@ def show() -> None:
     st.caption(theme.ABOUT_NUMBERS)
 
 
-def _plays_by_itself() -> bool:
-    """Whether the visitor came without a link and has chosen nothing since: the first run plays by itself."""
-    if st.query_params:
-        st.session_state["has_chosen"] = True
-    return "has_chosen" not in st.session_state
-
-
-def _landing(algorithm: Algorithm) -> None:
-    """What this is, why it matters, and the way on. Nothing is said that is not true of the algorithm."""
-    words, way_on = st.columns([5, 1], vertical_alignment="center")
-    with words:
-        say(f"{looks_of(algorithm).headline} Below it runs, [[tile]] by tile.")
-    with way_on.container(key="start"):
+def _ways_on() -> None:
+    """From the picture to what it means, to one's own problem, and to its speed."""
+    with st.container(horizontal=True, key="ways"):
         st.page_link(
             "viz/learn/page.py",
-            label="Start here",
-            icon=":material/arrow_forward:",
+            label="Understand it",
+            icon=":material/school:",
             query_params={"chapter": "memory"},
         )
+        if st.session_state.get(STATE, False):
+            words = "Your own sizes and words"
+            st.button(words, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
+        st.page_link("viz/measure/page.py", label="Measure it", icon=":material/speed:")
 
 
 @st.fragment
@@ -122,7 +121,7 @@ def _state(run: runs.Run) -> None:
     is_backward = run.trace.gradient_distance is not None
     title = "Gradient tiles" if is_backward else "Row state: what a row keeps from tile to tile"
     st.subheader(title, anchor="rows")
-    say_source(f"**{run.origin.capitalize()}**: {run.written_by}", run)
+    st.caption(f"**{run.origin.capitalize()}**: {run.written_by} · {plain(run.provenance)}")
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
         with column:
             plot(figure, key=name)

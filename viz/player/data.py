@@ -18,6 +18,8 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
+from kernels.problem import AttentionProblem
+from kernels.problem.words import words_of
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, Kernel
 from kernels.traffic.modelled import modelled_ns
@@ -31,6 +33,9 @@ from viz.shared.looks import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
 """Row values between 0 and 1, and what joins those of the steps that are drawn as one."""
+
+
+MOST_WORDS = 1024
 
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
@@ -48,6 +53,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "idea": f"{algorithm.label}: {algorithm.idea}.",
         "provenance": provenance,
         "problem": _problem(drawn),
+        "words": _words(problem),
         "notes": _notes(drawn),
         "tensors": [
             {"name": name, "written": bool(written), "color": theme.tensor_entry(name)}
@@ -92,6 +98,13 @@ def _problem(drawn: Drawn) -> dict:
         "packed": drawn.algorithm.packs_heads,
         "scale": problem.scale,
     }
+
+
+def _words(problem: AttentionProblem) -> list[list[str]] | None:
+    """The words of the rows and of the keys, if the inputs are a text that is short enough to be read."""
+    if problem.inputs != "text" or problem.q_len + problem.kv_len > MOST_WORDS:
+        return None
+    return list(words_of(problem))
 
 
 def _notes(drawn: Drawn) -> list[str]:

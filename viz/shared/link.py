@@ -43,6 +43,8 @@ class UrlField:
             number = _number(text or "")
             # A widget for whole numbers cuts a fraction off. NaN fails both comparisons.
             return int(number) if self.accepts[0] <= number <= self.accepts[-1] else otherwise
+        if not self.accepts and isinstance(self.default, str):
+            return otherwise if text is None else text
         return next((value for value in self.accepts if str(value) == text), otherwise)
 
     @property

@@ -12,6 +12,7 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
+from kernels.problem.words import DEFAULT_TEXT, LONGEST
 from viz.shared.formats import number_help
 from viz.shared.link import UrlField, opened_with
 from viz.shared.run_request import RunRequest
@@ -31,7 +32,8 @@ CHOICES: Mapping[str, tuple] = {
 PROBLEM_IN_LINK = {
     name: UrlField(name, default, CHOICES.get(name) or range(LIMITS[name][0], LIMITS[name][1] + 1))
     for name, default in DEFAULT.as_dict().items()
-}
+    if name != "text"
+} | {"text": UrlField("text", "")}
 """The problem in the URL, by its fields."""
 ALGORITHM = UrlField("algorithm", FIRST, tuple(ALGORITHMS))
 VERSUS = UrlField("versus", NONE, (NONE, *ALGORITHMS))
@@ -49,6 +51,7 @@ INPUT_WORDS = {
     "large": "scores of several hundred: naive exponentials overflow",
     "one_hot": "each query finds one key",
     "constant": "all scores equal: the mean of the values",
+    "text": "the words of a sentence, with random vectors: no trained model is in it",
 }
 SHAPE = {
     "q_len": ("N, queries", ""),
@@ -99,7 +102,9 @@ def _problem() -> AttentionProblem:
 
     Raises InvalidProblem.
     """
-    values = {name: st.session_state[name] for name in PROBLEM_IN_LINK}
+    values = {name: st.session_state.get(name, getattr(DEFAULT, name)) for name in PROBLEM_IN_LINK}
+    if values["inputs"] != "text":
+        values["text"] = DEFAULT.text
     if values["mask"] != "window":
         values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
     return AttentionProblem(**values)
@@ -116,6 +121,8 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
         _fields(SHAPE)
         inputs = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
         _field(st.container(), "inputs", "inputs", inputs)
+        if st.session_state["inputs"] == "text":
+            st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
         with st.expander("Batch, heads, window, splits"):
             _fields(FURTHER)
     problem = None

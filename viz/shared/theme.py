@@ -68,15 +68,17 @@ LIGHT_AND_DARK: dict[str, Any] = {
     "warm": ("#8f6a2a", "#e0b06a"),
 }
 """Each tensor has a hue; m, l and alpha are of one family with what is worked on."""
-PAPER_TO_INK = tuple(
-    "#f9f3f0 #ffd2c2 #ffafa0 #ff8d88 #ff6c78 #f64d6e #e03468 #c52262 #a61c5b #851e51 #642143 #432133 #221e20".split()
+PAPER_TO_INK = (
+    "#f9f3f0 #ffd2c2 #ffafa0 #ff8d88 #ff6c78 #f64d6e #e03468 #c52262 #a61c5b #851e51 #642143 #432133 #221e20"
 )
-NIGHT_TO_CREAM = tuple(
-    "#2b242a #472843 #66295a #87276b #a92475 #ca2677 #e73473 #ff4e6b #ff6f65 #ff936b #ffb885 #ffd9b2 #fbf4e9".split()
+NIGHT_TO_CREAM = (
+    "#2b242a #472843 #66295a #87276b #a92475 #ca2677 #e73473 #ff4e6b #ff6f65 #ff936b #ffb885 #ffd9b2 #fbf4e9"
 )
 """Weights: lightness falls (or grows) evenly, so that the picture reads without its colours too."""
-LIGHT = Palette(**{name: each[0] for name, each in LIGHT_AND_DARK.items()}, scale=PAPER_TO_INK)
-DARK = Palette(**{name: each[1] for name, each in LIGHT_AND_DARK.items()}, scale=NIGHT_TO_CREAM)
+LIGHT = Palette(**{name: each[0] for name, each in LIGHT_AND_DARK.items()}, scale=tuple(PAPER_TO_INK.split()))
+DARK = Palette(
+    **{name: each[1] for name, each in LIGHT_AND_DARK.items()}, scale=tuple(NIGHT_TO_CREAM.split())
+)
 
 ABOUT_NUMBERS = (
     "Each number says where it is from. **Counted**: by the code that ran, from the masks of its own loads "

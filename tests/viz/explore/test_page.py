@@ -49,7 +49,7 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
 
 
 def test_until_the_player_is_painted_no_chart_is_sent():
-    app = open_page()
+    app = open_page(algorithm="flash2")
     app.session_state["is_painted"] = False
     app.run()
     assert mounted_player(app)
@@ -178,3 +178,12 @@ def test_a_long_run_is_shown_by_a_sample():
     whole = format_bytes(ALGORITHMS["flash2"].requested_bytes(problem))
     assert cards(app)["Bytes moved · modelled"][0] == whole
     assert mounted_player(app)["state"]["step"] == "3"
+
+
+def test_the_first_visit_is_a_sentence_alone_until_something_is_chosen():
+    app = open_page()
+    assert player(app)["words"][0][:4] == ["<s>", "The", "chip", "is"]
+    assert len(cards(app)) == 0
+    next(button for button in app.button if "sizes" in button.label).click().run()
+    assert len(cards(app)) == 4
+    assert app.text_area(key="text").value == ""

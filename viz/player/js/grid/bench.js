@@ -4,23 +4,58 @@
 import { drawBlock } from "./block.js";
 import { drawLine, fillBox, mixed, namePlace, roundBox, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
-import { HEAD, benchLayout } from "./layout.js";
+import { HEAD, benchLayout, middles } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixOf } from "../run/figure.js";
 import { hasNumbers, heldIn, isSquare, matricesIn, slotOf } from "../run/bench.js";
 import { drawMatrix, drawSum } from "./matrix.js";
-import { isLive } from "../run/model.js";
+import { isLive, tileNumber } from "../run/model.js";
 import { drawShares, drawState } from "./state.js";
 
 const PAD = 14;
 const MEMORIES = 50; // height of the gauges with their words
+const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
+const LONGEST_WORD = 9;
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
 // Where everything lies on the chip.
-export function benchOf(chip, kernel) {
-  const top = HEAD + (kernel.parts.length ? MEMORIES : 0);
-  const box = { x: chip.x + PAD, y: chip.y + top, w: chip.w - 2 * PAD, h: chip.h - top - PAD };
+export function benchOf(chip, kernel, model) {
+  const aside = hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
+  const top = HEAD + (kernel.parts.length ? MEMORIES : 0) + aside.h;
+  const left = PAD + aside.w;
+  const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"));
+}
+
+// Whether the words of a text stand beside the rows and columns of the scores.
+function hasWords(model, kernel, chip) {
+  const { block_m: rows, block_n: keys } = model.data.problem;
+  return model.data.words && chip.w > 420 && Math.max(rows, keys) <= 16 && kernel.slots.some(isSquare);
+}
+
+function drawWords(context, { slots }, { model, palette, at, strong, row }) {
+  const { block_m: rows, block_n: keys, q_len: queries } = model.data.problem;
+  const [asking, asked] = model.data.words;
+  const above = slots.K ?? slots.S;
+  const write = (word, x, y, isTold, style) => {
+    const color = isTold ? palette.now : palette.muted;
+    const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
+    const size = Math.min(14, slots.S.h / rows);
+    text(context, cut, x, y, color, { size, weight: isTold ? "650" : "", alpha: strong, ...style });
+  };
+  const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
+  const first = tileNumber(model, Math.max(model.q[at.step], 0)) * rows;
+  middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
+    const word = asking[(first + i) % queries];
+    if (model.q[at.step] >= 0 && first + i < model.data.problem.rows) {
+      write(word, beside, y, i === model.offsets[row], { align: "right" });
+    }
+  });
+  if (model.kv[at.step] < 0 || context.isVector) return;
+  middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
+    const word = asked[model.kv[at.step] * keys + i];
+    if (word) write(word, x, above.y - 22, false, { turned: true });
+  });
 }
 
 // `how` has model, palette, at, `strong` (1, or less while playback is too fast for it) and `row`, the drawn
@@ -39,6 +74,7 @@ export function drawBench(context, chip, bench, how) {
   for (const slot of kernel.slots) drawSlot(context, slot, bench.slots[slot.name], how);
   if (at.step < 0) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
+  if (strong > 0.3 && hasWords(model, kernel, chip)) drawWords(context, bench, how);
   if (bench.state) drawState(context, bench, how);
   else if (kernel.bars && bench.slots.S) drawShares(context, bench.slots.S, how);
   if (strong > 0.5) frameRow(context, bench, how);

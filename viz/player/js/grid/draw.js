@@ -64,10 +64,18 @@ export function fitCanvas(canvas) {
   return { context, width, height, ratio, zoom };
 }
 
-// `halo` is a colour around the letters, for words on a ground that changes.
+// `halo` is a colour around the letters, for words on a ground that changes. Turned words go upwards.
 export function text(context, words, x, y, color, style = {}) {
-  const { size = 11, align = "left", weight = "", halo = "", alpha = 1 } = style;
+  const { size = 11, align = "left", weight = "", halo = "", alpha = 1, turned = false } = style;
   if (alpha <= 0) return;
+  if (turned) {
+    context.save();
+    context.translate(x, y);
+    context.rotate(-Math.PI / 2);
+    text(context, words, 0, 0, color, { ...style, turned: false });
+    context.restore();
+    return;
+  }
   context.globalAlpha = alpha;
   context.font = `${weight} ${size}px ${FONT}`;
   context.textAlign = align;

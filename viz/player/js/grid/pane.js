@@ -105,7 +105,7 @@ export class Pane {
 
   drawChip(context, chip, layout, at) {
     const { model, palette, reduced } = this;
-    const bench = benchOf(chip, model.kernels[at.kernel]);
+    const bench = benchOf(chip, model.kernels[at.kernel], model);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
     drawBench(context, chip, bench, { model, palette, at, strong: 1 - 0.75 * at.scan, row });
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });

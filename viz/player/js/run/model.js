@@ -164,6 +164,15 @@ export function rowNumber(model, { q, row }) {
   return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
 }
 
+// A row by its number, with its word if the inputs are a text.
+export function nameOfRow({ data: { words, problem } }, number) {
+  return words ? `“${words[0][number % problem.q_len]}” (row ${number})` : `row ${number}`;
+}
+
+export function nameOfKey({ data: { words } }, key) {
+  return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
+}
+
 // The keys [first, end) that the mask leaves a row; none if both are the same. The rows of several heads
 // follow each other if they are packed.
 export function keysOfRow({ q_len, kv_len, left, right }, row) {

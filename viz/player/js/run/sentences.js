@@ -4,14 +4,14 @@
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
-import { bytesInStep, isInPart, keysOfRow, rowNumber, tileNumber } from "./model.js";
+import { bytesInStep, isInPart, keysOfRow, nameOfKey, nameOfRow, rowNumber, tileNumber } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   scores: [
     "Each query meets each key: a score is their dot product, divided by √{width}.",
-    "The largest of {who} is {largest}, with key {key}.",
+    "The largest of {who} is {largest}, with {key}.",
   ],
   mask: ["The mask falls: a key that a row may not see gets −∞.", "Keys hidden from {who}: {hidden}."],
   "row max": [
@@ -120,7 +120,7 @@ function wordsOf(model, at, row) {
   const [P, lse, part, D] = names.map((name) => rowNamed(model, name, at.step, row));
   return {
     ...about,
-    who: `row ${index}${isInPart(model, at.step) ? " in this part" : ""}`,
+    who: `${nameOfRow(model, index)}${isInPart(model, at.step) ? " in this part" : ""}`,
     sees: first < end,
     isBlind: first >= end || state?.m === -Infinity,
     ...scoreWords(model, at.step, row),
@@ -141,7 +141,7 @@ function scoreWords(model, step, row) {
   const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
     largest: formatSteady(largest),
-    key: String(firstKey + scaled.findIndex((value) => Object.is(value, largest))),
+    key: nameOfKey(model, firstKey + scaled.findIndex((value) => Object.is(value, largest))),
     hidden: rangesOf(hidden).join(", ") || "none of these",
   };
 }

@@ -1,0 +1,24 @@
+"""The first visit, without a link: a small problem plays by itself, and nothing asks for anything yet."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kernels.problem.presets import FIRST_VISIT, PRESETS
+
+STATE = "first_visit"
+"""Key in the session: whether nothing was chosen yet."""
+
+
+def is_first_visit() -> bool:
+    """Whether the visitor came without a link and has chosen nothing since."""
+    if STATE not in st.session_state:
+        st.session_state[STATE] = not st.query_params
+        if st.session_state[STATE]:
+            st.session_state.update(PRESETS[FIRST_VISIT].problem.as_dict())
+    return st.session_state[STATE]
+
+
+def end_first_visit() -> None:
+    """From now on the page has its fields, and all that is said of the run."""
+    st.session_state[STATE] = False
