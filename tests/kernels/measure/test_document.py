@@ -1,6 +1,8 @@
 """document.py: what is written is read back; what a file may not hold is refused with its place."""
 
+import functools
 import json
+import operator
 
 import pytest
 
@@ -14,9 +16,7 @@ def changed(place, value=None):
     """The document's JSON with one value replaced or left out; `place` is keys and indices."""
     values = json.loads(document().to_json())
     *keys, last = [int(key) if key.isdigit() else key for key in place.split("/")]
-    parent = values
-    for key in keys:
-        parent = parent[key]
+    parent = functools.reduce(operator.getitem, keys, values)
     if value is None:
         del parent[last]
     else:

@@ -62,11 +62,8 @@ def events_of(lanes, name):
     number = [own for own, _ in lanes.activities].index(name)
     kept = np.flatnonzero(lanes.event_activity == number)
     columns = (lanes.event_program, lanes.event_q_tile, lanes.event_kv_tile)
-    times = (lanes.event_begin_ns, lanes.event_end_ns)
-    return [
-        (*(int(each[i]) for each in columns), *(pytest.approx(float(each[i])) for each in times))
-        for i in kept
-    ]
+    columns += (lanes.event_begin_ns, lanes.event_end_ns)
+    return [tuple(pytest.approx(each[i]) for each in columns) for i in kept]
 
 
 def test_an_activity_lies_between_its_marks_in_ns_and_is_about_its_tile():
@@ -84,15 +81,16 @@ def test_what_the_warps_of_a_lane_do_themselves_does_not_overlap():
     """`has` of an early warp stands beside `asks` of a late one: the wait is over at once."""
     buffers = make_lane_buffers(1, 2, 1)
     buffers.clock[:] = torch.tensor([[5000, 0, 5200, 400, 7]])
-    own = ("began", "asks", "has", "scores")
-    names = ("rescale", "wait for V", "wait for QK^T")
-    kinds = (OTHER, WAIT, WAIT)
-    spans = zip(names, kinds, own, own[1:], strict=False)
-    role = LaneRole("warpgroup {}", own, tuple(Activity(a, b, "a phase", c, d) for a, b, c, d in spans))
+    kinds, own = (
+        {"rescale": OTHER, "wait for V": WAIT, "wait for QK^T": WAIT},
+        ("began", "asks", "has", "scores"),
+    )
+    spans = zip(kinds.items(), own, own[1:], strict=False)
+    role = LaneRole("warpgroup {}", own, tuple(Activity(*kind, "a phase", a, b) for kind, a, b in spans))
     for name, cycles in zip(own, (10, 140, 100, 300), strict=True):
         buffers.marks[0, 0, 0, role.number(name)] = cycles
     lanes = assembled(buffers, LaneLaunch((role, LOADS), 1, 1))
-    assert [each[3:] for name in names for each in events_of(lanes, name)] == [(5, 70), (70, 70), (70, 150)]
+    assert [each[3:] for name in kinds for each in events_of(lanes, name)] == [(5, 70), (70, 70), (70, 150)]
     assert lanes.wait_shares["wait for QK^T"] == pytest.approx(80 / 200)
 
 

@@ -63,9 +63,8 @@ def test_perfetto_gets_a_process_per_sm_and_a_slice_per_event():
     trace = recorded_run(PRESETS["tiny"].problem, "flash2").trace
     entry = ALGORITHMS["flash2"]
     runs = [("Hopper", BUILT["hopper"]), ("plain", BUILT["plain"])]
-    events = json.loads(chrome_trace(trace, step_schedule(trace, entry, 4), entry, "GPU", runs))[
-        "traceEvents"
-    ]
+    exported = chrome_trace(trace, step_schedule(trace, entry, 4), entry, "GPU", runs)
+    events = json.loads(exported)["traceEvents"]
     processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     named = [words.split(", lanes")[0] for words in processes.values()][1:]
     assert named == ["SM 0, Hopper", "SM 1, Hopper", "SM 0, plain", "SM 1, plain"]

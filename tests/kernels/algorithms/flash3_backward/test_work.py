@@ -6,8 +6,8 @@ import pytest
 
 from kernels.algorithms.flash3_backward import work
 from kernels.algorithms.flash3_backward.shared import Fixed
-from kernels.problem import AttentionProblem
 from kernels.problem.tiles import TileKind, visiting_tiles
+from tests.kernels.helpers import tiny
 
 SHAPES = [(300, 300), (256, 256), (1, 700), (130, 64), (64, 700), (700, 130)]
 MASKS = {
@@ -23,9 +23,7 @@ MASKS = {
 def test_the_spans_are_the_visiting_tiles_and_only_whole_ones_go_without_the_mask(lengths, mask, monkeypatch):
     """Calls the kernel's own `take_item` and `tiles_of_span`."""
     name = mask if mask in ("full", "causal") else "window"
-    problem = AttentionProblem(
-        q_len=lengths[0], kv_len=lengths[1], head_dim=64, mask=name, block_m=64, block_n=128, **MASKS[mask]
-    )
+    problem = tiny(*lengths, 64, 128, mask=name, head_dim=64, **MASKS[mask])
     band, kv_tiles = problem.band, problem.kv_tiles
     fixed = Fixed(band.bounds_left, band.bounds_right, problem.kv_len % 128 != 0, 64)
     for function in ("last_tiles_first", *(each for each in vars(work) if each.endswith("visiting_tile"))):

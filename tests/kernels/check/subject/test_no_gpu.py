@@ -76,8 +76,8 @@ LIBRARY = "def fast(q):\n    assert q.shape[-1] == 128, 'head_dim is 128'\n"
         (body("raise ValueError('head_dim must be 64')"), "head_dim must be 64 (mine.py:3: raise"),
         (body("raise NotImplementedError('no masks')"), "NotImplementedError: no masks (mine.py:3"),
         (
-            COPY.replace(INSIDE, f'{INSIDE}    tl.static_assert(BLOCK == 128, "wants another")\n'),
-            "wants another (mine.py:",
+            COPY.replace(INSIDE, f"{INSIDE}    tl.static_assert(BLOCK == 128, 'wants it')\n"),
+            "wants it (mine.py:",
         ),
         ("import torch\nfrom library import fast\nattention = lambda q, k, v: fast(q)", "128 (library.py:2"),
         ("from triton.language.extra import libdevice\n" + EXP, UNSUPPORTED),

@@ -38,11 +38,10 @@ LAYOUTS = {
 def test_an_edit_of_anything_that_it_imports_is_the_code_that_runs_next(layout, tmp_path, checked):
     main, helper, line = LAYOUTS[layout]
     body = f"{line}def attention(q, k, v):\n    return core(q, k, v)\n"
-    packages = {
-        f"{name}/__init__.py": "" for name in ("pack", "pack/sub", "pack/deep") if layout == "package"
-    }
+    folders = ("pack", "pack/sub", "pack/deep") if layout == "package" else ()
     if "kernels" in layout:
-        packages = {"kernels/__init__.py": "", f"{helper.rpartition('/')[0]}/__init__.py": ""}
+        folders = ("kernels", helper.rpartition("/")[0])
+    packages = {f"{name}/__init__.py": "" for name in folders}
     write(tmp_path, {main: body, helper: core(RIGHT), **packages})
     kernel = UserKernel.parse(f"{tmp_path / main}:attention")
     before = kernel.version
@@ -55,13 +54,8 @@ def test_an_edit_of_anything_that_it_imports_is_the_code_that_runs_next(layout, 
 
 
 def test_imports_inside_a_function_find_the_users_package(tmp_path, checked):
-    write(
-        tmp_path,
-        {
-            "mine.py": "def attention(*qkv):\n    from kernels.fast import core\n    return core(*qkv)\n",
-            "kernels/fast.py": core(RIGHT),
-        },
-    )
+    mine = "def attention(*qkv):\n    from kernels.fast import core\n    return core(*qkv)\n"
+    write(tmp_path, {"mine.py": mine, "kernels/fast.py": core(RIGHT)})
     assert checked(tmp_path / "mine.py").verdict == "pass"
 
 
