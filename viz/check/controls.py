@@ -150,10 +150,7 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
 
 
 def layout_controls() -> tuple[str, float | None]:
-    """How Q, K and V lie in memory, and the factor on the scores, None for 1 / sqrt(head_dim).
-
-    The factor is as it was entered: a case may refuse it.
-    """
+    """How Q, K and V lie in memory, and the factor on the scores as entered, None for 1 / sqrt(head_dim)."""
     with st.sidebar.expander("Layout and scale"):
         layout = st.selectbox("layout", LAYOUTS, key="layout", bind="query-params", help=LAYOUT_HELP)
         scale = st.number_input(

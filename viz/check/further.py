@@ -16,7 +16,7 @@ from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.worker.requests import MeasureRequest
 from viz.check.context import CheckContext
 from viz.shared import runs, theme
-from viz.shared.downloads import Download, downloads
+from viz.shared.downloads import REPORT, download
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import file_name, problem_words
 from viz.shared.layout import colors, plot
@@ -56,7 +56,13 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
     button = f"Vary tiles and scale (about {seconds:,.0f} s)"
     request = SensitivityRequest(result.case, context.version(result.case.kernel))
     job = asked_job(
-        context.store, request, seconds, button, blob=context.file, key="ask-sensitivity", holder=_holder()
+        context.store,
+        request,
+        seconds,
+        button,
+        blob=context.file,
+        key="ask-sensitivity",
+        holder=f"{runs.session_name()} variations",
     )
     sensitivity = result_of(context.store, job, "sensitivity", wait_s=0) if job else None
     if sensitivity:
@@ -66,11 +72,7 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
 
 def let_variations_go(context: CheckContext) -> None:
     """Take the variations of the case before out of the queue: the reader waits for the check of another."""
-    context.store.let_go(_holder(), ends_running=False)
-
-
-def _holder() -> str:
-    return f"{runs.session_name()} variations"
+    context.store.let_go(f"{runs.session_name()} variations", ends_running=False)
 
 
 def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:
@@ -136,16 +138,10 @@ def report_panel(context: CheckContext, report: Report) -> None:
     command = shell_command(result.case, user.given if user else "", context.file_name)
     named = user.function if user else result.case.kernel
     name = file_name(f"check {named} {problem_words(result.case.problem)}")
-    downloads(
-        Download(
-            "Report as one HTML file",
-            lambda: to_html(report, _style(), command),
-            f"{name}.html",
-            "Opens anywhere, loads nothing.",
-            icon=":material/lab_profile:",
-        ),
-        Download("Numbers as JSON", lambda: to_json([report], command), f"{name}.json"),
-    )
+    with st.container(horizontal=True):
+        opens = "Opens anywhere, loads nothing."
+        download(REPORT, lambda: to_html(report, _style(), command), f"{name}.html", opens)
+        download("Numbers as JSON", lambda: to_json([report], command), f"{name}.json")
     st.caption("The same from a shell, with the verdict as exit status:")
     st.code(command, language="bash", wrap_lines=True)
 

@@ -34,7 +34,7 @@ from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
 from kernels.worker.client import Job
 from viz.check.context import CheckContext
-from viz.shared.downloads import Download, downloads
+from viz.shared.downloads import download
 from viz.shared.formats import plain
 
 TRUSTED = "trusted"
@@ -101,10 +101,7 @@ def battery_panel(context: CheckContext, base: CheckCase) -> None:
 
 
 def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
-    """The button that runs the cases, and what has ended of them.
-
-    A run of other cases, or of an older version of the file, is not shown.
-    """
+    """The button that runs the cases, and what has ended of exactly these, by this version of the file."""
     requests = context.checks(*grid.cases)
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and run.requests != requests:
@@ -171,7 +168,7 @@ def _ended(context: CheckContext, run: GridRun) -> None:
     opens = "ignore" if context.file else lambda: _open(results)
     _table(results, key="grid-table", on_select=opens, selection_mode="single-row")
     st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    downloads(Download("All numbers as JSON", lambda: to_json([*map(Report, results)]), "check-grid.json"))
+    download("All numbers as JSON", lambda: to_json([*map(Report, results)]), "check-grid.json")
 
 
 def _table(results: list[CheckResult], **options: Any) -> None:

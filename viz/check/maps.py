@@ -66,7 +66,10 @@ def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
     _clickable(figure, tile.head, pickable_tiles(weights, problem))
     _head_choice(weights.heads.tolist(), tile)
     _say_tile(problem, weights, index, tile)
-    _tile_link(result, tile)
+    step = step_of(problem, tile)  # None if FlashAttention-2 does not visit the tile
+    words = f"This tile in Explore, step {step}" if step else "This shape in Explore"
+    words += " (same shape, generated inputs)" if result.case.upload else ""
+    explore_link(words, problem, **({"step": str(step)} if step else {}))
 
 
 def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> None:
@@ -122,14 +125,6 @@ def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Ti
     group = f" ({grouped} key tiles share a column)" if grouped > 1 else ""
     words = f"Head {tile.head}, query tile {tile.query}, key tile {tile.key}"
     st.markdown(f"{words}: **{times}** the allowed error{group}.")
-
-
-def _tile_link(result: CheckResult, tile: Tile) -> None:
-    """Opens the tile's step in Explore; the shape alone if FlashAttention-2 does not visit the tile."""
-    problem, step = result.case.problem, step_of(result.case.problem, tile)
-    words = f"This tile in Explore, step {step}" if step else "This shape in Explore"
-    words += " (same shape, generated inputs)" if result.case.upload else ""
-    explore_link(words, problem, **({"step": str(step)} if step else {}))
 
 
 def step_of(problem: AttentionProblem, tile: Tile) -> int | None:

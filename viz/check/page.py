@@ -83,10 +83,7 @@ def show() -> None:
 
 
 def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase | None:
-    """The case that the widgets and the file describe: a file brings its own shape.
-
-    None after saying why there is none.
-    """
+    """The case of the widgets, or of the file, which brings its own shape; None after saying why."""
     subject = subject_control(facts, base.kernel)
     if facts is None:
         layout, scale = layout_controls()

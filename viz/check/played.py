@@ -19,7 +19,7 @@ from viz.player.component import show_player
 from viz.player.data import duel_data, player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
-from viz.shared.downloads import PLAYER, TRACE, Download, downloads
+from viz.shared.downloads import PLAYER, TRACE, download
 from viz.shared.formats import format_bytes
 from viz.shared.problem_form import gpu_control, gpu_of
 from viz.shared.waiting import asked_job, result_of
@@ -71,14 +71,10 @@ def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
     if ours := _ours(context, run):
         show_player(_duel_data(run, ours, gpu), "played", {})
     alone = "Your kernel alone. It opens in any browser without a network or a server."
-    downloads(
-        Download(PLAYER, lambda: _page(run, gpu), "kernel.html", alone),
-        Download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", "Explore opens it."),
-    )
-
-
-def _page(run: runs.Run, gpu: Gpu) -> str:
-    return export_html(player_data(run.trace, run.provenance, gpu))
+    with st.container(horizontal=True):
+        page = functools.partial(player_data, run.trace, run.provenance, gpu)
+        download(PLAYER, lambda: export_html(page()), "kernel.html", alone)
+        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", "Explore opens it.")
 
 
 def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:

@@ -7,12 +7,12 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import UPLOADED
 from kernels.check.report.report import VERDICT_WORDS, error_row
-from kernels.check.result import CheckResult, TensorCheck
+from kernels.check.result import CheckResult
 from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
 from viz.check.figures.errors import ulps_figure
 from viz.shared import runs
-from viz.shared.cards import Card, draw_cards, verdict_color
+from viz.shared.cards import Card, draw_cards
 from viz.shared.formats import format_error, plain
 from viz.shared.layout import colors, plot
 from viz.shared.provenance import library_versions, runner_words
@@ -74,19 +74,16 @@ def _run_by(result: CheckResult) -> str:
 
 def cards(result: CheckResult) -> None:
     """One card per tensor, and one for repeatability."""
-    found = [_tensor_card(tensor) for tensor in result.tensors]
+    found = []
+    for each in result.tensors:
+        allowed = _allowed_words(each.passes, each.tolerance)
+        words = f"{each.wrong_nonfinite:,} NaN or ∞" if each.wrong_nonfinite else allowed
+        found.append(Card(f"{each.name} error", format_error(each.max_error), words, passes=each.passes))
     if (repeats := result.repeats) and repeats.runs > 1:
         differing = f"{sum(repeats.differing.values()):,} values, by up to {format_error(repeats.largest)}"
-        words = ("equal", "bit by bit") if repeats.equal else ("differ", differing)
-        found.append(Card(f"{repeats.runs} runs", *words, REPEATS_HELP, verdict_color(repeats.equal)))
+        verdict = ("equal", "bit by bit") if repeats.equal else ("differ", differing)
+        found.append(Card(f"{repeats.runs} runs", *verdict, REPEATS_HELP, repeats.equal))
     draw_cards(found)
-
-
-def _tensor_card(tensor: TensorCheck) -> Card:
-    allowed = _allowed_words(tensor.passes, tensor.tolerance)
-    words = f"{tensor.wrong_nonfinite:,} NaN or ∞" if tensor.wrong_nonfinite else allowed
-    color = verdict_color(tensor.passes)
-    return Card(f"{tensor.name} error", format_error(tensor.max_error), words, color=color)
 
 
 def _allowed_words(passes: bool, tolerance: float) -> str:
@@ -106,10 +103,7 @@ def numbers_panel(result: CheckResult) -> None:
 
 
 def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str | None) -> None:
-    """The recorded error report of this problem, if nothing can be checked here, and why.
-
-    `start_failure` says why the worker process did not start; None if it did, or if there is none.
-    """
+    """The recorded error report of this problem where nothing can be checked, and why (`start_failure`)."""
     if backend == "starting":
         # A recorded verdict here would look like that of the kernel that is about to be checked.
         st.markdown("## :gray[:material/hourglass_top: The worker process is starting …]")
@@ -124,11 +118,7 @@ def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str
     report = run.report
     verdict_title("pass" if report.passes else "fail")
     st.markdown(f"**{run.algorithm.label}**: {run.provenance}.", help=RULE)
-    allowed, color = _allowed_words(report.passes, report.tolerance), verdict_color(report.passes)
-    draw_cards(
-        [
-            Card("O error", format_error(report.max_error), allowed, color=color),
-            Card("O mean error", format_error(report.mean_error)),
-            Card("Naive error", format_error(report.naive_max_error)),
-        ]
-    )
+    allowed = _allowed_words(report.passes, report.tolerance)
+    error = Card("O error", format_error(report.max_error), allowed, passes=report.passes)
+    others = {"O mean error": report.mean_error, "Naive error": report.naive_max_error}
+    draw_cards([error, *(Card(label, format_error(value)) for label, value in others.items())])

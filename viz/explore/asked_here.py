@@ -56,16 +56,11 @@ def _measured_lanes(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
             "Measure the lanes of an SM here",
             icon=":material/view_timeline:",
             help="Runs the kernels again, with and without marks that say when its warps did what.",
-            on_click=_start,
-            args=(store, requests),
+            on_click=store.start,
+            args=(requests,),
         )
         return ()
     return fastest_first(_lanes_run(lanes) for lanes in results_of(store, jobs, "lanes").values())
-
-
-def _start(store: runs.RunStore, requests: list[LanesRequest]) -> None:
-    for request in requests:
-        store.start(request)
 
 
 @functools.lru_cache(maxsize=runs.REMEMBERED)

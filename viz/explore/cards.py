@@ -9,7 +9,7 @@ from kernels.measure.measurement import Measurement, PeerResult, ratio_to_naive
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared.cards import Card, verdict_color
+from viz.shared.cards import Card
 from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
 from viz.shared.glossary import in_words
 from viz.shared.provenance import library_versions, runner_words
@@ -28,10 +28,7 @@ EXTRA = "The most memory that the call needed at a time, beyond its inputs."
 
 
 def four_cards(run: Run, measurement: Measurement | None, other: Run | None = None) -> list[Card]:
-    """The cards of a run; a figure that was not measured says so.
-
-    Beside a second run, B, they are about A, and compare its bytes with B's.
-    """
+    """The cards of a run. Beside a second run, B, they are about A, and compare its bytes with B's."""
     mark = "A: " if other else ""
     cost = _cost_cards(run, measurement, mark)
     return [_error_card(run, mark), _bytes_card(run, mark, other), *cost]
@@ -48,15 +45,18 @@ def _error_card(run: Run, mark: str) -> Card:
         f"computed in float64. {rule_words(FACTORS[run.algorithm.direction])}"
     )
     sampled = " (sampled rows)" if run.trace.sample else ""
-    return Card(label, format_error(report.max_error), allowed + sampled, rule, verdict_color(report.passes))
+    return Card(label, format_error(report.max_error), allowed + sampled, rule, report.passes)
 
 
 def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
     label = f"{mark}Bytes moved · {'modelled' if run.traffic.modelled else 'counted'}"
-    ours = run.traffic.total
-    compared = _bytes_with_standard(run)
+    ours, problem = run.traffic.total, run.trace.problem
+    name, rival = "standard", standard_requested(problem, run.algorithm.direction)
     if other:
-        compared = less_or_more(other.traffic.total / ours, f"B {format_bytes(other.traffic.total)}")
+        name, rival = "B", other.traffic.total
+    compared = less_or_more(rival / ours, f"{name} {format_bytes(rival)}")
+    if run.algorithm is STANDARD and not other:
+        compared = f"K and V read once: {format_bytes(standard_bytes(problem))}"
     return Card(label, format_bytes(ours), compared, _requested_words(run))
 
 
@@ -73,15 +73,6 @@ def _requested_words(run: Run) -> str:
     return f"Modelled by a formula. A sample was traced, {sample}: {counted} were counted there. {agrees}"
 
 
-def _bytes_with_standard(run: Run) -> str:
-    """A run's requested bytes beside those of standard attention in the same tiles."""
-    problem = run.trace.problem
-    if run.algorithm is STANDARD:
-        return f"K and V read once: {format_bytes(standard_bytes(problem))}"
-    rival = standard_requested(problem, run.algorithm.direction)
-    return less_or_more(rival / run.traffic.total, f"standard {format_bytes(rival)}")
-
-
 def less_or_more(ratio: float, words: str) -> str:
     """How many times less, or more, than the other figure, which the words name."""
     shown = format_ratio(max(ratio, 1 / ratio))
@@ -91,10 +82,7 @@ def less_or_more(ratio: float, words: str) -> str:
 
 
 def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Card]:
-    """The two measured cards. A label names what was timed, if it is not the algorithm as it is played.
-
-    The time of another algorithm is not shown as this one's, but beside "not timed".
-    """
+    """The two measured cards, by what was timed. That of another algorithm stands beside "not timed"."""
     timed, direction = run.algorithm.timed_as, run.algorithm.direction
     ours = _result(measurement, (timed.peer, CPU_PEER), direction)
     if measurement is None or ours is None or ours.timing is None or ours.peak_extra_bytes is None:
@@ -133,10 +121,7 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
 
 
 def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | None, name: str) -> str:
-    """A time beside its rival's: with a ratio, unless the work is too small or the spread too wide.
-
-    One of the two is naive attention.
-    """
+    """A time beside its rival's, one of them naive, with a ratio if the work and the spread allow one."""
     if rival is None or rival.timing is None:
         return f"{name} {(rival.refused if rival else None) or 'not run'}"
     took = f"{name} {format_ms(rival.timing.median_ms)}"

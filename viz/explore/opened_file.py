@@ -23,7 +23,7 @@ from viz.explore.choice import Machine
 from viz.player.data import sampled_share
 from viz.shared import runs
 from viz.shared.formats import plain
-from viz.shared.options import named_trace
+from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of
 
 ORACLE_FLOPS = {"cuda": 2e11, "interpreter": 4e9}
@@ -77,7 +77,7 @@ def _opened() -> tuple[bytes, str]:
         )
     if file is not None:
         return file.getvalue(), file.name
-    path = named_trace()
+    path = named_file("--trace")
     if path is None or st.session_state.get(CLOSED):
         return b"", ""
     icon = ":material/close:"

@@ -28,7 +28,7 @@ from viz.player.talk.places import in_state
 from viz.player.talk.scene import Scene
 from viz.player.tiles import tile_kinds
 from viz.shared import runs
-from viz.shared.downloads import PLAYER, TRACE, Download, downloads
+from viz.shared.downloads import PLAYER, TIMELINE, TRACE, download
 from viz.shared.formats import file_name, format_count
 from viz.shared.layout import colors, plot
 from viz.shared.link import judge
@@ -97,28 +97,25 @@ def _kept_in_url(
     given: State | None = None,
     runs_rows: bool = False,
 ) -> None:
-    """Show a player in the state that the URL has, or else in a given one, and put its state there.
-
-    Another algorithm, or a live run in place of a recording, keeps the state; another problem does not.
-    """
+    """Show a player in the state of the URL, or else a given one, and keep it there for its problem."""
     state, problem = st.query_params, traces[0].problem
     if st.session_state.setdefault("player_problem", problem) != problem:
         st.session_state["player_problem"] = problem
         for name in OF_ONE_PROBLEM:
             state.pop(name, None)
     before = {name: state[name] for name in names if name in state}
+
+    def wrong(name: str, given: str) -> str:
+        return wrong_state(name, given, _drawn(traces, gpu))
+
     for name in names:
-        judge(name, functools.partial(_wrong_place, name, traces, gpu))
+        judge(name, functools.partial(wrong, name))
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):
             state[name] = after[name]
         elif name in before and name not in after:
             del state[name]
-
-
-def _wrong_place(name: str, traces: tuple[Trace, ...], gpu: Gpu, given: str) -> str:
-    return wrong_state(name, given, _drawn(traces, gpu))
 
 
 def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
@@ -183,30 +180,18 @@ def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
 def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None:
     """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
     trace, name = run.trace, file_name(title_of(run.trace))
-    downloads(
-        Download(
-            PLAYER,
-            lambda: export_html(_player_data(trace, run.provenance, gpu, lanes)),
-            f"{name}.html",
-            "Opens in any browser without a network or a server.",
-        ),
-        Download(
-            TRACE,
-            lambda: trace.to_bytes(compress=True),
-            f"{name}.npz",
-            "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it.",
-        ),
-        Download(
-            "SM timeline for Perfetto (.json)",
-            lambda: _timeline_document(run, gpu, lanes),
-            f"{name}.trace.json",
-            "Chrome trace format: open it at ui.perfetto.dev or in chrome://tracing.",
-            icon=":material/view_timeline:",
-        ),
-    )
 
+    def player() -> str:
+        return export_html(_player_data(trace, run.provenance, gpu, lanes))
 
-def _timeline_document(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...]) -> str:
-    schedule = step_schedule(run.trace, run.algorithm, gpu.sm_count)
-    named = [(each.label, each.lanes) for each in lanes]
-    return chrome_trace(run.trace, schedule, run.algorithm, gpu.name, named)
+    def timeline() -> str:
+        schedule = step_schedule(trace, run.algorithm, gpu.sm_count)
+        named = [(each.label, each.lanes) for each in lanes]
+        return chrome_trace(trace, schedule, run.algorithm, gpu.name, named)
+
+    with st.container(horizontal=True):
+        download(PLAYER, player, f"{name}.html", "Opens in any browser without a network or a server.")
+        read_by = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
+        download(TRACE, lambda: trace.to_bytes(compress=True), f"{name}.npz", read_by)
+        opens = "Chrome trace format: open it at ui.perfetto.dev or in chrome://tracing."
+        download(TIMELINE, timeline, f"{name}.trace.json", opens)

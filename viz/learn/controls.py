@@ -70,10 +70,7 @@ def switch(
     default: str | None = None,
     shown: Callable[[str], str] = str,
 ) -> str:
-    """One of the options, all visible in the words of `shown`; the first unless `default` is given.
-
-    The label is hidden.
-    """
+    """One of the options, all visible in the words of `shown`; at first `default`, or the first."""
     names = list(options)
     first = default or names[0]
     take_from_url(key, first, lambda text: names[names.index(text)])

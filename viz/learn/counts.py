@@ -68,16 +68,11 @@ def _started(
             f"Count with the kernels, about {max(seconds, 1):,.0f} s",
             key=f"{key}_count",
             icon=":material/calculate:",
-            on_click=_start,
-            args=(store, new),
+            on_click=store.start,
+            args=([TraceRequest(*item) for item in new],),
         )
         return jobs
     return jobs | {item: store.job(TraceRequest(*item)) for item in new}
-
-
-def _start(store: runs.RunStore, items: Sequence[WantedRun]) -> None:
-    for item in items:
-        store.start(TraceRequest(*item))
 
 
 def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:

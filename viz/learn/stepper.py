@@ -28,10 +28,7 @@ PARTS_LEFT, PART_SHOWN = "parts_left", "part_shown"
 
 
 def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> None:
-    """The part of a chapter that the reader chose, from the first on, and a button to the next one.
-
-    The `steppers` of the parts, by their keys, start at the first step in another part.
-    """
+    """The chosen part of a chapter, and a button to the next one. In another part `steppers` start anew."""
     names = list(draws)
     numbered = {name: f"{number}. {name}" for number, name in enumerate(names, 1)}
     chosen = switch("Part", names, key, shown=numbered.__getitem__)
@@ -55,10 +52,7 @@ def parts(key: str, draws: Mapping[str, Callable[[], None]], *steppers: str) -> 
 
 
 def stepper(key: str, count: int, smaller: str = "scores at a time") -> int:
-    """The step that the reader chose, 1 to `count`. It starts at 1; the URL's parameter is `key`.
-
-    `smaller` names the input whose smaller values give more steps.
-    """
+    """The step that the reader chose, 1 to `count`; fewer of what `smaller` names give more steps."""
     if count == 1:
         st.caption(f"There is one step only: choose fewer {smaller} to see more.")
         return 1

@@ -16,7 +16,7 @@ from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene, Stop
 from viz.shared.cards import Card, draw_cards
-from viz.shared.downloads import Download, downloads
+from viz.shared.downloads import download
 from viz.shared.figures.comparison import short_reason
 from viz.shared.figures.sweep import (
     LETTERS,
@@ -70,10 +70,7 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
 
 
 def problem_lines(curves: list[PeerCurve], choice: Choice, dtype: str | None) -> str:
-    """A line for the problems of each source, and one for those that "Measure here" measures.
-
-    `dtype` is that of a measurement here, None if none can be made.
-    """
+    """A line for the problems of each source, and for what "Measure here" measures if there is a `dtype`."""
     view, lines = choice.view, []
     for source in dict.fromkeys(curve.source for curve in curves):
         points = [point for curve in curves if curve.source == source for point in curve.points]
@@ -105,10 +102,7 @@ def missing_peers(source: Source, drawn: set[tuple[str, str]], choice: Choice) -
 
 
 def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, int] | None:
-    """Naive attention, a fused peer of its source and direction, and the largest x where both were timed.
-
-    Those of this machine come first. None without such an x.
-    """
+    """Naive attention, a fused peer, and the largest x that both have, first of this machine; or None."""
     comparisons = [
         (naive, fused, max(common))
         for naive in curves
@@ -232,9 +226,8 @@ def files(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> Non
     """What is on the charts, as CSV, as the JSON that this page reads again, and as a scene of a talk."""
     name, with_them = "attention-measurements", "with device, versions, date and the command that repeats it."
     again = f"Upload it on this page to see it again. It is {with_them}"
-    downloads(
-        Download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}"),
-        Download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again),
-    )
+    with st.container(horizontal=True):
+        download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}")
+        download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again)
     words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
     scene_popover(lambda: chart_scene(choice, CHARTS[st.session_state["chart"]]), "measure_scene", words)

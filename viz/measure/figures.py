@@ -70,10 +70,7 @@ BYTES_WORDS = {
 
 
 def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Palette) -> go.Figure:
-    """FLOP/s over FLOP per byte, both on log axes, with the points of one call joined.
-
-    Between the points over requested and over DRAM bytes lie the bytes that the L2 served.
-    """
+    """FLOP/s over FLOP per byte, log axes. Between the joined points of a call lies what the L2 served."""
     low = min([0.5, *(point.intensity / 2 for point in points)])
     high = max([1000.0, *(2 * roof.ridge for roof in roofs), *(8 * point.intensity for point in points)])
     calls: dict[tuple, list[RoofPoint]] = defaultdict(list)
@@ -97,10 +94,7 @@ def _roof(roof: Roof, low: float, high: float, colors: theme.Palette) -> go.Scat
 
 
 def _call(points: list[RoofPoint], colors: theme.Palette) -> go.Scatter:
-    """The points of one call.
-
-    Its name is in the legend: fused kernels are too close for names beside the marks.
-    """
+    """The points of one call, named in the legend: fused kernels are too close for names beside the marks."""
     peer, color = points[0].peer, theme.peer_color(points[0].peer, colors)
     label = peer_label(peer) + (" backward" if points[0].direction == "backward" else "")
     symbols = [SYMBOLS[point.bytes_are] for point in points]

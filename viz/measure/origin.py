@@ -35,10 +35,7 @@ METHOD_WORDS = (
 
 
 def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> list[Source]:
-    """One row: the origins to show, a file to show beside them, the button that measures here.
-
-    Returns what is shown.
-    """
+    """The chosen sources. One row: origins, a file to show beside them, the button that measures here."""
     pills, popover, button = st.columns([3, 1.4, 1.4], vertical_alignment="bottom")
     with popover.popover("Your own file", icon=":material/upload_file:", width="stretch"):
         uploaded = _upload()

@@ -58,11 +58,7 @@ def roofline_panel(
 
 
 def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> list[RoofPoint]:
-    """Points of a source's first device.
-
-    Calls with hardware counters come first. Each other peer has its timed call at the same length, or at the
-    largest x.
-    """
+    """Points of a source's first device: calls with hardware counters, and timed calls of the other peers."""
     device = source.document.devices[0].name  # versions may differ between the parts of a recording
     wanted = (device, choice.view.head_dim, choice.view.mask)
     counted = [

@@ -104,10 +104,7 @@ def _shape_words(problem: AttentionProblem) -> str:
 
 
 def _count_ours(store: runs.RunStore, backend: str, problem: AttentionProblem) -> tuple[Operation, ...]:
-    """Requested bytes of the forward kernel, counted by running it on one head: every head requests the same.
-
-    Runs automatically if it is quick, else after a click.
-    """
+    """Requested bytes of the forward kernel, counted on one head (all are alike); a long run asks first."""
     head, heads = problem.with_(batch=1, q_heads=1, kv_heads=1), problem.batch * problem.q_heads
     seconds = runs.estimated_seconds(head, FLASH2, backend)
     label = f"Count our kernel here (about {seconds:.0f} s)"

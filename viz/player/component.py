@@ -18,10 +18,7 @@ _lanes_component = st.components.v2.component(
 
 
 def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> State:
-    """Mount the player on `player_data(...)` or `duel_data(...)` in a state; returns its state at last.
-
-    `runs_rows` tells the player that the page runs the kernel again for the numbers of a row.
-    """
+    """Mount the player in a state; returns its state at last. `runs_rows`: the page can run a row again."""
     mounted = {"run": data, "state": state, "runs_rows": runs_rows}
     result = _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)
     where = result.where

@@ -149,10 +149,7 @@ def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTr
 
 
 def _waits(lanes: Lanes) -> dict:
-    """Of every SM the share of the computing lanes' time in each of their waits; SMs in ascending order.
-
-    The shares of an SM add up to at most 1, also if its lanes have different roles.
-    """
+    """The shares of the computing lanes' time in each of their waits, per SM; of an SM at most 1 in all."""
     having = [lanes_of_activity(lanes, number) for number in range(len(lanes.activities))]
     kinds = [kind for _, kind in lanes.activities]
     roles = [lane_kernel(lanes.kernel).role_of(lane, label) for lane, label in enumerate(lanes.lanes)]

@@ -29,10 +29,7 @@ def is_written(name: str, given: str) -> bool:
 
 
 def wrong_state(name: str, given: str, shown: Sequence[Drawn]) -> str:
-    """What is wrong with a value of a player's state; "" if it is right.
-
-    The state is that of `viz.player.html_page.State`; `shown` is its run, or both runs.
-    """
+    """What is wrong with a value of `html_page.State` for this run, or both runs; "" if it is right."""
     if not is_written(name, given):
         return f"is not accepted: expected {PATTERNS[name][1]}"
     if name == "row":

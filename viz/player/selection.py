@@ -38,10 +38,7 @@ class Selection:
 
 
 def turns(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    """int (steps,): number of the turn of the outer loop that each step belongs to.
-
-    A turn is a run of consecutive steps with the same tile staying on the chip.
-    """
+    """int (steps,): the turn of each step: consecutive steps with the same tile staying on the chip."""
     keeps_keys = np.array([kernel.stays == "kv_tile" for kernel in algorithm.kernels])[trace.kernel]
     tile = np.where(keeps_keys, trace.kv_tile, trace.q_tile)
     head = np.where(keeps_keys, 0, trace.batch_head)  # heads that share a key head are one turn of a key tile

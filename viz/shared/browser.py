@@ -64,10 +64,7 @@ export default function ({ setStateValue }) {
 
 
 def is_painted() -> bool:
-    """Whether the browser has painted what stands above. Once it has, this is true for the whole session.
-
-    Call this in a fragment, which runs again as soon as the browser says so.
-    """
+    """Whether the browser has painted what stands above. For a fragment: it runs again once that is so."""
     if not st.session_state.get("is_painted"):
         st.session_state["is_painted"] = _paint(
             key="paint", default={"done": False}, on_done_change=lambda: None

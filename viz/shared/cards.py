@@ -7,7 +7,7 @@ from typing import Literal
 
 import streamlit as st
 
-Color = Literal["green", "red", "off"]
+COLORS: dict[bool | None, Literal["green", "red", "off"]] = {True: "green", False: "red", None: "off"}
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,8 @@ class Card:
     value: str
     comparison: str = ""
     explained: str = ""
-    color: Color = "off"
-
-
-def verdict_color(passes: bool) -> Color:
-    """Green for what passes."""
-    return "green" if passes else "red"
+    passes: bool | None = None
+    """None for a figure that nothing judges."""
 
 
 def draw_cards(cards: list[Card]) -> None:
@@ -34,7 +30,7 @@ def draw_cards(cards: list[Card]) -> None:
             each.label,
             each.value,
             each.comparison or None,
-            delta_color=each.color,
+            delta_color=COLORS[each.passes],
             delta_arrow="off",
             help=each.explained or None,
             border=True,

@@ -72,10 +72,7 @@ def format_ratio(ratio: float) -> str:
 
 
 def format_entry(value: float, whole: bool = False) -> str:
-    """An entry of a small matrix: 0.12, 12.3, 5e3; without decimals if all entries are whole numbers.
-
-    From 1000 on and below 0.005 it is a power of ten.
-    """
+    """An entry of a small matrix: 0.12, 12.3, 5e3; without decimals if all entries are whole numbers."""
     size = abs(value)
     if not math.isfinite(value):
         return format_number(value)

@@ -11,7 +11,6 @@ from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
-from viz.shared.formats import plain
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
 
@@ -133,11 +132,6 @@ def _backend_words(store: runs.RunStore | None) -> str:
     if device.backend == "cuda":
         return f"Compiled kernels on {machine}, driver {device.driver}."
     return f"No GPU here: Triton's interpreter runs the kernels' source on the CPU. {machine}."
-
-
-def say_source(words: str, run: runs.Run) -> None:
-    """A line that says where the numbers below it are from."""
-    st.caption(f"{words} · {plain(run.provenance)}")
 
 
 def plot(figure: go.Figure, key: str) -> None:

@@ -143,10 +143,7 @@ def forget(name: str, texts: Collection[str]) -> None:
 
 
 def judge(name: str, wrong: Callable[[str], str]) -> None:
-    """Say, once, what is wrong with a value of the link by a name that no widget has.
-
-    `wrong` says it of the value: "is past the end; expected 0 to 136".
-    """
+    """Say, once, what is `wrong` with a value of the link that no widget has: "is past the end"."""
     if (given := _link().asked.pop(name, None)) and (words := wrong(given[-1])):
         _say({name: given[-1:]}, f"{plain(words)}.")
 

@@ -31,14 +31,9 @@ def kernel_labels(kernels: Sequence[UserKernel]) -> dict[str, str]:
     return dict(zip(USERS, labels, strict=False))
 
 
-def named_trace() -> Path | None:
-    """The file of a saved trace, which may not exist; None if none was named."""
-    return next(map(Path, _options("--trace")), None)
-
-
-def named_talk() -> Path | None:
-    """The file of the user's talk, which may not exist; None if none was named."""
-    return next(map(Path, _options("--talk")), None)
+def named_file(option: str) -> Path | None:
+    """The file of "--trace" or "--talk", which may not exist; None if none was named."""
+    return next(map(Path, _options(option)), None)
 
 
 def _options(name: str) -> list[str]:

@@ -7,9 +7,6 @@ from typing import NamedTuple
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
 
-Pair = tuple[AttentionProblem, str]
-"""A RunRequest, or another tuple of a problem and the name of an algorithm."""
-
 
 class RunRequest(NamedTuple):
     """Which run is asked for."""
@@ -19,20 +16,14 @@ class RunRequest(NamedTuple):
     """Its name in ALGORITHMS."""
 
 
-class OwnTiles(NamedTuple):
-    """The runs as their algorithms make them, and sentences about tiles that are not the chosen ones."""
-
-    first: RunRequest
-    second: RunRequest | None
-    words: tuple[str, ...]
-
-
-def own_tiles(first: Pair, second: Pair | None) -> OwnTiles:
-    """The run that was asked for and the one beside it, each with its algorithm's own tiles.
+def own_tiles(
+    first: RunRequest, second: RunRequest | None
+) -> tuple[RunRequest, RunRequest | None, tuple[str, ...]]:
+    """Both runs with their algorithms' own tiles, and sentences about tiles that are not the chosen ones.
 
     If both were chosen with the same tiles and one algorithm has its own, the other one runs with these too.
     """
-    asked = [RunRequest(*pair) for pair in (first, second) if pair is not None]
+    asked = [run for run in (first, second) if run is not None]
     own = [RunRequest(ALGORITHMS[name].with_own_tiles(problem), name) for problem, name in asked]
     words = [
         f"**{ALGORITHMS[name].label} runs with its own tiles, {problem.block_m} × {problem.block_n}**, "
@@ -45,11 +36,10 @@ def own_tiles(first: Pair, second: Pair | None) -> OwnTiles:
         leader, other = leads.index(True), leads.index(False)
         block_m, block_n = _tiles(own[leader])
         if _tiles(own[other]) != (block_m, block_n):
-            own[other] = own[other]._replace(
-                problem=own[other].problem.with_(block_m=block_m, block_n=block_n)
-            )
+            problem, name = own[other]
+            own[other] = RunRequest(problem.with_(block_m=block_m, block_n=block_n), name)
             words.append("The run beside it has the same tiles.")
-    return OwnTiles(own[0], own[1] if second else None, tuple(dict.fromkeys(words)))
+    return own[0], own[1] if second else None, tuple(dict.fromkeys(words))
 
 
 def _tiles(run: RunRequest) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import functools
 import math
 import threading
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import streamlit as st
@@ -136,9 +136,10 @@ class RunStore:
                     job.cancel()
                     del self._jobs[request]
 
-    def start(self, request: Request[Result], blob: bytes = b"") -> None:
-        """Make the job of a request; for the callback of a button."""
-        self.job(request, blob)
+    def start(self, requests: Iterable[Request], blob: bytes = b"") -> None:
+        """Make the jobs of requests; for the callback of a button."""
+        for request in requests:
+            self.job(request, blob)
 
     def forget(self, *jobs: Job) -> None:
         """Let the next requests for these start again, after a failure."""
@@ -149,10 +150,7 @@ class RunStore:
 
 @st.cache_resource(show_spinner=False)
 def run_store() -> RunStore | None:
-    """The store and its worker, which the first page starts; None if triton is missing.
-
-    Kernels that the command line names become known to both processes here.
-    """
+    """The store and its worker, with the kernels of the command line; None if triton is missing."""
     if triton_missing():
         return None
     try:

@@ -59,16 +59,13 @@ def asked_job(
         type="primary" if notice else "secondary",
         icon=":material/play_arrow:",
         on_click=store.start,
-        args=(request, blob),
+        args=((request,), blob),
     )
     return None
 
 
 def result_of(store: RunStore, job: Job[Result], key: str, wait_s: float = WAIT_S) -> Result | None:
-    """The result of a job; None while it runs and after a failure, which are shown here.
-
-    The page is drawn again when the job ends. `key` starts the keys of the widgets.
-    """
+    """The result of one job, as `results_of` gives it; None while it runs and after a failure."""
     return results_of(store, {0: job}, key, wait_s).get(0)
 
 
@@ -91,14 +88,10 @@ def results_of(
         except FAILURES as error:
             failed[job] = error
     if failed:
-        show_failure(next(iter(failed.values())))
+        first = next(iter(failed.values()))
+        (st.info if isinstance(first, Cancelled) else st.error)(str(first), icon=":material/error:")
         retry_button(store, failed, f"{key}-again")
     return results
-
-
-def show_failure(error: Exception) -> None:
-    """Why there is no result, in a box."""
-    (st.info if isinstance(error, Cancelled) else st.error)(str(error), icon=":material/error:")
 
 
 def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "Try again") -> None:

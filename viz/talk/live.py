@@ -14,20 +14,16 @@ from kernels.algorithms import ALGORITHMS
 from kernels.problem import InvalidProblem
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import TraceRequest
-from viz.player.talk.data import Runs, scene_figures, talk_data
-from viz.player.talk.figures import UnknownFigure, filled
-from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
+from viz.player.talk.data import Runs, talk_data
+from viz.player.talk.scene import InvalidTalk, Scene, Talk
 from viz.player.talk.what_if import changed
 from viz.shared import runs
-from viz.shared.run_request import RunRequest
 from viz.shared.waiting import job_words
 from viz.talk.shipped import measured, recorded_runs, runs_to_make
 
 WAIT_S = 0.3
 LONGEST_S = 20.0
 """A run that is estimated to take longer is not begun: the audience waits."""
-PLAIN = "{steps} tile steps, {bytes} moved."
-"""Stands in for a sentence with a number that a run here does not have, such as a recorded time."""
 
 
 def answer(
@@ -69,7 +65,7 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
     if scene.run is None:
         raise InvalidProblem("live", str(index), "this scene shows a chart, and no run that could change")
     run, versus = changed((scene.run, scene.versus), scene.live, picks)
-    return replace(scene, run=RunRequest(*run), versus=versus and RunRequest(*versus))
+    return replace(scene, run=run, versus=versus)
 
 
 def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:
@@ -95,17 +91,5 @@ def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | s
 
 def _shown(scene: Scene, found: Runs) -> dict:
     """The scene as the stage shows it, with the words of its own runs."""
-    figures = scene_figures(scene, found, measured)
-    stops = tuple(Stop(stop.step, _sayable(stop.sentence, figures)) for stop in scene.stops)
-    title, sentence = _sayable(scene.title, figures), _sayable(scene.sentence, figures)
-    scene = replace(scene, title=title, sentence=sentence, stops=stops, notes="")
-    data = talk_data(_alone(scene), found, measured, has_own_places=False)
+    data = talk_data(_alone(replace(scene, notes="")), found, measured, is_picked=True)
     return data["scenes"][0] | {"own": {"runs": data["runs"], "duels": data["duels"]}}
-
-
-def _sayable(words: str, figures: dict[str, str]) -> str:
-    try:
-        filled(words, figures)
-    except UnknownFigure:
-        return PLAIN
-    return words

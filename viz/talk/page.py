@@ -14,16 +14,19 @@ from viz.player.talk.read import read_talk
 from viz.player.talk.scene import InvalidTalk, Talk
 from viz.player.talk.stage import live_answers, show_talk
 from viz.shared import runs
+from viz.shared.downloads import download
 from viz.shared.formats import plain
 from viz.shared.layout import header
 from viz.shared.link import takes_from_link
-from viz.shared.options import named_talk
+from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of
 from viz.talk.live import answer
 from viz.talk.shipped import NAMES, measured, recorded_runs, runs_to_make, talk_path
 
 OWN = "own"  # name in the URL of the talk that the command line names
 LIVE = "talk_live"
+FILES = {"One HTML file": "", "With the speaker's notes": "-with-notes"}
+"""By label: what the name of the file ends with."""
 STAGE = """<style>
 [data-testid="stHeader"], [data-testid="stSidebar"], [data-testid="stToolbar"] { display: none; }
 </style>"""
@@ -48,7 +51,7 @@ def show() -> None:
 
 def talk_files() -> dict[str, Path]:
     """Name to file of every talk: first the user's own, if the command line names one."""
-    own = named_talk()
+    own = named_file("--talk")
     return ({OWN: own} if own else {}) | {name: talk_path(name) for name in NAMES}
 
 
@@ -146,28 +149,16 @@ def _entry(name: str, path: Path) -> None:
             # a link to this very page would leave the URL as it is
             on_click=lambda: st.query_params.update(name=name),
         )
-        if data:
-            _downloads(name, path, data)
+        if data is not None:
+            stem, words = name if name != OWN else path.stem, "Opens in any browser, without a network."
+            for label, ending in FILES.items():
+                page = functools.partial(export_talk, data, bool(ending))
+                download(label, page, f"{stem}{ending}.html", words)
     if data is None:
         found = recorded_runs(talk)
         live = (f"{n}" for n, scene in enumerate(talk.scenes, 1) if not found.keys() >= {*scene.runs})
         words = f"Not offered as an HTML file: scene {', '.join(live)} was not recorded."
         st.caption(f"{words} The app runs it before the talk begins.")
-
-
-def _downloads(name: str, path: Path, data: dict) -> None:
-    stem = name if name != OWN else path.stem
-    for label, ending in (("One HTML file", ""), ("With the speaker's notes", "-with-notes")):
-        st.download_button(
-            label,
-            functools.partial(export_talk, data, bool(ending)),
-            f"{stem}{ending}.html",
-            "text/html",
-            key=f"{name}{ending}",
-            icon=":material/download:",
-            on_click="ignore",
-            help="The whole talk: opens in any browser, without a network or a server.",
-        )
 
 
 show()

@@ -28,10 +28,7 @@ def recorded_runs(talk: Talk) -> Runs:
 
 
 def runs_to_make(talk: Talk, found: Runs, store: RunStore | None) -> Iterator[tuple[RunRequest, float]]:
-    """The runs of a talk that were not found, each with its rough time here.
-
-    Raises InvalidTalk if nothing can run here.
-    """
+    """Runs that were not found, with their rough time here. Raises InvalidTalk if nothing can run here."""
     for name in talk.runs:
         if name not in found:
             algorithm, where = ALGORITHMS[name.algorithm], backend(store)

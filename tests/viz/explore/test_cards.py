@@ -51,7 +51,7 @@ def test_the_four_cards_of_a_recording_hold_its_numbers():
     measurement = recorded_measurement(run.trace.problem)
     error, moved, time, memory = four_cards(run, measurement)
     ours = measurement.result("flash2")
-    assert (error.value, error.color) == (format_error(run.report.max_error), "green")
+    assert (error.value, error.passes) == (format_error(run.report.max_error), True)
     assert format_error(run.report.tolerance) in error.comparison
     assert (moved.value, moved.comparison) == ("2.49 MB", "5.1× less: standard 12.8 MB")
     assert time.value == spread_words(ours)
@@ -64,7 +64,7 @@ def test_the_four_cards_of_a_recording_hold_its_numbers():
 
 def test_a_wrong_result_is_red_and_one_without_output_has_no_error():
     run = recorded("tiny", "flash2")
-    assert four_cards(replace(run, report=replace(run.report, max_error=9.0)), None)[0].color == "red"
+    assert four_cards(replace(run, report=replace(run.report, max_error=9.0)), None)[0].passes is False
     assert four_cards(replace(run, report=None), None)[0].value == "–"
     assert [card.value for card in four_cards(run, None)[2:]] == ["–", "–"]
 

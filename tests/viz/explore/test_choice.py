@@ -130,21 +130,22 @@ CHOSEN = OWN.with_(block_m=64, block_n=64)
 
 
 def test_a_run_has_its_algorithms_tiles_and_that_is_said():
-    tiles = own_tiles((CHOSEN, "flash3"), None)
-    assert (tiles.first, tiles.second) == ((OWN, "flash3"), None)
-    assert "128 × 128" in tiles.words[0]
-    assert own_tiles((OWN, "flash3"), None).words == ()
-    assert own_tiles((CHOSEN, "flash2"), None) == ((CHOSEN, "flash2"), None, ())
-    assert own_tiles((CHOSEN.with_(dtype="float32"), "flash3"), None).words == ()  # it does not run at all
+    *runs, words = own_tiles(RunRequest(CHOSEN, "flash3"), None)
+    assert runs == [(OWN, "flash3"), None]
+    assert "128 × 128" in words[0]
+    not_run = CHOSEN.with_(dtype="float32"), "flash3"
+    for said_of in ((OWN, "flash3"), (CHOSEN, "flash2"), not_run):
+        assert own_tiles(RunRequest(*said_of), None)[2] == ()
+    assert own_tiles(RunRequest(CHOSEN, "flash2"), None)[0] == (CHOSEN, "flash2")
 
 
 @pytest.mark.parametrize("names", [("flash3", "flash2"), ("flash2", "flash3")])
 def test_a_comparison_runs_both_on_the_same_tiles(names):
-    tiles = own_tiles(*((CHOSEN, name) for name in names))
-    assert [tiles.first, tiles.second] == [(OWN, name) for name in names]
-    assert len(tiles.words) == 2
-    alone = CHOSEN.with_(block_n=32), "flash2"  # tiles that were chosen for the second run stay
-    assert own_tiles((CHOSEN, "flash3"), alone).second == alone
+    *runs, words = own_tiles(*(RunRequest(CHOSEN, name) for name in names))
+    assert runs == [(OWN, name) for name in names]
+    assert len(words) == 2
+    alone = RunRequest(CHOSEN.with_(block_n=32), "flash2")  # tiles that were chosen for the second run stay
+    assert own_tiles(RunRequest(CHOSEN, "flash3"), alone)[1] == alone
 
 
 # --- what stands in ---

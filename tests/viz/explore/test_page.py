@@ -7,6 +7,7 @@ import pytest
 from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_problems
+from kernels.traffic.modelled import least_bytes
 from kernels.worker.failures import Crashed, OutOfMemory
 from kernels.worker.requests import MeasureRequest, TraceRequest
 from tests.anywhere import ANYWHERE
@@ -79,8 +80,7 @@ def test_every_algorithm_plays_a_run(algorithm):
     assert [kernel["name"] for kernel in data["kernels"]] == [kernel.name for kernel in entry.kernels]
     said = " ".join(caption.value for caption in app.caption)
     assert ("by the kernel itself" in said) == (entry.runs_in == "triton")
-    least = "dQ, dK and dV" if entry.direction == "backward" else "O and lse" if entry.gives_lse else "O once"
-    assert least in said
+    assert f"moves {format_bytes(least_bytes(PRESETS['gpt2'].problem.with_(**SMALL), entry))}" in said
 
 
 def test_a_preset_brings_its_problem_and_its_algorithm_and_another_takes_that_back():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernels.problem import InvalidProblem
-from viz.shared.options import named_kernels, named_trace
+from viz.shared.options import named_file, named_kernels
 
 
 @pytest.fixture
@@ -18,10 +18,10 @@ def command_line(monkeypatch):
 
 def test_a_kernel_is_checked_when_it_is_named_and_a_trace_is_not(command_line):
     command_line("--other", "x")
-    assert (named_kernels(), named_trace()) == ([], None)
+    assert (named_kernels(), named_file("--trace")) == ([], None)
     for words in (("--trace", "a.npz"), ("--kernel=k.py:f", "--trace=a.npz")):
         command_line(*words)
-        assert named_trace() == Path("a.npz")
+        assert named_file("--trace") == Path("a.npz")
     command_line("--trace", "a.npz", "--kernel", "nothing")
     with pytest.raises(InvalidProblem, match="expected a Python file"):
         named_kernels()

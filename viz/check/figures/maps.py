@@ -34,10 +34,7 @@ def share_figure(
     colors: theme.Palette,
     tile: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Errors over the allowed error, of head `error_map.heads[index]`; by hover their sign, NaN and infinity.
-
-    A `tile` (query tile, key tile) is outlined, and then every tile can be picked.
-    """
+    """Errors over the allowed ones, of one head. A `tile` (query, key) is outlined, and all can be picked."""
     values = np.nan_to_num(error_map.values[index], nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
     of_keys, codes = error_map.kind == "weights", error_map.codes

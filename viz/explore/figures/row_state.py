@@ -59,11 +59,7 @@ def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
 def row_state_figures(
     trace: Trace, colors: theme.Palette, rows: list[tuple[int, int]] | None = None
 ) -> dict[str, go.Figure]:
-    """A figure for each quantity that changes from tile to tile: one line per row, in the order of its steps.
-
-    A line is of one kernel, the one that changes the quantity. If the kernel splits the keys, each program
-    starts again, and the line is broken.
-    """
+    """A figure for each running quantity: a line per row, broken between the parts of split keys."""
     figures = {}
     for title, field, kernel, scale in _running_values(trace):
         lines = [_row_line(trace, kernel, field, *row) for row in rows or spread_rows(trace)]

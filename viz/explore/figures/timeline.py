@@ -24,11 +24,7 @@ HOVER = (
 def timeline_figure(
     spans: list[ProgramSpan], schedule: Schedule, algorithm: Algorithm, colors: theme.Palette
 ) -> go.Figure:
-    """One bar per program: SM against time, at most MAX_SPANS of them.
-
-    A bar has the colour of its query tile, or of its first key tile if the kernel keeps a key tile or takes a
-    part of the keys.
-    """
+    """A bar per program, SM against time, at most MAX_SPANS, in the colour of the tile that it is about."""
     spans = sorted(spans, key=lambda span: span.start)[:MAX_SPANS]
     micro, unit = (1e-3, "µs") if schedule.measured else (1, "tile steps")
     by_key = {kernel.name for kernel in algorithm.kernels if kernel.stays == "kv_tile" or kernel.splits_keys}
@@ -78,10 +74,7 @@ def without_pauses(spans: list[ProgramSpan]) -> list[ProgramSpan]:
 
 
 def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
-    """Part of the SMs' time, from the first start to the last end, in which a program ran.
-
-    Several programs on one SM at once count once.
-    """
+    """Part of the SMs' time, first start to last end, in which at least one program ran."""
     if not spans:
         return 0.0
     busy = 0

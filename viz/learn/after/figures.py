@@ -86,10 +86,7 @@ UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "poly
 
 
 def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = True) -> go.Figure:
-    """Two bars for each GPU: its units one after the other, and overlapped, as long as the slowest.
-
-    Without `with_overlap` only the first of the two.
-    """
+    """A bar for each GPU: its units in turn; `with_overlap` one more, as long as the slowest unit."""
     shown = {}
     for gpu, each in clocks.items():
         shown[f"{gpu}, in turn"] = each

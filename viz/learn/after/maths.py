@@ -156,10 +156,7 @@ def tile_clocks(head_dim: int, polynomial_share: float = 0.0) -> Clocks:
 
 
 def own_overlap(lanes: Lanes) -> float:
-    """Share of softmax during which the same lane had a product under way; of the events that are there.
-
-    NaN if there is no softmax among them.
-    """
+    """Share of softmax during which the same lane had a product under way; NaN without softmax."""
     kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
     owners = np.column_stack([lanes.event_program, lanes.event_lane])
     in_softmax = overlapped = 0.0
@@ -273,10 +270,7 @@ class OutlierInputs:
 
 
 def round_e4m3(numbers: np.ndarray) -> np.ndarray:
-    """Nearest number of the 8-bit format e4m3 (sign, 4 bits of exponent, 3 of mantissa), as float64.
-
-    Ties go to even; magnitudes over 448 become 448.
-    """
+    """Nearest number of the 8-bit format e4m3 (bits 1, 4, 3), as float64; ties to even, at most 448."""
     clipped = np.clip(numbers, -E4M3_MAX, E4M3_MAX)
     exponent = np.maximum(np.frexp(clipped)[1] - 1, E4M3_MIN_EXPONENT)
     quantum = np.ldexp(1.0, exponent - E4M3_MANTISSA_BITS)

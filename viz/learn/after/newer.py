@@ -132,10 +132,7 @@ def _eight_bits(words: Words) -> None:
 
 
 def _speeds(words: Words) -> str:
-    """The recorded speed of our own kernel of this kind and that of its peers.
-
-    "" if there is none, as in recordings of another GPU.
-    """
+    """The recorded speed of our own kernel of this kind and of its peers; "" if there is none."""
     for measurement in recorded_document("sweeps").measurements:
         problem, results = measurement.problem, [measurement.result(peer, "forward") for peer in HOPPER_PEERS]
         if HOPPER_SHAPE.items() <= problem.as_dict().items() and all(results):

@@ -153,10 +153,7 @@ def finite_differences(lesson: GradientLesson) -> dict[str, np.ndarray]:
 def central(
     function: Callable[[Mapping[str, np.ndarray]], np.ndarray], name: str, at: np.ndarray
 ) -> np.ndarray:
-    """Central difference quotients of function({name: x}) by every element of x.
-
-    The shape is at.shape followed by the shape of the result.
-    """
+    """Central difference quotients of function({name: x}), of shape at.shape + the shape of the result."""
     quotients = []
     for index in np.ndindex(at.shape):
         step = DIFFERENCE_STEP * max(1.0, abs(float(at[index])))

@@ -110,10 +110,7 @@ MOVED_IN_LOOP = {
 
 
 def counted_inner_loop_elements(trace: Trace) -> int:
-    """What the inner loops of a traced run moved, from the bytes that their loads and stores asked for.
-
-    For the algorithms of LOOP_ORDERS.
-    """
+    """What the inner loops of a traced run of LOOP_ORDERS moved, from the bytes that they asked for."""
     moved = dict(zip(trace.tensors, (trace.tensor_bytes_read + trace.tensor_bytes_written).T, strict=True))
     elements = 0
     for index, kernel in enumerate(trace.kernels):

@@ -170,10 +170,7 @@ def _lesson(**fixed: int) -> GradientLesson:
 
 
 def _references(lesson: GradientLesson) -> tuple[References, str]:
-    """Derivatives by who computed them, and a sentence that says where they are from.
-
-    Finite differences are shown while autograd runs, and if there is no worker or it fails.
-    """
+    """Derivatives by who computed them: autograd, or differences until it is there; and words on that."""
     store, why = runs.run_store(), "No worker process runs"
     if store is not None and runs.backend(store) != "replay":
         job, why = store.job(LessonGradientsRequest(lesson)), "Autograd is still running"

@@ -72,10 +72,7 @@ def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set
 
 
 def idle_without(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
-    """The ideas that would still work, but have nothing to do when `left_out` is gone.
-
-    Online softmax has no tiles to join if softmax sees whole rows, and lse has no P to rebuild if P is kept.
-    """
+    """The ideas that would still work without `left_out`, but have nothing to join (tiles) or rebuild (P)."""
     gone = falls_with(left_out, problem, gpu) | {left_out}
     idle = {"online softmax"} if "tiling" in gone or left_out == "fusion" else set()
     idle |= {"lse"} if "recomputation" in gone else set()
@@ -211,10 +208,7 @@ def _grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -
 
 
 def _random_features(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """exp(q k) as the mean of positive random features of q times those of k.
-
-    Choromanski et al. 2021, lemma 1.
-    """
+    """exp(q k) as the mean of positive random features (Choromanski et al. 2021, lemma 1)."""
     root = query.shape[1] ** -0.25
     directions = np.random.default_rng(0).standard_normal((query.shape[1], size))
 

@@ -35,10 +35,7 @@ def query_outer_blocks(memory: int, d: int, share: int = 4) -> BlockSizes:
 
 
 def key_outer_blocks(memory: int, d: int) -> BlockSizes:
-    """The same with the large tile on the key side, which stays on the chip.
-
-    Dao et al. 2022, algorithm 1, line 1, where the rows are rounded up.
-    """
+    """The same with the large tile on the key side (Dao et al. 2022, algorithm 1, line 1, rounded down)."""
     return BlockSizes(*reversed(query_outer_blocks(memory, d)))
 
 
@@ -68,10 +65,7 @@ def row_wise_rows(length: int, d: int, memory: int) -> int:
 
 
 def row_wise_block(problem: AttentionProblem, memory_bytes: int) -> int | None:
-    """BLOCK_M of the tallest row-wise tile that fits, by what its entry keeps on the chip; None if none does.
-
-    It keeps whole rows of S as float32, with their rows of Q and O and a tile of K or V of BLOCK_N keys.
-    """
+    """BLOCK_M of the tallest row-wise tile whose entry keeps at most so many bytes; None if none does."""
     fitting = (block for block in BLOCKS if ROW_WISE.chip_bytes(problem.with_(block_m=block)) <= memory_bytes)
     return max(fitting, default=None)
 
@@ -87,10 +81,7 @@ def flash2_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
 
 
 def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
-    """K and V once; for every key tile Q in, and O, m and l in and out.
-
-    O waits in HBM in float32. Its last store is in the inputs' type.
-    """
+    """K and V once; per key tile Q in, O, m and l in and out. O waits in float32; the last store does not."""
     visit = d * itemsize + 2 * d * STATE_BYTES + 4 * STATE_BYTES
     last = d * itemsize - d * STATE_BYTES + LSE_BYTES
     return length * (2 * d * itemsize + tiles_of(length, sizes.key) * visit + last)
@@ -133,9 +124,6 @@ def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> list[f
 
 
 def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:
-    """Most bytes of these tensors that one step of a traced run asked for.
-
-    That is a step on whole tiles. What a program loads once and stores once counts only if it is named.
-    """
+    """Most bytes of these tensors that one step of a traced run asked for: a step on whole tiles."""
     columns = [trace.tensors.index(name) for name in tensors]
     return int((trace.tensor_bytes_read + trace.tensor_bytes_written)[:, columns].sum(axis=1).max())

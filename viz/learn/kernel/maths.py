@@ -20,10 +20,7 @@ def row_scores(trace: Trace, row: int) -> np.ndarray:
 
 
 def row_steps(trace: Trace, row: int) -> tuple[Update, ...]:
-    """The key tiles of a query of the first head, in the order in which the kernel visited them.
-
-    m, l and alpha are the kernel's, the scores are float64.
-    """
+    """The key tiles of a query of the first head as visited: m, l, alpha of the kernel, scores in float64."""
     if trace.row_max is None or trace.row_sum is None or trace.alpha is None:
         raise ValueError(f"a trace of {trace.algorithm} has no row state; expected one of a forward kernel")
     problem, scores = trace.problem, row_scores(trace, row)

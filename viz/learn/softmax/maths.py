@@ -126,10 +126,7 @@ def unscaled_shares(steps: tuple[OnlineStep, ...]) -> np.ndarray:
 
 
 def numerators(steps: tuple[OnlineStep, ...], values: np.ndarray) -> tuple[float, ...]:
-    """Y after each block: Y' = alpha Y + sum exp(x - m') v. The output so far is Y / l.
-
-    "FlashAttention, step by step", section 12; `values` is (n,).
-    """
+    """Y after each block, for values (n,): Y' = alpha Y + sum exp(x - m') v. The output so far is Y / l."""
     y, after = 0.0, []
     for step in steps:
         y = step.alpha * y + float(step.terms @ values[step.start : step.end])
@@ -160,10 +157,7 @@ def all_ways(x: np.ndarray, block: int, values: np.ndarray) -> dict[str, PassesR
 
 
 def _run(x: np.ndarray, block: int, values: np.ndarray, passes: tuple[str, ...]) -> PassesRun:
-    """l_i = l_(i-1) exp(m_(i-1) - m_i) + exp(x_i - m_i), and o_i likewise, divided by l_i at every step.
-
-    In a pass that does not find m, or l, they are known and stay: the factors are 1.
-    """
+    """l and o block by block (see `online_steps`); in a pass that does not find m, or l, they stay."""
     m, l, o, known, read = -np.inf, 0.0, 0.0, [], 0
     begun: set[str] = set()
     for finds in passes:

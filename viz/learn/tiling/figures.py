@@ -51,10 +51,7 @@ def attention_matrices(
 def softmax_matrices(
     value: np.ndarray, exact: np.ndarray, tile: int, step: AttentionStep, online: bool
 ) -> list[Matrix | str]:
-    """The tile of S, its weights, the state of its rows, V, O so far, and the exact O.
-
-    Entries of a finished row of O are marked if they are wrong.
-    """
+    """S, P and the state of a tile, V, O so far with its wrong finished entries marked, and the exact O."""
     shape, rows = (len(exact), len(value)), span(step.i, tile)
     output_looks = _output_looks(step, rows)
     finished = output_looks == "done"

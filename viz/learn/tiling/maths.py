@@ -144,10 +144,7 @@ KINDS = ("maxima", "subtractions", "exponentials", "additions", "multiplications
 
 
 def operations(steps: tuple[AttentionStep, ...], every_step: bool) -> dict[str, int]:
-    """Operations outside the products of an "online" run, by kind, if O is divided by l at every key tile.
-
-    Or, without `every_step`, once at the end. A row is divided by one division, 1 / l, and multiplications.
-    """
+    """Operations outside the products of an "online" run; O is divided `every_step`, or once at the end."""
     count = dict.fromkeys(KINDS, 0)
     for step in steps:
         rows, scores, acc = len(step.m), step.scores.size, step.accumulator.size

@@ -49,10 +49,7 @@ def show() -> None:
 
 
 def _part(names: str, draw: Callable[[Matrices, int], None]) -> None:
-    """A figure, and below it the matrices with these names, from which it is computed.
-
-    Of texts that are not matrices the page says so.
-    """
+    """A figure, and below it the matrices of these names from which it is computed, or what is wrong."""
     figure = st.container()
     st.markdown("**Your matrices**, with “;” between rows")
     columns = st.columns([3] * len(names) + [2])

@@ -75,10 +75,7 @@ class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 def chart_curves(chart: Chart) -> list[PeerCurve]:
-    """The recorded curves of a chart in the order of its peers, the baseline of a speed-up included.
-
-    Raises InvalidChart if one of them was not recorded.
-    """
+    """Recorded curves of the peers, and the baseline of a speed-up. Raises InvalidChart if one is missing."""
     curves = _recorded(chart)
     missing = [peer for peer in chart.peers if peer not in curves]
     if missing:
@@ -151,10 +148,7 @@ def _source(chart: Chart, problem: AttentionProblem) -> str:
 
 
 def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> str:
-    """What a sweep holds fixed: "head_dim 64, causal, float16, batch 1, 16 heads".
-
-    With `tokens`, in place of batch and heads: "16,384 tokens per launch, heads × head_dim = 2,048".
-    """
+    """What a sweep holds fixed: "head_dim 64, causal, float16, batch 1, 16 heads", or their `tokens`."""
     parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
     parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
     parts += [problem.mask, problem.dtype]
@@ -166,10 +160,7 @@ def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> st
 
 
 def chart_figures(chart: Chart) -> dict[str, str]:
-    """Numbers for the words of a scene: {last} of the axis, and there the value of each peer by its name.
-
-    Raises InvalidChart if the chart draws no curve.
-    """
+    """{last} of the axis, and the value of each peer there, by its name. Raises InvalidChart for no curve."""
     figures = {"device": recorded_document("sweeps").devices[0].name}
     values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
     if common := set.intersection(*(set(known) for known in values.values())):

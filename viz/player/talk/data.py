@@ -30,19 +30,17 @@ TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
+PLAIN = "{steps} tile steps, {bytes} moved."
+"""Stands in for a sentence with a number that a run here does not have, such as a recorded time."""
 Measured = Callable[[RunRequest], Measurement | None]
 
 
-def talk_data(
-    talk: Talk,
-    runs: Runs,
-    measured: Measured = lambda run: None,
-    has_own_places: bool = True,
-) -> dict:
+def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_picked: bool = False) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
-    Without `has_own_places` no place is checked: the runs are not those that the stops were written for.
+    If it `is_picked`, the runs are not those that the talk was written for: no place is checked, and PLAIN
+    stands in for words that they have no number for.
     """
     asked = {(run, scene.gpu): None for scene in talk.scenes for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
@@ -52,7 +50,7 @@ def talk_data(
     findings = Findings()
     for number, scene in enumerate(talk.scenes, 1):
         where = f"{talk.file}, scene {number} “{scene.title}”"
-        if has_own_places and scene.runs:
+        if scene.runs and not is_picked:
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu].sm_count) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
                 findings.add(where, f"{field}: {words}")
@@ -62,7 +60,7 @@ def talk_data(
         except InvalidChart as error:
             findings.add(where, f"chart: {error}")
             continue
-        said = _said(scene, figures, where, findings)
+        said = _said(scene, figures, where, None if is_picked else findings)
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
@@ -93,12 +91,15 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 
-def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings) -> dict:
+def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings | None) -> dict:
+    """The words of a scene with their numbers; without `findings`, PLAIN for those without a number."""
 
     def said(field: str, words: str) -> str:
         try:
             return filled(words, figures)
         except UnknownFigure as error:
+            if findings is None:
+                return filled(PLAIN, figures)
             findings.add(where, f"{field}: {error}")
             return words
 

@@ -25,10 +25,7 @@ class UnknownFigure(ValueError):
 
 
 def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict[str, str]:
-    """Name to text of every number of a run.
-
-    Counted are steps, tiles and bytes; modelled is standard attention; times are those of `measurement`.
-    """
+    """Name to text of every number of a run: counted, modelled (standard attention), and measured times."""
     problem, algorithm = trace.problem, algorithm_of(trace)
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
     standard = standard_requested(problem, algorithm.direction)
@@ -114,10 +111,7 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
 
 
 def filled(words: str, figures: dict[str, str]) -> str:
-    """Words with the names in braces replaced; a number and its unit stay in one line.
-
-    Raises UnknownFigure for a name without a number.
-    """
+    """Words with the names in braces replaced, without line breaks in numbers. Raises UnknownFigure."""
     try:
         found = [each[1:] for each in string.Formatter().parse(words) if each[1] is not None]
     except ValueError as error:

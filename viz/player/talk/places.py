@@ -11,10 +11,7 @@ from viz.player.talk.scene import Scene, Stop
 
 
 def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]:
-    """The fields of a scene that its run does not have, each with what was given and what is accepted.
-
-    `shown` is its run, or both runs.
-    """
+    """The fields of a scene that its run, or both runs, do not have: field, and what is accepted."""
     for number, stop in enumerate(scene.stops):
         if wrong := wrong_step(stop.step, shown):
             yield "stops" if number else "step", f"{stop.step!r} {wrong}"
@@ -28,10 +25,7 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
 
 
 def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
-    """A scene as a player shows it in a state; what its run does not have is left out.
-
-    A talk runs no row again, so a tile of which one row alone is known is not opened.
-    """
+    """A scene as a player shows it in a state; what a talk's run does not have is left out."""
     field, first = ("place", "race:0") if scene.versus else ("step", "0")
     step, row = state.get(field, ""), state.get("row", "")
     if wrong_state(field, step, shown):

@@ -189,10 +189,7 @@ def _run_scene(
 
 
 def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None) -> RunRequest:
-    """The run of a table of a problem's fields; what is not given is as in its preset, or else as in `base`.
-
-    It has the algorithm's own tiles, unless others are given.
-    """
+    """The run of a table of fields, else as its preset or `base`; with own tiles unless some are given."""
     changes = {**given}
     try:
         preset = PRESETS[changes.pop("preset")] if "preset" in given else None

@@ -20,10 +20,7 @@ LONGEST_REASON, BESIDE_A_RUN = 60, 48
 
 
 def time_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
-    """Horizontal bars of the median time of one direction, with the 10th to 90th percentile.
-
-    A refused peer says why.
-    """
+    """Bars of the median time of one direction, with the 10th to 90th percentile, or why there is none."""
     results = _results(measurement, direction)
     timings = [result.timing for result in results]
     medians = [t.median_ms if t else 0.0 for t in timings]

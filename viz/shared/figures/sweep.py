@@ -47,10 +47,7 @@ def curve_names(curves: Sequence[PeerCurve]) -> list[str]:
 
 
 def sweep_figure(curves: list[PeerCurve], metric: str, axis: str, colors: theme.Palette) -> go.Figure:
-    """One line per peer and source.
-
-    A hollow mark has a wide spread. A vertical line shows where a peer first runs out of memory.
-    """
+    """A line per peer and source; wide spreads are hollow, and a line shows where memory runs out."""
     ours_last = sorted(curves, key=lambda curve: curve.peer == "ours")  # on top of lines that it covers
     lines = [
         _line(curve, values, metric, axis, colors).update(name=name + exponent_words(curve, metric, axis))
