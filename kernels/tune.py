@@ -18,6 +18,7 @@ from typing import Any
 from kernels.device.backend import device_info, utc_now
 from kernels.device.clocks import Call, Clock, CudaClock, Timing
 from kernels.device.runtime import BACKEND
+from kernels.measure.measure import draw_tensors
 from kernels.measure.sweep import in_processes, problem_for
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.tuning import (
@@ -104,15 +105,11 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
 
     A call raises InvalidProblem if its tiles do not fit the GPU.
     """
-    import torch
-
     from kernels.algorithms.backward.inputs import BackwardInputs
     from kernels.algorithms.backward.launch import BackwardCall
     from kernels.algorithms.flash2.forward import flash_forward
 
-    dtype = getattr(torch, problem.dtype)
-    shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape, problem.q_shape)
-    query, key, value, d_out = (torch.randn(shape, dtype=dtype, device="cuda") for shape in shapes)
+    query, key, value, d_out = draw_tensors(problem, "cuda")
     mask: dict[str, Any] = {"band": problem.band, "scale": problem.scale}
     flash2 = functools.partial(flash_forward, query, key, value, **mask)
     if kernel == "forward":
@@ -121,7 +118,7 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
         from kernels.algorithms.flash3.launch import flash_forward_hopper
 
         masked = problem.mask != "full"
-        tuned = choose_config("forward", problem.head_dim, dtype, masked, problem.kv_len)
+        tuned = choose_config("forward", problem.head_dim, query.dtype, masked, problem.kv_len)
         hopper = functools.partial(flash_forward_hopper, query, key, value, **mask)
         calls: dict[Candidate, Call] = {PORTABLE: functools.partial(flash2, config=tuned)}
         for config in HOPPER_CANDIDATES[problem.head_dim]:

@@ -177,36 +177,26 @@ def _over_the_batch(function: Any, info: Any, in_dims: tuple[int | None, ...], *
     return mapped, (0,) * len(mapped)
 
 
-class _TransformedForward(torch.autograd.Function):
-    """The forward operator under torch.func, which takes no operator whose gradients are registered."""
+def _under_transforms(operator: Any, setup_context: Any, backward: Any) -> Any:
+    """The operator under torch.func, which takes no operator whose gradients are registered."""
 
-    @staticmethod
-    def forward(*arguments: Any) -> Forward:
-        return torch.ops.flash_attention.forward(*arguments)
-
-    setup_context = staticmethod(_save_for_backward)
-    backward = staticmethod(_differentiate)
-    jvp = staticmethod(refuse_forward_mode)
-
-    @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _over_the_batch(_TransformedForward, info, in_dims, *arguments)
+        return _over_the_batch(function, info, in_dims, *arguments)
+
+    methods = {
+        "forward": lambda *arguments: operator(*arguments),
+        "setup_context": setup_context,
+        "backward": backward,
+        "jvp": refuse_forward_mode,
+        "vmap": vmap,
+    }
+    static = {name: staticmethod(method) for name, method in methods.items()}
+    function = type("Transformed", (torch.autograd.Function,), static)
+    return function
 
 
-class _TransformedBackward(torch.autograd.Function):
-    """The backward operator under torch.func."""
-
-    @staticmethod
-    def forward(*arguments: Any) -> Gradients:
-        return torch.ops.flash_attention.backward(*arguments)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Gradients) -> None:
-        pass
-
-    backward = staticmethod(_refuse_second_derivative)
-    jvp = staticmethod(refuse_forward_mode)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _over_the_batch(_TransformedBackward, info, in_dims, *arguments)
+_operators = torch.ops.flash_attention
+_TransformedForward = _under_transforms(_operators.forward, _save_for_backward, _differentiate)
+_TransformedBackward = _under_transforms(
+    _operators.backward, lambda ctx, inputs, output: None, _refuse_second_derivative
+)

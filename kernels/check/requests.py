@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from kernels.problem import InvalidProblem
 from kernels.trace import Trace
 from kernels.worker.client import Job
 from kernels.worker.failures import Crashed, JobFailure, TimedOut
-from kernels.worker.requests import Answer, Progress, Request, Result, TracedRun, report_programs
+from kernels.worker.requests import Answer, Progress, Request, Result, TracedRun, timed_and_judged
 
 if TYPE_CHECKING:
     from kernels.check.files.uploads import Upload
@@ -87,15 +86,10 @@ class PlayRequest(CaseRequest[TracedRun]):
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file."""
         from kernels.check.subject.subjects import play_user_kernel
-        from kernels.oracle.rule import judge_trace
 
         progress(0.0, "running your kernel")
-        began = time.perf_counter()
-        with report_programs(progress):
-            trace = play_user_kernel(self.case)
-        seconds = time.perf_counter() - began
-        progress(1.0, "comparing with float64")
-        return (judge_trace(trace), seconds), trace.to_bytes()
+        trace, judged = timed_and_judged(lambda: play_user_kernel(self.case), progress)
+        return judged, trace.to_bytes()
 
     def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
         """The trace as it was seen."""

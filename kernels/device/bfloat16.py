@@ -46,10 +46,8 @@ class _Patches:
 
     def apply(self) -> None:
         """Put each operation in the place of its original."""
-        self._over_handles("binary_op", operands=2)
-        self._over_handles("unary_op", operands=1)
-        self._over_handles("ternary_op", operands=3)
-        self._over_handles("create_fma", operands=3)
+        for name, operands in {"unary_op": 1, "binary_op": 2, "ternary_op": 3, "create_fma": 3}.items():
+            self._over_handles(name, operands)
         self._dot()
         self._casts()
         self._atomics()

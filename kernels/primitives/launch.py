@@ -128,6 +128,12 @@ class Fixed:
         return self.DTYPE.primitive_bitwidth // 8
 
 
+def cases_of(band: Band, block_n: int) -> dict[str, bool]:
+    """The cases of a band that are compiled into a kernel with key tiles of so many rows."""
+    ragged = band.kv_len % block_n != 0
+    return {"BOUND_LEFT": band.bounds_left, "BOUND_RIGHT": band.bounds_right, "RAGGED": ragged}
+
+
 def fixed_of(
     query: torch.Tensor,
     config: TileConfig,
@@ -143,11 +149,9 @@ def fixed_of(
         BLOCK_D=triton.next_power_of_2(head_dim),
         BLOCK_M=config.block_m,
         BLOCK_N=config.block_n,
-        BOUND_LEFT=band is not None and band.bounds_left,
-        BOUND_RIGHT=band is not None and band.bounds_right,
-        RAGGED=band is not None and band.kv_len % config.block_n != 0,
         USE_TMA=use_tma,
         TRACE=recorder is not None,
+        **(cases_of(band, config.block_n) if band else {}),
     )
 
 

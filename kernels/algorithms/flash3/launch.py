@@ -6,7 +6,7 @@ from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.rings import Beside, Fixed
 from kernels.algorithms.flash3.work import work_units
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import TileConfig, can_use_tma, launch_info, on_device, sm_count
+from kernels.primitives.launch import TileConfig, can_use_tma, cases_of, launch_info, on_device, sm_count
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
@@ -81,9 +81,7 @@ def flash_forward_hopper(
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
     fixed = Fixed(
-        BOUND_LEFT=band.bounds_left,
-        BOUND_RIGHT=band.bounds_right,
-        RAGGED=band.kv_len % config.block_n != 0,
+        **cases_of(band, config.block_n),
         BLOCK_N=config.block_n,
         BLOCK_D=max(triton.next_power_of_2(head_dim), 64),
         GROUPS=config.block_m // Fixed.ROWS,

@@ -20,7 +20,7 @@ from kernels.algorithms.flash3_backward.shared import Fixed
 from kernels.device.determinism import wants_same_bits
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import TileConfig, launch_info, on_device, sm_count, strides_of
+from kernels.primitives.launch import TileConfig, cases_of, launch_info, on_device, sm_count, strides_of
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
@@ -62,11 +62,8 @@ class HopperBackwardCall(PreparedCall):
         return self.prepare_rows(self.dq_sum, recorder)
 
     def fixed(self, recorder: Recorder | None = None) -> Fixed:
-        ragged = self.inputs.band.kv_len % BLOCK_N != 0
         return Fixed(
-            BOUND_LEFT=self.inputs.band.bounds_left,
-            BOUND_RIGHT=self.inputs.band.bounds_right,
-            RAGGED=ragged,
+            **cases_of(self.inputs.band, BLOCK_N),
             BLOCK_D=self.block_d,
             TRACE=recorder is not None,
             TRACE_ACC=recorder is not None and recorder.with_acc,

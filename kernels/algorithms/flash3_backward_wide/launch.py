@@ -12,7 +12,7 @@ from kernels.algorithms.flash3_backward_wide.dk_dv import _attn_bwd_hopper_dk_dv
 from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
-from kernels.primitives.launch import TileConfig, on_device
+from kernels.primitives.launch import TileConfig, cases_of, on_device
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.replay import launch
 from kernels.problem import tiles
@@ -61,13 +61,7 @@ class WideBackwardCall(PreparedCall):
 
     def _arguments(self, block_m: int) -> dict[str, Any]:
         """Arguments that both kernels take."""
-        fixed = Fixed(
-            BOUND_LEFT=self.inputs.band.bounds_left,
-            BOUND_RIGHT=self.inputs.band.bounds_right,
-            RAGGED=self.inputs.band.kv_len % BLOCK_N != 0,
-            BLOCK_M=block_m,
-            BLOCK_D=self.block_d,
-        )
+        fixed = Fixed(**cases_of(self.inputs.band, BLOCK_N), BLOCK_M=block_m, BLOCK_D=self.block_d)
         given = self.inputs
         tensors = {"q": given.query, "do": given.d_out, "k": given.key, "v": given.value}
         descriptors = {
