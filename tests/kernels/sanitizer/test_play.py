@@ -59,15 +59,14 @@ def test_what_is_seen_of_our_kernels_is_what_they_trace_themselves(name, mask):
     assert seen.observed.skips_tiles
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
-        lambda x: x.float(),
-        lambda x: x.repeat_interleave(1, dim=1).clone(),
-    ],
-    ids=["another layout", "another type", "copies of heads"],
-)
+COPIES = {
+    "another layout": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "another type": lambda x: x.float(),
+    "copies of heads": lambda x: x.repeat_interleave(1, dim=1).clone(),
+}
+
+
+@pytest.mark.parametrize("change", COPIES.values(), ids=COPIES)
 def test_copies_of_the_inputs_are_recognised(change):
     seen = played(lambda *inputs: attention_fixed(*map(change, inputs)).to(inputs[0].dtype))
     assert seen.observed.notes == ()
@@ -106,12 +105,9 @@ def test_partial_results_are_scratch_and_a_combining_kernel_has_no_key_tile():
 
 def test_sites_are_before_in_and_after_the_loop_with_their_lines():
     (kernel,) = played(attention_fixed).observed.kernels
-    assert [(site.name.split(",")[0], site.section) for site in kernel.sites] == [
-        ("load Q", "before"),
-        ("load K", "step"),
-        ("load V", "step"),
-        ("store O", "after"),
-    ]
+    sites = [(site.name.split(",")[0], site.section) for site in kernel.sites]
+    of_step = [("load K", "step"), ("load V", "step")]
+    assert sites == [("load Q", "before"), *of_step, ("store O", "after")]
     lit = {site: text for _, text, site, _ in kernel.lines if site}
     assert "k_tile = tl.load(k + " in lit[kernel.sites[1].name]
     assert "tl.store(out + " in lit[kernel.sites[3].name]

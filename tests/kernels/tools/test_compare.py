@@ -6,17 +6,15 @@ from kernels.device.clocks import Timing
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
-from tests.kernels.documents import DEVICE
+from tests.kernels.documents import DATE, DEVICE
 
 
 def run(length, **times):
-    results = [
+    results = tuple(
         PeerResult(peer, Timing(ms, ms, ms, 5), 0) if ms else PeerResult(peer, refused="needs more")
         for peer, ms in times.items()
-    ]
-    return Measurement(
-        AttentionProblem(q_len=length, kv_len=length), DEVICE, "2026-01-01T00:00:00+00:00", tuple(results)
     )
+    return Measurement(AttentionProblem(q_len=length, kv_len=length), DEVICE, DATE, results)
 
 
 RUNS = (

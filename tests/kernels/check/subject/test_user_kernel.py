@@ -10,12 +10,12 @@ from kernels.check.subject.user_kernel import UserKernel, call_arguments
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
+from tests.kernels.helpers import tiny
 
 
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "fail"), ("attention_fixed", "pass")])
 def test_a_missing_rescale_fails_and_the_fixed_kernel_passes(function, verdict, checked):
-    problem = AttentionProblem(q_len=96, kv_len=128, head_dim=32, block_m=32, block_n=32)
-    result = checked(BUGGY, function, CheckCase(problem, "user", repeats=2))
+    result = checked(BUGGY, function, CheckCase(tiny(96, 128, 32, 32, head_dim=32), "user", repeats=2))
     assert result.verdict == verdict, result.reason
     assert result.label == f"buggy_kernel.py:{function}"
     assert any("Gradients were not checked" in note for note in result.notes)
@@ -36,6 +36,7 @@ def test_a_kernel_of_torch_is_checked_with_its_gradients(checked):
 
 RETURNS = "def attention(q, k, v): return "
 BODY = "import torch\ndef attention(q, k, v):\n    "
+CHAINED = "try: return {}[0]\n    except KeyError as error: raise ValueError('only 64') from error"
 INSTEAD = (
     ("def attention(q, k, v): raise KeyboardInterrupt", "fail", "its forward raised KeyboardInterrupt"),
     (f"{RETURNS}q[..., :8]", "fail", r"torch.float16 \(1, 1, 32, 8\); expected .*\(1, 1, 32, 16\)"),
@@ -47,11 +48,7 @@ INSTEAD = (
     ("def other(q, k, v): return q\nclass Attention: pass", "invalid", "it has Attention and other$"),
     ("attention = 3", "invalid", "mine.py has no function attention$"),
     (f"{BODY}assert (\n        q.shape[3]\n        == 64\n    ), 'only 64'", "invalid", "Error: only 64"),
-    (
-        f"{BODY}try: return {{}}[0]\n    except KeyError as error: raise ValueError('only 64') from error",
-        "invalid",
-        "Error: only 64",
-    ),
+    (BODY + CHAINED, "invalid", "Error: only 64"),
     (f"{BODY}torch._check_value(False, lambda: 'only 64')", "invalid", "Error: only 64"),
     (f"{BODY}raise TypeError('only 64')", "invalid", "Error: only 64"),
 )
