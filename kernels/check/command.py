@@ -53,7 +53,8 @@ from kernels.check.requests import (
     checked_result,
 )
 from kernels.check.result import CheckResult, Determinism, Sensitivity
-from kernels.check.subject.user_kernel import UserKernel, UserKernelError
+from kernels.check.subject.user_errors import UserKernelError
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.tool_arguments import report_path, seconds

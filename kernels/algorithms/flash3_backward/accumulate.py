@@ -18,16 +18,10 @@ from triton.language.extra.cuda import globaltimer
 
 
 @gluon.jit
-def wait_for_buffer():
-    """Wait until nothing that this warpgroup sends out is still read from shared memory."""
-    tma.store_wait(0)
-    barrier()  # the warp that sends has waited
-
-
-@gluon.jit
 def write_gradient(acc, desc, buffer, item, first_k, FIXED: gl.constexpr):
     """Write dK or dV of the keys from `first_k` on by way of a tile that nobody reads any more."""
-    wait_for_buffer()
+    tma.store_wait(0)  # nothing that this warpgroup sends out is still read from shared memory
+    barrier()  # the warp that sends has waited
     buffer.reshape([FIXED.ROWS, FIXED.BLOCK_D]).store(acc.to(desc.dtype))
     fence_async_shared()
     barrier()

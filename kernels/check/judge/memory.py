@@ -10,8 +10,8 @@ from kernels.check.judge.calls import Calls
 from kernels.check.judge.compare import bits_differ, difference
 from kernels.check.report.report import NEEDS_GPU
 from kernels.check.result import Repeats, TensorCheck
-from kernels.check.subject.user_errors import Broken, Refused
-from kernels.check.subject.user_kernel import UserKernelError, user_kernel
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
+from kernels.check.subject.user_kernel import user_kernel
 from kernels.device.runtime import INTERPRETED
 from kernels.problem import InvalidProblem
 from kernels.sanitizer.finding import ON_A_GPU, Finding

@@ -15,8 +15,8 @@ from kernels.check.judge.memory import memory_notes, order_finding, undefined_fi
 from kernels.check.result import CheckResult, ErrorMap, KeylessRows, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import make_subject
-from kernels.check.subject.user_errors import Broken, Refused
-from kernels.check.subject.user_kernel import UserKernelError, user_kernel
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
+from kernels.check.subject.user_kernel import user_kernel
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.no_gpu import CONFIGURATIONS

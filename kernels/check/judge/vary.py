@@ -21,8 +21,7 @@ from kernels.check.judge.compare import check_tensor, difference
 from kernels.check.judge.memory import faults, watched_again
 from kernels.check.result import Determinism, Sensitivity, SensitivityPoint, Variation
 from kernels.check.subject.subjects import make_subject
-from kernels.check.subject.user_errors import Broken, Refused
-from kernels.check.subject.user_kernel import UserKernelError
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.oracle.naive import one_key_head_per_query_head
 from kernels.oracle.rule import OutputReferences, largest_finite

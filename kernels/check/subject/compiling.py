@@ -217,15 +217,11 @@ def _signature(kernel: Any, args: tuple, options: dict) -> str:
     given = dict(zip(kernel.arg_names, args, strict=False)) | options
     typed = {param.name for param in kernel.params if not param.is_constexpr}
     parts = {
-        name: _kind(value) if name in typed else repr(value)
+        name: str(getattr(value, "dtype", type(value).__name__)) if name in typed else repr(value)
         for name, value in given.items()
         if name not in ("grid", "warmup")
     }
     return f"{kernel.fn.__code__.co_filename}:{kernel.fn.__code__.co_firstlineno} {parts}"
-
-
-def _kind(value: Any) -> str:
-    return str(getattr(value, "dtype", type(value).__name__))
 
 
 def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], bool]) -> Finding:

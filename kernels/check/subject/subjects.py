@@ -14,8 +14,8 @@ from kernels.algorithms import ALGORITHMS, ensure_runs, runner_of
 from kernels.attention.flash_attention import flash_attention
 from kernels.check.case.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
 from kernels.check.case.layouts import Handed
-from kernels.check.subject.user_errors import Broken, Refused, error_words, judged
-from kernels.check.subject.user_kernel import LoadedKernel, UserKernelError, check_output, lse_of, user_kernel
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, error_words, judged
+from kernels.check.subject.user_kernel import LoadedKernel, check_output, lse_of, user_kernel
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure.peers import PEERS
 from kernels.oracle.rule import GRADIENTS

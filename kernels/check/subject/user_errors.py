@@ -22,13 +22,20 @@ class Refused(Exception):
     """The kernel does not take this problem; the message is the reason that it gives."""
 
 
-class Broken(Exception):
-    """The kernel took the problem, but raised an error or did not return an attention output."""
+class WithTrace(Exception):
+    """An error with the traceback from the first line of the user's code on; "" if none was reached."""
 
     def __init__(self, words: str, trace: str = "") -> None:
         super().__init__(words)
         self.trace = trace
-        """The traceback from the first line of the user's code on; "" without an error."""
+
+
+class UserKernelError(WithTrace):
+    """The user's file could not be imported, or has no such function."""
+
+
+class Broken(WithTrace):
+    """The kernel took the problem, but raised an error or did not return an attention output."""
 
     @classmethod
     def of(cls, words: str, error: Refused | Broken) -> Broken:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels.check.case.cases import USERS, CheckCase
 from kernels.check.subject.limits import NAME, InvalidLimits, Limits
-from kernels.check.subject.user_errors import Broken, trace_text, user_frames
+from kernels.check.subject.user_errors import Broken, UserKernelError, trace_text, user_frames
 from kernels.check.subject.user_modules import UserModules, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -84,15 +84,6 @@ class UserKernel:
         if self not in _loaded or _loaded[self][0] != version:
             _loaded[self] = version, _load(self)
         return _loaded[self][1]
-
-
-class UserKernelError(Exception):
-    """The user's file could not be imported, or has no such function."""
-
-    def __init__(self, words: str, trace: str = "") -> None:
-        super().__init__(words)
-        self.trace = trace
-        """The traceback through the user's files; "" if no line of them was reached."""
 
 
 @dataclass(frozen=True)
