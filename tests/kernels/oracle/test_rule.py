@@ -68,9 +68,10 @@ def test_an_output_may_be_off_by_twice_the_error_of_naive_attention_and_its_roun
 def test_a_gradient_may_be_off_by_three_times_the_error_of_naive_attention_and_its_rounding():
     inputs, d_out = make_inputs(PROBLEM), make_d_output(PROBLEM)
     exact, naive = gradients(PROBLEM, inputs, d_out, torch.float64, torch.float16)
-    for index, comparison in enumerate(compare_gradients(PROBLEM, exact, inputs, d_out).values()):
-        naive_error = float((naive[index].double() - exact[index]).abs().max())
-        expected = 3 * (naive_error + rounding_of(exact[index]))
+    compared = compare_gradients(PROBLEM, exact, inputs, d_out).values()
+    for comparison, right, low in zip(compared, exact, naive, strict=True):
+        naive_error = float((low.double() - right).abs().max())
+        expected = 3 * (naive_error + rounding_of(right))
         assert comparison.report.tolerance == pytest.approx(expected)
         assert comparison.report.passes
     wrong = compare_gradients(PROBLEM, (exact[0], exact[1] + 1.0, exact[2]), inputs, d_out)
@@ -162,8 +163,9 @@ def test_mean_and_largest_count_absolute_and_finite_values_and_are_zero_of_none(
     assert largest_finite(torch.tensor([1.0, -2.0, math.inf, math.nan])) == 2.0
     assert largest_finite(torch.tensor([math.inf, math.nan])) == 0.0
     exact = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    assert held_against(exact + torch.tensor([0.0, 1.0]), exact, exact.half()).report.mean_error == 0.5
-    assert compare_lse(exact + torch.tensor([0.0, 1.0]), exact, exact.float()).report.mean_error == 0.5
+    off = exact + torch.tensor([0.0, 1.0])
+    assert held_against(off, exact, exact.half()).report.mean_error == 0.5
+    assert compare_lse(off, exact, exact.float()).report.mean_error == 0.5
 
 
 # --- the verdict on a traced run ---

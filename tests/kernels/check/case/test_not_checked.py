@@ -15,6 +15,8 @@ from kernels.check.subject.user_errors import Refused, judged
 from kernels.device.runtime import BACKEND
 from kernels.oracle.exact import attention_by_rows
 from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
+from tests.kernels.helpers import tiny
 
 PROBLEM = AttentionProblem(q_len=32, kv_len=32, head_dim=64)
 
@@ -38,11 +40,11 @@ def test_what_a_kernel_does_not_take_or_need_is_not_checked(changes, words):
 
 
 def test_an_own_assert_is_its_own_refusal_although_its_words_are_those_of_triton():
-    try:
+    with pytest.raises(AssertionError) as given:
         assert not PROBLEM, "head_dim must be a power of two"
-    except AssertionError as error:
-        given = error
-    found = judged(given, lambda file: file == __file__, phase="forward", launched=False, interpreted=True)
+    found = judged(
+        given.value, lambda file: file == __file__, phase="forward", launched=False, interpreted=True
+    )
     assert isinstance(found, Refused)
     assert "AssertionError: head_dim must" in str(found)
 
@@ -56,20 +58,18 @@ def test_if_float32_overflows_too_there_is_no_verdict(checked):
 @pytest.mark.parametrize(
     ("change", "verdict", "reason"),
     [
-        (lambda q, v: v.fill(np.nan), "invalid", "NaN or infinite everywhere"),
-        (lambda q, v: q[0, 0, 3].fill(np.nan), "pass", "16 of the 320 elements of O are NaN or infinite"),
+        (lambda q, v: v.fill_(math.nan), "invalid", "NaN or infinite everywhere"),
+        (lambda q, v: q[0, 0, 3].fill_(math.nan), "pass", "16 of the 320 elements of O are NaN or infinite"),
         (lambda q, v: None, "pass", "gradients were not judged$"),
     ],
 )
 def test_numbers_of_which_float64_makes_nan_are_not_judged(change, verdict, reason, tmp_path):
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((1, 1, 20, 16)).astype(np.float32) for _ in range(3))
-    change(q, v)
-    inputs = tuple(torch.from_numpy(tensor) for tensor in (q, k, v))
-    problem = AttentionProblem(q_len=20, kv_len=20, head_dim=16, dtype="float32")
+    problem, file = tiny(20, 20, dtype="float32"), tmp_path / "mine.npz"
+    inputs = make_inputs(problem, "cpu")
+    change(inputs[0], inputs[2])
     out, _ = attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=torch.float64)
-    np.savez(tmp_path / "mine.npz", q=q, k=k, v=v, o=out.numpy())
-    upload = read_upload((tmp_path / "mine.npz").read_bytes())
+    np.savez(file, **{name: each.numpy() for name, each in zip("qkvo", (*inputs, out), strict=True)})
+    upload = read_upload(file.read_bytes())
     result = run_check(CheckCase(upload.facts.problem(problem), UPLOADED, upload=upload.facts.digest), upload)
     assert result.tensor("O").passes
     assert result.verdict == verdict
