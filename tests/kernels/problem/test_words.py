@@ -55,5 +55,5 @@ def test_the_text_and_the_seed_make_the_numbers_and_heads_differ():
 
 @pytest.mark.parametrize("text", ["x" * (LONGEST + 1), 3])
 def test_what_is_no_text_or_too_long_is_refused(text):
-    with pytest.raises(InvalidProblem, match="text=.*expected a text of at most 2000 characters"):
+    with pytest.raises(InvalidProblem, match=r"text=.*expected a text of at most 2000 characters"):
         TEXT.with_(text=text)

@@ -10,6 +10,8 @@ import hashlib
 import json
 from collections.abc import Callable
 
+import msgspec
+
 from kernels.device.gpus import GPUS
 from kernels.measure.measurement import Measurement
 from kernels.trace import Trace
@@ -105,8 +107,11 @@ def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings 
 
     words: dict = {field: said(field, getattr(scene, field)) for field in ("title", "sentence", "notes")}
     said_at = [said(f"stops, {stop.step}", stop.sentence) for stop in scene.stops]
-    stops = zip(scene.stops, said_at, strict=True)
-    return words | {"stops": [{"step": stop.step, "sentence": sentence} for stop, sentence in stops]}
+    stops = [
+        msgspec.to_builtins(stop) | {"sentence": sentence}
+        for stop, sentence in zip(scene.stops, said_at, strict=True)
+    ]
+    return words | {"stops": stops}
 
 
 def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:

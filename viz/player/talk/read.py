@@ -37,10 +37,15 @@ def _some_of(*options: str) -> Field:
     return Field(tuple[Annotated[str, among(options)], ...], f"a list of {', '.join(options)}")
 
 
+SECONDS = Annotated[float, Meta(ge=0, le=60)]
+
+
 def _places(pattern: str, accepted: str) -> dict[str, Field]:
     step = Annotated[str, Meta(pattern=rf"\A({pattern})\Z")]
-    table = msgspec.defstruct("Stop", [("step", step), ("sentence", str, "")], forbid_unknown_fields=True)
-    stops = f"a list of places such as {accepted}, or of tables of step and sentence"
+    table = msgspec.defstruct(
+        "Stop", [("step", step), ("sentence", str, ""), ("seconds", SECONDS, 0)], forbid_unknown_fields=True
+    )
+    stops = f"a list of places such as {accepted}, or of tables of step, sentence and seconds"
     return {"step": Field(step, accepted), "stops": Field(list[step | table], stops)}  # type: ignore[valid-type]
 
 
@@ -157,7 +162,7 @@ def _scene(values: dict, number: int, file: str, findings: Findings) -> Scene | 
 def _stops(step: str, stops: Collection) -> tuple[Stop, ...]:
     """Where the scene begins and where it waits."""
     later = [Stop(each) if isinstance(each, str) else each for each in stops]
-    return (Stop(step), *(Stop(stop.step, stop.sentence.strip()) for stop in later))
+    return (Stop(step), *(Stop(stop.step, stop.sentence.strip(), stop.seconds) for stop in later))
 
 
 def _chart_scene(chart: Chart, step: str = "", stops: Collection = (), **_: Any) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class Stop:
     """As `viz.player.html_page.State` writes it: "37", "37.2", "gpu:12"; of two runs "steps:37", "race:9"."""
     sentence: str = ""
     """Stands in place of the scene's from this stop on; empty keeps the one before."""
+    seconds: float = 0
+    """In which the picture gets there from the stop before; 0 for as long as the way suggests."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def scene_toml(scene: Scene) -> str:
     shown = {"chart": msgspec.to_builtins(scene.chart)} if scene.chart else _run_fields(scene)
     fields: dict[str, Any] = {"title": scene.title, "sentence": scene.sentence, **shown, "step": first.step}
     optional = {
-        "stops": [{"step": stop.step, "sentence": stop.sentence} for stop in later],
+        "stops": [{name: each for name, each in msgspec.to_builtins(stop).items() if each} for stop in later],
         "row": scene.row,
         "hidden": scene.hidden,
         "tells": scene.tells,

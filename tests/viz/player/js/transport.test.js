@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Track } from "../../../../viz/player/js/run/timeline.js";
 import { Transport } from "../../../../viz/player/js/run/transport.js";
 
 // A player of ten positions on a clock of the test: `pass(ms)` runs the frames and timers that fall due.
@@ -29,13 +30,12 @@ function made() {
   const owner = Object.fromEntries(
     ["draw", "refresh", "settled"].map((name) => [name, () => log.push(name)]),
   );
-  const track = {
-    position: 0,
+  const track = Object.assign(new Track(), {
     last: () => 10,
     clamp: (position) => Math.max(0, Math.min(10, position)),
     moved: (direction) => track.clamp(track.position + direction),
     played: (units) => Math.min(track.position + units, 10),
-  };
+  });
   const player = new Transport(owner);
   player.use(track);
   return { player, track, owner, log, pass };
@@ -127,11 +127,7 @@ const evenly = (part) => part;
 
 test("acts lead from place to place, each seen at its own rate, and playback goes on after the last", () => {
   const { player, track, pass } = made();
-  Object.assign(track, {
-    timeOf: (position) => position,
-    positionOf: (time) => time,
-    tileRate: (speed) => speed,
-  });
+  track.tileRate = (speed) => speed;
   player.speed = 1;
   player.direct([
     { from: 0, to: 8, ms: 400, rate: () => 20, shape: evenly },

@@ -13,6 +13,7 @@ import { isLive, tileNumber } from "../run/model.js";
 import { drawShares, drawState } from "./state.js";
 
 const PAD = 14;
+const LOW = 250; // height of a chip that has no room for its memories
 const MEMORIES = 50; // height of the gauges with their words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
@@ -21,7 +22,7 @@ const STREAKS = 12; // per row and column, of a product whose numbers were not r
 // Where everything lies on the chip.
 export function benchOf(chip, kernel, model) {
   const aside = hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
-  const top = HEAD + (kernel.parts.length ? MEMORIES : 0) + aside.h;
+  const top = HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + aside.h;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"));
@@ -66,8 +67,8 @@ export function drawBench(context, chip, bench, how) {
   const [x, y] = [chip.x + PAD, chip.y + 16];
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", "small and fast", chip, palette);
-  if (kernel.parts.length) drawMemories(context, chip, how);
-  else {
+  if (hasGauges(kernel, chip)) drawMemories(context, chip, how);
+  if (!kernel.parts.length) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, x, y + 34, palette.muted, { size: 13 });
   }
@@ -81,6 +82,8 @@ export function drawBench(context, chip, bench, how) {
 }
 
 // --- memories ---
+
+const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 
 // A gauge per memory, to scale: what a program can have of it, and what is filled now.
 function drawMemories(context, chip, { model, palette, at }) {

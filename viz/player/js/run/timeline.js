@@ -5,10 +5,13 @@
 // them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
+import { lerp, smooth } from "./easing.js";
 import { decode } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
+const MANY = 6; // tiles
+const slowlyFirst = (part) => Math.min(1, part) ** 2.6;
 
 export class Track {
   position = 0;
@@ -17,6 +20,25 @@ export class Track {
     const whole = Math.round(position);
     const near = Math.abs(position - whole) < NEAR ? whole : position;
     return Math.max(0, Math.min(this.last(), near));
+  }
+
+  // Tiles per second at a speed of playback, if its tiles are seen.
+  tileRate() {
+    return 0;
+  }
+
+  tilesBetween() {
+    return 0;
+  }
+
+  // A part of the way between two positions.
+  between(from, to, part) {
+    return lerp(from, to, part);
+  }
+
+  // How a way between two positions is gone: evenly but for its start and end.
+  shapeOf() {
+    return smooth;
   }
 
   // Go to a place in words; to none for other words. `placeOf(words)` is its order and position, or null.
@@ -104,9 +126,22 @@ export class Timeline extends Track {
     return this.positionOf(this.timeOf(position) + units);
   }
 
-  // Tiles per second at a speed of playback.
   tileRate(speed) {
     return this.order === "gpu" ? 0 : speed;
+  }
+
+  tilesBetween(from, to) {
+    return this.order === "gpu" ? 0 : Math.abs(this.timeOf(to) - this.timeOf(from));
+  }
+
+  between(from, to, part) {
+    if (this.order === "gpu") return lerp(from, to, part);
+    return this.positionOf(lerp(this.timeOf(from), this.timeOf(to), part));
+  }
+
+  // Over many tiles the first ones are slow enough to be seen.
+  shapeOf(from, to) {
+    return this.tilesBetween(from, to) > MANY ? slowlyFirst : smooth;
   }
 
   // The time of a position in tiles: every step takes 1, and its phases their shares of it.

@@ -5,7 +5,7 @@
 // that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It may have
 // `holds()`, which says whether the track may not go on now.
 
-import { lerp, smooth } from "./easing.js";
+import { smooth } from "./easing.js";
 
 const [SLOWEST, FASTEST] = [0.125, 1024]; // units per second
 const SETTLES_AFTER_MS = 400;
@@ -47,7 +47,7 @@ export class Transport {
   }
 
   tick(now) {
-    if (!this.playing) return;
+    if (!this.playing && !this.acts) return;
     const { track } = this;
     const ms = Math.max(0, now - this.ticked);
     if (this.acts) this.act(ms);
@@ -55,21 +55,21 @@ export class Transport {
       this.ticked = now;
       track.position = track.played((ms / 1000) * this.speed);
     }
-    if (!this.acts && track.position >= track.last()) {
-      this.goTo(track.position);
+    if (!this.acts && (!this.playing || track.position >= track.last())) {
+      if (this.playing) this.goTo(track.position);
       return;
     }
     this.owner.draw(now);
     this.frame = requestAnimationFrame((time) => this.tick(time));
   }
 
-  // Play what is directed: acts {from, to, ms, rate, then}, each from one position to another in so many
-  // milliseconds, seen as at so many tiles per second. After the last one it plays on.
-  direct(acts) {
+  // Play what is directed: acts {from, to, ms, rate, shape}, each from one position to another in so many
+  // milliseconds, seen as at so many tiles per second. After the last one it plays on, or stays.
+  direct(acts, stays = false) {
     this.stop();
-    Object.assign(this, { acts, playing: true, ticked: performance.now() });
+    Object.assign(this, { acts, stays, playing: !stays, ticked: performance.now() });
     this.frame = requestAnimationFrame((now) => this.tick(now));
-    this.changed();
+    if (!stays) this.changed();
   }
 
   act(ms) {
@@ -78,12 +78,11 @@ export class Transport {
     const { from, to, ms: all, shape = smooth } = now ?? this.acts.at(-1);
     this.directed = now ?? null;
     this.part = now ? (since + all) / all : 1;
-    this.track.position = this.track.positionOf(
-      lerp(...[from, to].map((each) => this.track.timeOf(each)), shape(this.part)),
-    );
+    this.track.position = this.track.between(from, to, shape(this.part));
     if (now) return;
     this.ticked += this.acts.reduce((sum, each) => sum + each.ms, 0);
     this.acts = null;
+    if (this.stays) this.goTo(to);
   }
 
   // Tiles per second, as they are seen.
@@ -111,22 +110,14 @@ export class Transport {
     return moved;
   }
 
-  // Play to a position in so many milliseconds, whatever the speed.
+  // Play to a position in so many milliseconds, whatever the speed: over many steps the first ones slowly.
   glide(position, ms) {
     const { track } = this;
-    this.stop();
-    const [from, to, began] = [track.position, track.clamp(position), performance.now()];
-    const frame = (now) => {
-      const part = Math.max(0, now - began) / ms;
-      if (part >= 1) {
-        this.goTo(to);
-        return;
-      }
-      track.position = from + (to - from) * part;
-      this.owner.draw(now);
-      this.frame = requestAnimationFrame(frame);
-    };
-    this.frame = requestAnimationFrame(frame);
+    const [from, to] = [track.position, track.clamp(position)];
+    const shape = track.shapeOf(from, to);
+    const steps = track.tilesBetween(from, to);
+    const rate = (part) => (steps * (shape(part + 0.01) - shape(part))) / (0.01 * (ms / 1000));
+    this.direct([{ from, to, ms, rate, shape }], true);
   }
 
   changeSpeed(direction) {

@@ -16,7 +16,8 @@ const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
 // In so many rounds a tile in its numbers is made to fill its room, since its labels do not grow with it.
 const [ROUNDS, SPARE, LEAST] = [6, 0.97, 0.93];
-const GLIDE_MS = 1200;
+const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
+const PER_TILE_S = 1.5;
 const HIDES = ["sentence", "picture", "code"];
 const LINES = 2; // of the code of a phase
 
@@ -207,13 +208,17 @@ export class Screen {
   }
 
   stand(owner, scene, glides) {
-    const { step } = scene.stops[this.stop];
+    const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
     const { order, position } = track.placeOf(step);
     if (glides && order === track.order && Math.abs(position - track.position) > 1) {
       if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
       owner.draw();
-      owner.transport.glide(position, GLIDE_MS);
+      const own = Math.min(
+        LONGEST_S,
+        Math.max(SHORTEST_S, PER_TILE_S * track.tilesBetween(track.position, position)),
+      );
+      owner.transport.glide(position, 1000 * (seconds || own));
     } else {
       owner.stand(this.stateOf(scene, this.open || step));
       this.ask(owner, scene);
