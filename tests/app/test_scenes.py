@@ -50,4 +50,4 @@ def test_measure_says_which_charts_are_no_scene(query):
     app = open_page("measure", **query)
     assert not app.exception
     assert not [code for code in app.code if code.value.startswith("[[scene]]")]
-    assert [text for text in app.caption if "Choose one of these" in text.value]
+    assert [text for text in app.caption if "Choose one" in text.value]

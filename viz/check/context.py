@@ -21,7 +21,6 @@ class CheckContext:
     users: tuple[UserKernel, ...]
     """The kernels that the command line named."""
     file: bytes = b""
-    """The uploaded file; empty without one."""
     file_name: str = ""
 
     def checks(self, *cases: CheckCase) -> tuple[CheckRequest, ...]:

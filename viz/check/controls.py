@@ -12,6 +12,7 @@ from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, UploadF
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 from viz.shared.formats import plain
+from viz.shared.layout import segments
 from viz.shared.link import forget
 from viz.shared.options import kernel_labels, named_kernels
 
@@ -35,7 +36,6 @@ OWN_KERNEL = {
 }
 """How to check a function of the user's: words and the command that they are about."""
 CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "judge", "layout", "scale")
-"""Names of the controls in the URL."""
 MOST_IGNORED = 8
 """Names of tensors in a file that nothing is done with, shown up to this many."""
 
@@ -136,16 +136,11 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
     """The kernel, or UPLOADED if the file's own O is to be judged."""
     if facts is None or not facts.has_output:
         return kernel
-    chosen = st.segmented_control(
-        "Judge",
-        ["result", "kernel"],
-        default="result",
-        required=True,
-        key="judge",
-        bind="query-params",
-        help="**result**: the O in the file, and what else is in it. "
-        f"**kernel**: {kernel} on the Q, K and V of the file.",
+    words = (
+        "**result**: the O in the file, and what else is in it. "
+        f"**kernel**: {kernel} on the Q, K and V of the file."
     )
+    chosen = segments("Judge", ("result", "kernel"), "judge", help=words)
     return UPLOADED if chosen == "result" else kernel
 
 

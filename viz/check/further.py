@@ -28,7 +28,6 @@ VARIATIONS = 8
 RUNS = 12
 """The same for the comparison bit by bit, batches of several sequences among them."""
 PEERS = {"cuda": ("ours", "sdpa_flash", "sdpa_cudnn", "naive"), "interpreter": ("sdpa", "naive")}
-"""What a user's kernel is timed beside."""
 SENSITIVITY_WORDS = (
     "The same inputs with other tiles: the order of the sums changes; the result must not. And the query "
     "times powers of two, up to the first that its type cannot hold."
@@ -147,7 +146,6 @@ def report_panel(context: CheckContext, report: Report) -> None:
 
 
 def _style() -> str:
-    """The theme's colours for the report, light and dark."""
     light, dark = (
         f":root {{ {' '.join(f'--{name}: {getattr(palette, name)};' for name in STYLE_COLORS)} }}"
         for palette in (theme.LIGHT, theme.DARK)

@@ -40,7 +40,6 @@ from viz.shared.formats import plain
 TRUSTED = "trusted"
 HEAD_DIMS = (16, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256)
 GRID_IN_URL = ("shapes", "head_dims", "dtypes", "masks")
-"""Names of a grid's controls in the URL."""
 STATE = "grid_run"
 POLL_S = 0.4
 AT_ONCE = 2
@@ -149,7 +148,6 @@ def _running(context: CheckContext, run: GridRun) -> None:
 
 
 def _ended(context: CheckContext, run: GridRun) -> None:
-    """What failed and why, and the table whose rows open their case."""
     results = run.results(context)
     verdicts = [result.verdict for result in results]
     counts = [words.format(count) for name, words in COUNTS.items() if (count := verdicts.count(name))]

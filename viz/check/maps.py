@@ -14,7 +14,7 @@ from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 from viz.check.figures.maps import pickable_tiles, share_figure
 from viz.shared.formats import significant
-from viz.shared.layout import colors, explore_link, plot
+from viz.shared.layout import colors, explore_link, plot, segments
 
 WEIGHTS = (
     "The kernel runs once more on the same Q and K. The values are now 1 in a column of their own for each "
@@ -115,7 +115,6 @@ def _head_choice(heads: list[int], tile: Tile) -> None:
 
 
 def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Tile) -> None:
-    """How large the error of the tile is, over what is allowed."""
     last_row = min((tile.query + 1) * problem.block_m, problem.q_len) - 1
     rows = slice(tile.query * problem.block_m // weights.row_step, last_row // weights.row_step + 1)
     column = tile.key * problem.block_n // weights.column_step
@@ -146,15 +145,7 @@ def _tensor_panel(result: CheckResult) -> None:
     caption, chart = st.container(), st.container()
     kind = next((tensor.name for tensor in result.failing if tensor.name in maps), next(iter(maps)))
     if len(maps) > 1:
-        kind = st.segmented_control(
-            "Tensor",
-            list(maps),
-            default=kind,
-            required=True,
-            key="map",
-            bind="query-params",
-            label_visibility="collapsed",
-        )
+        kind = segments("Tensor", list(maps), "map", kind, label_visibility="collapsed")
     error_map = maps[kind]
     words = f"**{kind} over its columns**, head {error_map.heads[0]}. Red is more than the rule allows."
     caption.caption(words)

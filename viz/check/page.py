@@ -34,7 +34,7 @@ from viz.check.maps import maps_panel
 from viz.check.played import played_panel
 from viz.check.verdict import cards, numbers_panel, recorded_verdict, verdict_panel
 from viz.shared import runs
-from viz.shared.layout import header
+from viz.shared.layout import header, segments
 from viz.shared.link import takes_from_link
 from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
 from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
@@ -56,15 +56,7 @@ def show() -> None:
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
     file = upload_control()
-    view = st.segmented_control(
-        "View",
-        ["case", "battery", "grid"],
-        default="case",
-        required=True,
-        key="view",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    view = segments("View", ("case", "battery", "grid"), "view", label_visibility="collapsed")
     if problem is None:
         return
     if store is None or backend in ("starting", "replay"):

@@ -23,7 +23,6 @@ MARKS = {
     "invalid": ("gray", "block"),
     "error": ("orange", "warning"),
 }
-"""Colour and icon of each verdict of a case."""
 CAUSE_HELP = (
     "The result equals this within the rule by which it does not equal attention. It was held against masks "
     "that are off by one, missing tiles, other scales and head groupings, missing rescalings, and others."

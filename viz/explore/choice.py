@@ -60,7 +60,6 @@ class RunChoice:
     seconds: float = 0.0
     """Rough time of `trace`; 0 if the reader has asked for it already."""
     offer: Extent = ""
-    """What a button offers."""
     offer_words: str = ""
 
     @property

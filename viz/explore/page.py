@@ -7,7 +7,7 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
-from kernels.traffic.modelled import least_bytes, stores_lse
+from kernels.traffic.modelled import least_bytes
 from viz.explore import cards, panels
 from viz.explore.asked_here import can_pick, lanes_of, measurement_of, with_picked_row
 from viz.explore.figures.ledger import ledger_figure, ledgers_of
@@ -33,17 +33,16 @@ def show() -> None:
     machine = this_machine()
     header("FlashAttention, played back", machine.store)
     glossary_style(colors())
-    is_first = st.session_state.get(STATE, False)
     landing = st.container()
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
     run = opened_run(machine)
+    is_first = run is None and st.session_state.get(STATE, False)
     with landing:
-        say(
-            f"{looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline} Below it runs, [[tile]] by tile."
-        )
+        looks = looks_of(run.algorithm if run else ALGORITHMS[algorithm])
+        say(f"{looks.headline} Below it runs, [[tile]] by tile.")
     if run is None and problem:
         first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
         if words:
@@ -114,7 +113,6 @@ def _charts(run: runs.Run, other: runs.Run | None, measurement: Measurement | No
 
 
 def _state(run: runs.Run) -> None:
-    """What the kernel summed up over its steps."""
     figures = state_figures(run.trace, colors())
     if not figures:
         return
@@ -128,16 +126,13 @@ def _state(run: runs.Run) -> None:
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
-    inputs, results = "Q, K and V", "O and lse" if stores_lse(run.algorithm) else "O"
-    if run.algorithm.direction == "backward":
-        inputs, results = "Q, K, V, O, dO and lse", "dQ, dK and dV"
     st.subheader("Traffic by tensor", anchor="traffic")
     least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
     st.caption(
         "**Counted**: bytes that the loads and stores asked for; repeated reads may come from the L2 cache, "
         "so this is not the traffic of HBM itself. **Modelled**: standard attention writes its matrices to "
-        "HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads "
-        f"{inputs} once, and writes {results} once, moves {least} (modelled)."
+        "HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads each input once, "
+        f"and writes each result once, moves {least} (modelled)."
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)
     plot(ledger_figure(*ledgers, colors()), key="ledger")

@@ -103,7 +103,6 @@ class Words:
 
 
 def _draw_block(block: str, given: dict[str, Any]) -> None:
-    """Small print, formulas, or a heading."""
     if block.startswith("> "):
         say(filled(block[2:], given), small=True)
     elif block.startswith("$$ ") and "\n" not in block:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve
-from viz.measure.controls import ONE_POINT, Choice, segments
+from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.figures import point_figure
 from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
@@ -29,10 +29,9 @@ from viz.shared.figures.sweep import (
     sweep_figure,
 )
 from viz.shared.formats import format_length, format_ratio, plain
-from viz.shared.layout import colors, plot
+from viz.shared.layout import colors, plot, segments
 
 CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup", "call time": "call"}
-"""Metrics by what the page calls them."""
 OURS = ("ours", "sdpa")
 """Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
 EXPONENT = (
@@ -46,7 +45,6 @@ NOTES = {
     "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
     "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free.",
 }
-"""What stands below the table of a metric."""
 EMPTY = {
     "call": "There is no call time here. It is taken on a GPU, with Measure here or "
     "`python -m kernels.measure`. On a CPU the chart “time” shows whole calls.",

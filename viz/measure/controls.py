@@ -6,7 +6,7 @@ Each is bound to the URL, and a URL can hold anything: the choice is checked.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,6 +18,7 @@ from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, AttentionProblem
 from viz.shared.formats import number_help
+from viz.shared.layout import segments
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -56,7 +57,6 @@ IN_URL = (
     *("which", "axis", *(f"{axis}_{end}" for axis in RANGES for end in ("from", "to"))),
     *("hd", "len", "masking", "element", "load", "gpu_load", "seqs", "heads", "gpu_heads", "peers"),
 )
-"""Names of the controls in the URL."""
 
 Option = TypeVar("Option", str, int)
 
@@ -130,14 +130,6 @@ def _peers(offered: tuple[str, ...]) -> tuple[str, ...]:
     labels = "\n".join(f"- {PEERS[name].label}" for name in offered)
     return tuple(
         st.multiselect("peers", offered, key="peers", on_change=take, format_func=_short_label, help=labels)
-    )
-
-
-def segments(label: str, options: tuple[str, ...], key: str, first: str = "", **look: Any) -> str:
-    """One of the options; which one is in the URL."""
-    first = first or options[0]
-    return st.segmented_control(
-        label, options, default=first, required=True, key=key, bind="query-params", **look
     )
 
 

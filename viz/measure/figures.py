@@ -56,7 +56,6 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
 
 
 def _label(total: TrafficTotal) -> str:
-    """The kind of a total, and the word for where it is from."""
     return total.kind if total.kind == total.origin else f"{total.kind}<br>({total.origin})"
 
 

@@ -38,9 +38,7 @@ class LiveSweep:
     client: WorkerClient
     requests: tuple[MeasureRequest, ...]
     command: str
-    """The shell command that repeats the sweep."""
     ended: int = 0
-    """How many points have ended."""
     running: Job[Measurement] | None = None
     failures: list[str] = field(default_factory=list)
     cancelled: bool = False
@@ -96,7 +94,6 @@ def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> N
 
 
 def _start(store: runs.RunStore, choice: Choice, peers: tuple[str, ...], backend: str) -> None:
-    """Begin a sweep over the chosen points; `sweep_progress` carries it on."""
     dtype, budget_s = dtype_here(backend, choice), BUDGET_S[backend]
     problems = choice.problems(dtype)
     requests = tuple(MeasureRequest(each, choice.directions, peers, budget_s) for each in problems)

@@ -13,12 +13,12 @@ from kernels.problem import AttentionProblem
 from kernels.worker.requests import CeilingsRequest
 from viz.measure import live
 from viz.measure.charts import missing_peers
-from viz.measure.controls import Choice, segments
+from viz.measure.controls import Choice
 from viz.measure.figures import roofline_figure
 from viz.measure.sources import HERE, Source
 from viz.shared import runs
 from viz.shared.formats import plain
-from viz.shared.layout import colors, plot
+from viz.shared.layout import colors, plot, segments
 from viz.shared.waiting import asked_job, result_of, retry_button
 
 CEILINGS_S = 10.0

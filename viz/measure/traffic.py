@@ -67,7 +67,6 @@ def _four_numbers(
     direction: str,
     counters: CounterRun | None,
 ) -> None:
-    """The chart of "naive" or "ours" with its shares."""
     operations: tuple[Operation, ...] = ()
     if counters:
         operations = counters.counted

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernels.algorithms import algorithm_of
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm, Kernel
+from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import Schedule, step_schedule
 from viz.player.selection import Selection, is_large, select_steps, turns
 from viz.player.tiles import KIND_CODES, TileKind, key_ranges, tile_kinds
@@ -44,7 +43,6 @@ class Drawn:
     kv_end: np.ndarray
     """... and one past its last."""
     phase_class: np.ndarray
-    """Index into `phase_classes`."""
     phase_classes: list[list[int]]
     """Numbers of the phases that a step goes through, among all phases of its kernel."""
     offsets: np.ndarray
@@ -134,15 +132,13 @@ def _phases(
     cases, index = np.unique(
         np.stack([kernel, begins, has_tile, is_whole, ends]), axis=1, return_inverse=True
     )
-    classes = [list(_phases_of(algorithm.kernels[own], *how)) for own, *how in cases.T.tolist()]
+    classes = []
+    for own, first, tiled, whole, last in cases.T.tolist():
+        its = algorithm.kernels[own]
+        of_step = [tiled and not (phase.only_masked and whole) for phase in its.step]
+        is_there = [first] * len(its.before) + of_step + [last] * len(its.after)
+        classes.append(np.flatnonzero(is_there).tolist())
     return index.reshape(-1), classes
-
-
-def _phases_of(kernel: Kernel, begins: bool, has_tile: bool, is_whole: bool, ends: bool) -> Iterator[int]:
-    is_there = [begins] * len(kernel.before)
-    is_there += [has_tile and not (phase.only_masked and is_whole) for phase in kernel.step]
-    is_there += [ends] * len(kernel.after)
-    yield from np.flatnonzero(is_there).tolist()
 
 
 def _offsets(trace: Trace, algorithm: Algorithm, steps: int) -> np.ndarray:

@@ -36,7 +36,6 @@ class Inline:
     page: str
     """The page as HTML; write it into a file to have it outside of the notebook."""
     height: int
-    """Of the frame, in pixels."""
 
     def _repr_html_(self) -> str:
         return (

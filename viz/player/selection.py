@@ -68,7 +68,9 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
         share *= drawn / traced
         notes.append(f"{len(chosen)} of {len(tiles)} query tiles are drawn")
     size = -(-len(kept) // limit)
-    is_first = _position_in_turn(turns(trace, algorithm)[kept]) % size == 0
+    index, turn = np.arange(len(kept)), turns(trace, algorithm)[kept]
+    begins = np.maximum.accumulate(np.where(np.diff(turn, prepend=-1) != 0, index, 0))
+    is_first = (index - begins) % size == 0
     if not is_first.all():
         notes.append(f"{size} consecutive key tiles are drawn as one step")
     is_last = np.append(is_first[1:], True)
@@ -78,10 +80,3 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
 def is_large(problem: AttentionProblem) -> bool:
     """Whether the whole grid of tiles is too large to be drawn."""
     return problem.q_tiles * problem.kv_tiles > MAX_CELLS
-
-
-def _position_in_turn(turn: np.ndarray) -> np.ndarray:
-    """How many steps of the same turn come before each step."""
-    index = np.arange(len(turn))
-    begins = np.where(np.diff(turn, prepend=-1) != 0, index, 0)
-    return index - np.maximum.accumulate(begins)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -132,6 +133,14 @@ def _backend_words(store: runs.RunStore | None) -> str:
     if device.backend == "cuda":
         return f"Compiled kernels on {machine}, driver {device.driver}."
     return f"No GPU here: Triton's interpreter runs the kernels' source on the CPU. {machine}."
+
+
+def segments(label: str, options: Sequence[str], key: str, first: str = "", **look: Any) -> str:
+    """One of the options, all visible; which one is in the URL."""
+    first = first or options[0]
+    return st.segmented_control(
+        label, options, default=first, required=True, key=key, bind="query-params", **look
+    )
 
 
 def plot(figure: go.Figure, key: str) -> None:

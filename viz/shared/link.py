@@ -25,7 +25,6 @@ LINK = "link"
 LEFT = "left_with"
 """Key in the session of the values of the URL with which each page was left, by page."""
 LONGEST = 80
-"""Characters of a link that a message repeats."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,9 @@ def remember_link(page: str) -> None:
     is_back_or_forward = context is not None and context.is_history_navigation
     link = st.session_state[LINK] = Link(page, given)
     if not st.query_params and not is_back_or_forward:
-        _reopen_as_left(page)
+        for name, texts in st.session_state.get(LEFT, {}).get(page, {}).items():
+            with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
+                st.query_params[name] = texts
     link.asked = {name: st.query_params.get_all(name) for name in st.query_params}
     infinite = [name for name, texts in link.asked.items() if math.isinf(_number(texts[-1]))]
     for name in infinite:  # for them st.number_input raises OverflowError
@@ -106,7 +107,6 @@ def _link() -> Link:
 
 
 def _number(text: str) -> float:
-    """The number that a text is; NaN for any other text."""
     try:
         return float(text)
     except ValueError:
@@ -120,13 +120,6 @@ def opened_with() -> dict[str, str]:
     what that page left behind, also if a link or Back asks for them.
     """
     return {name: texts[-1] for name, texts in _link().given.items()}
-
-
-def _reopen_as_left(page: str) -> None:
-    """Give a page that the navigation opens the values of the URL with which it was left."""
-    for name, texts in st.session_state.get(LEFT, {}).get(page, {}).items():
-        with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
-            st.query_params[name] = texts
 
 
 def takes_from_link(*fields: str | UrlField) -> None:

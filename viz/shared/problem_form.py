@@ -34,7 +34,6 @@ PROBLEM_IN_LINK = {
     for name, default in DEFAULT.as_dict().items()
     if name != "text"
 } | {"text": UrlField("text", "")}
-"""The problem in the URL, by its fields."""
 ALGORITHM = UrlField("algorithm", FIRST, tuple(ALGORITHMS))
 VERSUS = UrlField("versus", NONE, (NONE, *ALGORITHMS))
 GPU = UrlField("gpu", OWN_GPU, (OWN_GPU, *GPUS))

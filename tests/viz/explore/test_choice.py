@@ -56,7 +56,7 @@ def test_a_short_run_is_asked_for_at_once_even_while_the_worker_starts(machine):
 def test_a_long_run_is_sampled_and_the_whole_is_offered_if_the_worker_could_end_it():
     found = chosen(LONG, HOPPER)
     assert found.trace.sample == Sample((0,), (0, 1024, 2047))
-    assert "3 of 2,048 query tiles" in found.words
+    assert "3 of 2,048" in found.words
     assert (found.offer, found.seconds < choice.LONG_S) == ("whole", True)
     assert chosen(LONG.with_(q_heads=32), HOPPER).offer == ""
     assert (chosen(LONG, STARTING).case, chosen(LONG, STARTING).trace) == ("starting", None)

@@ -56,8 +56,8 @@ def cards(app):
 
 def test_a_saved_trace_plays_is_judged_and_closed_again(opened, trace):
     app = opened(trace, step="7", versus="flash1")
-    assert player(app)["provenance"].startswith("from your file mine.npz, recorded on ")
-    assert player(app)["title"].startswith("FlashAttention-2, 40 × 40")
+    assert "mine.npz" in player(app)["provenance"]
+    assert "40 × 40" in player(app)["title"]
     assert cards(app)["Largest"][1].startswith("passes")
     assert cards(app)["Bytes"][0] == WHOLE
     next(button for button in app.button if button.label == "Close mine.npz").click().run()
@@ -74,7 +74,7 @@ def test_a_file_may_be_dropped_in_the_sidebar(trace, tmp_path, backend, monkeypa
     data = (tmp_path / "mine.npz").read_bytes()
     app.file_uploader[0].upload("dropped.npz", data, "application/octet-stream").run()
     assert not app.exception
-    assert player(app)["provenance"].startswith("from your file dropped.npz, recorded on ")
+    assert "dropped.npz" in player(app)["provenance"]
     if backend != "interpreter":
         assert cards(app)["Largest"][0] == "–"
 
@@ -89,7 +89,7 @@ def test_a_wrong_result_in_a_file_fails_and_one_without_results_has_no_error(
 
 def test_a_sample_says_that_it_is_one(opened):
     app = opened(run_traced(PROBLEM, "flash2", Sample((0,), (0, 2))))
-    assert player(app)["notes"] == ["sample: 2 of 3 query tiles"]
+    assert "2 of 3" in player(app)["notes"][0]
     assert cards(app)["Bytes"][0] == WHOLE
     assert "(sampled rows)" in cards(app)["Largest"][1]
 
@@ -97,7 +97,7 @@ def test_a_sample_says_that_it_is_one(opened):
 def test_the_error_of_a_shipped_recording_that_holds_its_results_is_computed_here(monkeypatch, trace):
     recording = runs.Run(replace(trace, output=trace.output + 1), judge_trace(trace), recorded=True)
     monkeypatch.setattr(runs, "recorded", lambda problem, algorithm: recording)
-    app = open_page()
+    app = open_page(q_len=1024)
     runs.run_store().client.wait_ready(60)
     app.run()
     assert cards(app)["Largest"][1].startswith("passes")
@@ -108,6 +108,6 @@ def test_the_error_of_a_shipped_recording_that_holds_its_results_is_computed_her
 
 @pytest.mark.parametrize("content", [None, b"", b"text"], ids=["missing", "empty", "other"])
 def test_a_file_that_cannot_be_opened_is_refused_with_words(opened, content):
-    app = opened(content)
+    app = opened(content, q_len=1024)
     assert "mine.npz" in app.error[0].value
     assert player(app)["provenance"].startswith("recorded on")  # the page goes on without it

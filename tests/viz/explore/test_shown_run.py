@@ -111,11 +111,3 @@ def test_nothing_stands_in_for_a_failure_or_for_the_second_run():
     second = opened(LONG, first=False)
     assert shown(second) is None
     assert (len(second.info), len(second.caption), labels(second)) == (0, 0, ["Cancel"])
-
-
-def test_while_the_worker_starts_nothing_long_is_asked():
-    app = opened(LONG, backend="starting")
-    assert jobs(app) == []
-    assert shown(app).meanwhile
-    assert labels(app) == []
-    assert len(jobs(opened(SMALL, backend="starting"))) == 1  # short anywhere

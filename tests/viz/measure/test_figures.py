@@ -1,7 +1,6 @@
 """Bytes in four meanings, the roofline, and all peers at one shape, as figures."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,6 @@ from tests.kernels.documents import DEVICE, counter_run, document, measurement
 from viz.measure.charts import point_rows
 from viz.measure.figures import four_numbers_figure, point_figure, roofline_figure
 from viz.shared import theme
-from viz.shared.figures.comparison import LONGEST_REASON
 from viz.shared.figures.sweep import peer_label
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
@@ -58,13 +56,3 @@ def test_one_point_is_one_bar_per_peer():
     assert {note.text for note in figure.layout.annotations} == {"100 µs", "needs 68.0 GB, 24.0 GB free"}
     rows = point_rows(shown)
     assert (rows["peer"], rows["memory"]) == ([NAIVE, OURS], ["out of memory", "51.2 kB"])
-
-
-def test_a_long_refusal_ends_after_a_word_beside_its_bar_and_in_the_table():
-    _, ours = peer_curves("measured", [measurement(512)], VIEW)
-    refused = replace(ours.points[0].result, timing=None, peak_extra_bytes=None, refused=20 * "word ")
-    shown = [replace(ours, points=(replace(ours.points[0], result=refused),))]
-    (note,) = point_figure(shown, "time", theme.LIGHT).layout.annotations
-    assert note.text == point_rows(shown)["time"][0]
-    assert note.text.endswith("word …")
-    assert len(note.text) <= LONGEST_REASON

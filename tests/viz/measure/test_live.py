@@ -73,8 +73,8 @@ def test_a_cancelled_sweep_stops_the_point_that_runs(sweep):
 
 
 def test_a_point_that_fails_is_named_by_all_that_an_axis_may_vary(sweep):
-    sweep.running.done, sweep.running.failure = True, JobFailure("too little memory")
+    sweep.running.done, sweep.running.failure = True, JobFailure("too little")
     sweep.advance()
     (words,) = sweep.failures
-    assert words.startswith("N 512 x 512 d 64 full")
-    assert words.endswith(" b1 h4: too little memory")
+    assert {"512", "64", "full", "b1", "h4:"} <= set(words.split())
+    assert words.endswith(": too little")

@@ -5,11 +5,12 @@ import pytest
 from kernels.measure.four_numbers import four_totals
 from tests.kernels.documents import counter_run, document
 from viz.measure.traffic import NO_COUNTERS, kernel_rows, share_words
+from viz.shared.figures.sweep import peer_label
 
 
 def test_the_table_of_kernels_has_a_row_per_kernel():
     rows = kernel_rows(list(document().counters))
-    assert rows["by"] == ["our kernels, tiles tuned for a full GPU", "naive (torch)"]
+    assert rows["by"] == [peer_label("ours"), "naive (torch)"]
     assert rows["DRAM read"] == ["45 MB", "2.02 GB"]
     assert rows["tensor cores busy"] == ["–", "–"]
 

@@ -31,11 +31,6 @@ def examples():
             )
 
 
-def test_there_are_examples():
-    assert len(BLOCKS) == 2
-    assert len(list(examples())) == 6
-
-
 @pytest.mark.parametrize("text", list(examples()))
 def test_an_example_is_parsed_and_its_runs_show_it(text):
     talk = parse_talk(text, "README.md")

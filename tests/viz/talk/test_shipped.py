@@ -216,15 +216,6 @@ def test_a_scene_on_the_clock_of_the_gpu_ends_when_the_last_program_has():
 
 
 @pytest.mark.parametrize(("name", "number"), SCENES)
-def test_words_that_are_asked_of_the_audience_do_not_stand_beside_the_answer(name, number):
-    """A scene that hides the state asks for it; from the answer on, it has other words."""
-    scene = TALKS[name].scenes[number]
-    if "state" in scene.hidden:
-        assert scene.sentence.endswith("?")
-        assert scene.tells or all(stop.sentence for stop in scene.stops)
-
-
-@pytest.mark.parametrize(("name", "number"), SCENES)
 def test_every_number_in_the_words_is_taken_from_the_run(name, number):
     scene = TALKS[name].scenes[number]
     words = [scene.title, scene.sentence, scene.notes, *(stop.sentence for stop in scene.stops)]

@@ -40,6 +40,7 @@ def share_figure(
     of_keys, codes = error_map.kind == "weights", error_map.codes
     if of_keys:
         shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
+    stops = np.linspace(0, 0.75, len(colors.scale))  # up to what is allowed; beyond it one warning colour
     heat = go.Heatmap(
         z=shown,
         x0=(error_map.column_step - 1) / 2,
@@ -51,7 +52,7 @@ def share_figure(
         hovertemplate=f"{HOVER}{'' if codes is None else '<br>%{text}'}<extra></extra>",
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
-        colorscale=_passing_scale(colors),
+        colorscale=[*map(list, zip(stops, colors.scale, strict=True)), [0.75, colors.bad], [1, colors.bad]],
         colorbar={
             "title": {"text": "error /<br>allowed", "font_size": 13},
             "tickvals": [-3, -2, -1, 0, 1],
@@ -73,12 +74,6 @@ def share_figure(
         _add_pickable_markers(figure, error_map, problem, colors)
         shapes += _outline(error_map, problem, tile, colors)
     return figure.update_layout(shapes=shapes)
-
-
-def _passing_scale(colors: theme.Palette) -> list[list]:
-    """The theme's scale up to what is allowed (three quarters of the axis), and one warning colour beyond."""
-    stops = np.linspace(0, 0.75, len(colors.scale))
-    return [*map(list, zip(stops, colors.scale, strict=True)), [0.75, colors.bad], [1, colors.bad]]
 
 
 def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray:

@@ -18,7 +18,6 @@ ORDER = (
     *("Q", "K", "V", "S", "P", "dP", "dS", "O", "partial O", "dO"),
     *("m", "l", "lse", "partial lse", "D", "dQ", "dK", "dV"),
 )
-"""Tensors from top to bottom; others follow."""
 
 
 @dataclass(frozen=True)

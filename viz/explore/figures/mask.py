@@ -45,5 +45,4 @@ def mask_figure(kinds: np.ndarray, colors: theme.Palette) -> go.Figure:
 
 
 def _ticks(tiles: int) -> dict:
-    """Whole numbers even if there are few tiles."""
     return {"dtick": 1} if tiles <= 8 else {}

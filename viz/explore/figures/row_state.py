@@ -23,7 +23,6 @@ DISTANCE = "distance from the final output"
 GRADIENTS = {"d_query": ("dQ", 0), "d_key": ("dK", 1), "d_value": ("dV", 2)}
 """By the result that a sum ends as: its name, and its column of Trace.gradient_distance."""
 SPREAD = 5
-"""Rows or tiles that have a line."""
 MOST_DECADES = 8
 """Powers of ten that have a tick on a log axis; of more, every second, third, ... has one."""
 MOST_MARKERS = 64

@@ -82,7 +82,6 @@ def parts_figure(row: SplitRow, colors: theme.Palette) -> go.Figure:
 
 
 UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "polynomial": ("value", ".")}
-"""Palette entry and pattern of a unit."""
 
 
 def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = True) -> go.Figure:

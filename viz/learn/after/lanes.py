@@ -60,7 +60,6 @@ def _words(problem: AttentionProblem) -> str:
 
 
 def _predict(words: Words, plain: LanesRun, hopper: LanesRun) -> bool:
-    """How much of the time a product is under way; whether the reader has answered."""
     problem, shares = plain.lanes.problem, [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
     options = sorted({*shares, "100%"}, key=lambda share: float(share[:-1]))
     return ask(

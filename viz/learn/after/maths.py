@@ -30,7 +30,6 @@ class SplitRow:
     """One query's attention in parts, and merged. Arrays are (parts,) or (parts, head_dim), float64."""
 
     parts: tuple[slice, ...]
-    """The keys of each part."""
     row_max: np.ndarray
     row_sum: np.ndarray
     outputs: np.ndarray

@@ -22,7 +22,6 @@ from viz.shared.layout import colors, plot
 HEAD_DIMS = (64, 128, 256)
 INPUTS = ("normal", "growing_max", "large")
 HOPPER_SHAPE = {"q_len": 16384, "head_dim": 128, "mask": "full", "dtype": "float16"}
-"""The recorded speeds that are shown."""
 HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 GAINS = {0.5: "half as many", 1.0: "as many"}
 
@@ -142,7 +141,6 @@ def _speeds(words: Words) -> str:
 
 
 def _late_rescale(words: Words) -> None:
-    """How many rescales each threshold saves."""
     words.draw("late")
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         inputs = choice("Inputs", INPUTS, "growing_max", "after_inputs", 150)
@@ -158,7 +156,6 @@ def _late_rescale(words: Words) -> None:
 
 
 def _exp2(words: Words) -> None:
-    """How close a polynomial comes to 2^x."""
     words.draw("exp2")
     degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
     x, error = lesson.exp2_errors(degree)

@@ -23,7 +23,6 @@ from viz.shared.problem_form import INPUT_WORDS
 WORDS = Words(__file__)
 HEADS = (1, 2, 4, 8, 16, 32)
 GROUPS = HEADS[:4]
-"""Query heads that share a key head."""
 SHOWN_PARTS = 6
 ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
@@ -91,7 +90,6 @@ def _decoding() -> tuple[AttentionProblem, Gpu]:
 
 
 def _squares(title: str, programs: int, gpu: Gpu) -> None:
-    """The SMs with work."""
     st.markdown(title)
     plot(sm_figure(splitting.dealt(programs, gpu.sm_count), programs, colors()), key=f"after {title}")
 

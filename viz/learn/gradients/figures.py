@@ -10,7 +10,6 @@ from viz.shared import theme
 from viz.shared.figures.charts import chart, framed, hatched
 
 LOOKS = {"dS": ("output", ""), "dQ": ("query", "x"), "dK": ("key", ".")}
-"""Palette entry and pattern by name."""
 
 
 def block_error_figure(

@@ -70,7 +70,6 @@ def two_tokens_graphs(lesson: GradientLesson, palette: theme.Palette) -> tuple[s
 
 
 def _graph(parts: Iterable[str], palette: theme.Palette) -> str:
-    """A graph from left to right, in the colours of the page."""
     font = f'fontname="{theme.FONT.split(",")[0]}" fontcolor="{palette.text}"'
     box = (
         f'shape="box" style="rounded,filled" fillcolor="{palette.surface}" color="{palette.text}" penwidth=2'
@@ -82,7 +81,6 @@ def _graph(parts: Iterable[str], palette: theme.Palette) -> str:
 
 
 def _node(name: str, color: str, small: str, dashed: bool = False) -> str:
-    """A box with its name and small print."""
     style = "rounded,filled,dashed" if dashed else "rounded,filled"
     label = f'<<b>{name}</b><br/><font point-size="13">{small}</font>>'
     return f'"{name}" [label={label} color="{color}" style="{style}"]'

@@ -23,7 +23,6 @@ class DerivationLine:
     """One line of the derivation, as `derivation.toml` has it."""
 
     words: str
-    """What happens, in a sentence or two."""
     formulas: tuple[str, ...]
     equations: tuple[str, ...]
     checks: tuple[str, ...] = ()
@@ -36,7 +35,6 @@ DOCUMENT = tomllib.loads(Path(__file__).with_name("derivation.toml").read_text("
 LINES = {name: DerivationLine(**line) for name, line in DOCUMENT["lines"].items()}
 """In the order of the derivation. The URL uses the keys."""
 LINE_WORDS: dict[str, str] = DOCUMENT["results"]
-"""Each checked result in one line of text."""
 ROW_BY_ROW = ("dS deltas", "dS log")
 """Lines that show one row of S at a time."""
 
@@ -69,7 +67,6 @@ def equations_of(name: str, lesson: GradientLesson, row: int, heads: int) -> lis
 
 
 def _matrix(shown: str, values: Mapping[str, np.ndarray], row: int, marked_row: int | None) -> Matrix:
-    """The matrix of what stands in braces in an equation."""
     name = shown.removesuffix("ᵀ").removesuffix("[row]")
     array, label = values[name], re.sub(r"_(\w)", r"<sub>\1</sub>", CHECKED_AGAINST.get(name, name))
     if "[row]" in shown:

@@ -39,7 +39,6 @@ class LoopOrder:
 
     label: str
     color: str
-    """Palette entry."""
     q_blocks: tuple[str, ...] = ()
     """Blocks of a query tile's rows by head_dim."""
     kv_blocks: tuple[str, ...] = ()

@@ -198,7 +198,6 @@ def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> 
 
 
 def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, references: References) -> None:
-    """The chosen line: words, the reader's matrices, formulas, and its checks."""
     line = LINES[name]
     st.markdown(filled(line.words, numbers_of(lesson, row, heads)))
     for equation in equations_of(name, lesson, row, heads):
@@ -218,7 +217,6 @@ def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, reference
 
 
 def _all_lines(lesson: GradientLesson, references: References, note: str) -> None:
-    """A table of all lines with their differences from each reference."""
     st.caption(note + " Largest difference of any element; green if it is only rounding.")
     differences = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
     rows = []

@@ -43,7 +43,6 @@ class Costs:
     """What exact attention costs for one head with the ideas that stand. Modelled, but for the last two."""
 
     forward_bytes: int
-    """Requested bytes of the forward pass."""
     chip_bytes: int
     """What one program of the forward pass keeps on the chip, in the kernels that `forward_bytes` is of."""
     kept_bytes: int

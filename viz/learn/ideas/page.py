@@ -72,7 +72,6 @@ def show() -> None:
 
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
-    """How many ideas fall with the online softmax, on the reader's shape."""
     fallen = falls_with("online softmax", problem, gpu)
     names = f" ({', '.join(name for name in NEEDS if name in fallen)})" if fallen else ""
     count = str(len(fallen))
@@ -80,7 +79,6 @@ def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
-    """What the words of the chapter name, on the reader's shape."""
     square, matrix, rooms = problem.q_len * problem.kv_len, matrix_bytes(problem), gpu.program_limits.items()
     product = forward_flops(problem) // 2
     moving, computing = 2 * matrix / gpu.hbm_bandwidth, product / gpu.fp16_flops

@@ -20,9 +20,7 @@ class ByteBar:
     label: str
     modelled: int
     counted: int | None
-    """None if no run was counted."""
     color: str
-    """Palette entry."""
 
 
 def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
@@ -110,7 +108,6 @@ class SramBar:
 
     label: str
     blocks: Sequence[tuple[str, int]]
-    """(tensor, bytes)."""
     capacity: int | None = None
     """Bytes that there is room for, if that is not the first limit of the figure."""
 

@@ -30,7 +30,6 @@ from viz.shared.layout import colors
 WORDS = Words(__file__)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 TILE = 64
-"""BLOCK_M and BLOCK_N at first."""
 MEMORIES_KIB = (16, 32, 64, 96, 128, 163, 192, 227, 256)
 WAYS = {
     "flash2": ("FlashAttention-2", "flash", r"2Ndb+2\,t_q\,Ndb+4N"),
@@ -141,7 +140,6 @@ def _forward() -> None:
 
 
 def _predict(problem: AttentionProblem) -> None:
-    """What BLOCK_M does to the bytes of K and V."""
     wider = tiles_of(problem.q_len, 2 * problem.block_m)
     half, same, double = "half as many", "as many", "twice as many"
     key, right = f"io_block_m_{problem.q_len}_{problem.block_m}", half if wider < problem.q_tiles else same

@@ -45,6 +45,11 @@ def draw_blocks(words: Words, problem: AttentionProblem, memory_bytes: int, gpu:
     }
     needed = sum(lesson.backward_blocks(forward, d).values())
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
+    compiled_rows = (
+        {"launch": each, "problem": each.problem, "info": each.info}
+        | {"share": each.info.shared_bytes / room, "threads": 32 * each.info.num_warps}
+        for each in launches
+    )
     words.draw(
         "blocks",
         figure=blocks_figure(bars, limits, colors()),
@@ -61,7 +66,7 @@ def draw_blocks(words: Words, problem: AttentionProblem, memory_bytes: int, gpu:
         backward=backward,
         needed=needed,
         share=needed / memory,
-        compiled=words.rows("compiled kernels", (_row(launch, room) for launch in launches)),
+        compiled=words.rows("compiled kernels", compiled_rows),
         gpu=gpu,
     )
     links(("Forward with your tiles", problem, "flash2"), ("Backward with your tiles", problem, "backward"))
@@ -70,7 +75,6 @@ def draw_blocks(words: Words, problem: AttentionProblem, memory_bytes: int, gpu:
 def _modelled_bars(
     problem: AttentionProblem, forward: lesson.BlockSizes, backward: lesson.BlockSizes
 ) -> list[SramBar]:
-    """A step of each pass with the tiles of the rules and with the reader's."""
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     return [
         SramBar(
@@ -89,13 +93,6 @@ def _modelled_bars(
 
 def _tiles_and_d(launch: RecordedLaunch) -> str:
     return f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
-
-
-def _row(launch: RecordedLaunch, room: int) -> dict:
-    """Numbers of a recorded kernel; its registers hold S, P and the sums."""
-    info = launch.info
-    share, threads = info.shared_bytes / room, 32 * info.num_warps
-    return {"launch": launch, "problem": launch.problem, "info": info, "share": share, "threads": threads}
 
 
 def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:

@@ -62,7 +62,6 @@ def _player() -> None:
 
 
 def _scene() -> Scene:
-    """What the player shows, as a scene of a talk."""
     state = st.session_state.get("learn_player_state", {})
     sentence = "{q_len} queries and {kv_len} keys, in tiles of {block_m}."
     scene = Scene("The kernel, step by step", sentence, RunRequest(PROBLEM, ALGORITHM), tells=True)

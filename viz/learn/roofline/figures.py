@@ -79,7 +79,6 @@ def _look(step: Step) -> tuple[str, int]:
 
 
 def _point(gpu: Gpu, case: str, step: Step, colors: theme.Palette) -> go.Scatter:
-    """One dot on the roof."""
     rate, (color, size), (symbol, _, words) = _attainable(gpu, step), _look(step), CASES[case]
     fill = getattr(colors, color)
     edge = {"width": 3, "color": fill} if case == "none" else {"width": 2, "color": colors.background}

@@ -85,7 +85,6 @@ def memory_against_compute(problem: AttentionProblem) -> Step:
 NORM_FLOPS = 8
 """Operations per element of a layer norm: mean 1, variance 3, normalise 2, scale and shift 2."""
 KERNEL_SIDE = 3
-"""Rows and columns of the convolution's kernel."""
 
 
 def other_operations(problem: AttentionProblem) -> tuple[Step, ...]:

@@ -45,7 +45,6 @@ def show() -> None:
 
 
 def _predict(gpu: Gpu) -> None:
-    """What limits one query against many keys."""
     fused = lesson.steps(START.with_(q_len=1, kv_len=4096), "perfect")[-1]
     options = {"memory": "memory: it waits for K and V", "compute": "arithmetic: it computes without waiting"}
     right = options[fused.bound_by(gpu)]
@@ -53,7 +52,6 @@ def _predict(gpu: Gpu) -> None:
 
 
 def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    """The steps under the roof of the GPU."""
     steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
     wants_others = st.toggle("Show other operations too", key="roofline_others", bind="query-params")
     more = lesson.other_operations(problem) if wants_others else ()
@@ -73,7 +71,6 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    """Least times of the steps, and the printed example."""
     steps, squares = lesson.steps(problem, "perfect"), lesson.memory_against_compute(problem)
     *three, fused = (step.seconds(gpu) for step in steps)
     WORDS.draw(
@@ -91,7 +88,6 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    """The two tables of steps, and the fused kernel's own count."""
     perfect, none = (lesson.steps(problem, case) for case in lesson.L2_CASES)
 
     def counting() -> None:

@@ -15,7 +15,6 @@ from viz.shared.formats import format_number
 from viz.shared.glossary import symbol_class
 
 HEIGHT = 235
-"""Of the bar charts."""
 BLOCKS: dict[str, Any] = {"tickfont_size": 15, "showgrid": False}
 TO_THE_RIGHT: dict[str, Any] = {"title_x": 1, "title_xanchor": "right", "title_y": 0.97}
 
@@ -118,7 +117,6 @@ def _right_and_wrong(
     with_text: bool,
     colors: theme.Palette,
 ) -> list[go.Bar]:
-    """Right bars beside wrong ones, by their names."""
     looks = (hatched(colors.good, "", colors), hatched(colors.bad, "x", colors))
     return [
         go.Bar(

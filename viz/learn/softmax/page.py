@@ -84,7 +84,6 @@ FORMULAS = {
 
 
 def _overflow(row: np.ndarray) -> None:
-    """Softmax in one number format, without and with the max subtracted."""
     WORDS.draw("overflow")
     options, limit = ("about 1000", "about e^1000, a large number", "∞"), lesson.exp_limits("float32")[1]
     ask(WORDS, "overflow question", "softmax_overflow", options, "∞", scores=EXAMPLES[1], limit=limit)
@@ -111,7 +110,6 @@ def _overflow(row: np.ndarray) -> None:
 
 
 def _just_add(row: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
-    """The row sum and the weights with the rescale and without it."""
     WORDS.draw("just add")
     now = stepper("softmax_step", len(steps)) - 1
     right, wrong = lesson.softmax(row), lesson.unscaled_shares(steps)
@@ -134,7 +132,6 @@ def _just_add(row: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
 
 
 def _one_pass(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
-    """The online softmax, block by block."""
     WORDS.draw("one pass")
     now = stepper("softmax_step", len(steps)) - 1
     step, all_y = steps[now], (0.0, *lesson.numerators(steps, values))
@@ -178,7 +175,6 @@ def _next_block(row: np.ndarray, values: np.ndarray, steps: tuple[OnlineStep, ..
 
 
 def _passes(row: np.ndarray, values: np.ndarray, block: int) -> None:
-    """Three, two and one pass over the row, read by read."""
     runs = lesson.all_ways(row, block, values)
 
     def ways() -> None:

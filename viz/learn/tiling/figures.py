@@ -111,5 +111,4 @@ def _value_and_output(
 
 
 def _sub(*indices: int) -> str:
-    """Tile indices as a subscript."""
     return f"<sub>{','.join(str(index) for index in indices)}</sub>"

@@ -32,7 +32,6 @@ class ProductStep:
     partial: np.ndarray
     """A_ik B_kj"""
     result: np.ndarray
-    """All of C after this step."""
     elements_read: int
     """Elements of A and B read up to and with this step."""
 

@@ -77,12 +77,10 @@ def _part(names: str, draw: Callable[[Matrices, int], None]) -> None:
 
 
 def _stepped(steps: tuple) -> int:
-    """The place of the step that the reader chose."""
     return stepper("tiling_step", len(steps), "rows per tile") - 1
 
 
 def _product(matrices: Matrices, tile: int) -> None:
-    """C = A B, one product of tiles at a time."""
     WORDS.draw("product")
     a, b = matrices["A"], matrices["B"]
     steps = lesson.tiled_product(a, b, tile)
@@ -119,7 +117,6 @@ def _product(matrices: Matrices, tile: int) -> None:
 
 
 def _no_softmax(matrices: Matrices, tile: int) -> None:
-    """O = (Q K^T) V, one tile of S at a time."""
     WORDS.draw("no softmax")
     query, key, value = (matrices[name] for name in "QKV")
     steps = lesson.tiled_attention(query, key, value, tile, "none")
@@ -142,7 +139,6 @@ def _no_softmax(matrices: Matrices, tile: int) -> None:
 
 
 def _softmax(matrices: Matrices, tile: int) -> None:
-    """O = softmax(Q K^T) V, with each tile's own softmax or with the online softmax."""
     WORDS.draw("softmax")
     query, key, value = (matrices[name] for name in "QKV")
     way = WAYS[switch("How tiles are joined", WAYS, "tiling_join")]

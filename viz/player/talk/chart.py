@@ -38,7 +38,6 @@ OPTIONS = {
     "mask": MASKS,
     "dtype": tuple(DTYPES),
 }
-"""Values of a chart's fields that are words."""
 
 
 def among(options: Collection[str]) -> Meta:

@@ -60,7 +60,6 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
 
 
 def _tiles(trace: Trace) -> dict[str, str]:
-    """Tiles of one head, by what the mask leaves of them."""
     if is_large(trace.problem):
         return {}
     kinds = tile_kinds(trace.problem, algorithm_of(trace))

@@ -142,7 +142,6 @@ def parse_talk(text: str, file: str) -> Talk:
 
 
 def _scene(values: dict, number: int, file: str, findings: Findings) -> Scene | None:
-    """One scene; None if something is wrong with it."""
     title = values.get("title")
     where = f"{file}, scene {number}" + (f" “{title}”" if isinstance(title, str) and title else "")
     fields = CHART if "chart" in values else DUEL if "versus" in values else RUN
@@ -160,7 +159,6 @@ def _scene(values: dict, number: int, file: str, findings: Findings) -> Scene | 
 
 
 def _stops(step: str, stops: Collection) -> tuple[Stop, ...]:
-    """Where the scene begins and where it waits."""
     later = [Stop(each) if isinstance(each, str) else each for each in stops]
     return (Stop(step), *(Stop(stop.step, stop.sentence.strip(), stop.seconds) for stop in later))
 

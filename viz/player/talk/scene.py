@@ -41,7 +41,6 @@ class Scene:
     title: str
     sentence: str
     run: RunRequest | None
-    """None for a chart."""
     stops: tuple[Stop, ...] = (Stop("0"),)
     versus: RunRequest | None = None
     notes: str = ""
@@ -71,7 +70,6 @@ class Talk:
     minutes: float
     scenes: tuple[Scene, ...]
     file: str = ""
-    """The file's name, for messages."""
 
     @property
     def runs(self) -> list[RunRequest]:

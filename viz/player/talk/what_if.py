@@ -26,7 +26,6 @@ class Live(msgspec.Struct, forbid_unknown_fields=True):
     head_dim: Whole = []
     mask: Annotated[list[str], Meta(max_length=9)] = []
     tiles: Annotated[list[tuple[int, int]], Meta(max_length=9)] = []
-    """Rows and keys."""
 
 
 Value = int | str | tuple[int, int]

@@ -56,13 +56,14 @@ def sweep_figure(curves: list[PeerCurve], metric: str, axis: str, colors: theme.
     ]
     lengths = sorted({point.x for curve in curves for point in curve.points})
     title = {"text": f"{axis} ({LETTERS[axis]})", "standoff": 4}
+    heights = [y for trace in lines for y in trace.y if y > 0]  # without one Plotly makes an axis
     figure = chart(
         lines,
         colors,
         380 + 14 * len(lines),
         f"{TITLES[metric]}, against {axis}",
         log_ticks(lengths, [format_length(length) for length in lengths], minor_ticks="", title=title),
-        _value_axis([y for trace in lines for y in trace.y if y > 0], metric),
+        log_ticks(*zip(*value_ticks(heights, metric), strict=True)) if heights else {},
         legend=LEGEND_BELOW,
         margin_t=46,
         hovermode="closest",
@@ -134,11 +135,6 @@ def format_metric(value: float, metric: str) -> str:
     if metric == "memory":
         return format_bytes(value)
     return format_ratio(value) if metric == "speedup" else f"{significant(value)} TFLOP/s"
-
-
-def _value_axis(values: list[float], metric: str) -> dict:
-    """A log axis with the ticks of the metric; Plotly's own axis if there is nothing to draw."""
-    return log_ticks(*zip(*value_ticks(values, metric), strict=True)) if values else {}
 
 
 def value_ticks(values: list[float], metric: str) -> list[tuple[float, str]]:

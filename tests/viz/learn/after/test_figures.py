@@ -22,7 +22,7 @@ def test_every_sm_has_a_square_and_the_rest_of_the_line_none(colors):
     figure = figures.sm_figure(np.array([2] * 40 + [1] * 60 + [0] * 8), 140, colors)
     squares = figure.data[0].z
     assert (np.nansum(squares), np.isfinite(squares).sum()) == (140, 108)
-    assert "100 of 108 SMs busy" in figure.layout.title.text
+    assert "100 of 108" in figure.layout.title.text
 
 
 def test_steps_mark_the_rule_and_the_choice(colors):

@@ -10,6 +10,7 @@ from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 from viz.shared import theme
 from viz.shared.figures.comparison import memory_figure, time_figure
+from viz.shared.figures.sweep import peer_label
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 
@@ -26,7 +27,7 @@ def measurement():
 def test_time_shows_median_and_spread_and_a_refusal_as_a_result(measurement):
     figure = time_figure(measurement, theme.DARK)
     bars = figure.data[0]
-    assert dict(zip(bars.y, bars.x, strict=True)) == {"naive (torch)": 0, "our kernel, these tiles": 2.0}
+    assert dict(zip(bars.y, bars.x, strict=True)) == {"naive (torch)": 0, peer_label("flash2"): 2.0}
     assert list(bars.error_x.array) == [1.0, 0.0]
     assert list(bars.error_x.arrayminus) == [0.5, 0.0]
     assert {note.text for note in figure.layout.annotations} == {"2 ms", "needs 68 GB, 24 GB free"}
