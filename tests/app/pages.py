@@ -23,6 +23,17 @@ def open_page(page="", **query):
     return app.run()
 
 
+def run_script(script, given=None, **query):
+    """A function as a page, run once with these parameters; `given` is in its session."""
+    app = AppTest.from_function(script, default_timeout=60)
+    app.session_state["given"] = given
+    for name, value in query.items():
+        app.query_params[name] = str(value)
+    app.run()
+    assert not app.exception
+    return app
+
+
 def open_chapter(slug, **query):
     """A chapter of the Learn page."""
     return open_page("learn", chapter=slug, **query)

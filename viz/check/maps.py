@@ -127,10 +127,7 @@ def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Ti
 
 
 def step_of(problem: AttentionProblem, tile: Tile) -> int | None:
-    """The step of FlashAttention-2's trace that visits the tile, from 1; None if none does, or few are drawn.
-
-    A trace orders the programs by head and query tile; a program that visits no tile has one step.
-    """
+    """FlashAttention-2's step, from 1, that visits the tile; None if none does, or if not all are drawn."""
     visited = [visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
     steps = [max(each.end - each.first, 1) for each in visited]
     own = visited[tile.query]

@@ -89,10 +89,7 @@ def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase | None:
 
 
 def case_panels(context: CheckContext, case: CheckCase) -> None:
-    """Everything about one case, once it has been checked.
-
-    Until then there is no verdict on the page: the slot is emptied before anything is waited for.
-    """
+    """Everything about one case once it is checked. Until then its slot is empty: no old verdict stays."""
     slot = st.empty()
     (request,) = context.checks(case)
     job = context.store.peek(request)

@@ -28,10 +28,7 @@ PICKED = "picked_row"
 
 
 def lanes_of(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
-    """Lanes of the run's algorithm, and of others on the same problem; none if its own has none.
-
-    Recorded ones, or for a run that was made here on a GPU measured ones, once the reader asks for them.
-    """
+    """Lanes of the run's algorithm and others, recorded or measured here; none without its own."""
     own = run.algorithm.lanes
     if run.file or own is None:
         return ()

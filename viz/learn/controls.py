@@ -88,11 +88,7 @@ def switch(
 
 
 def take_from_url(key: str, default: Value, read: Callable[[str], Value]) -> None:
-    """Give the widget with this key the value in the URL.
-
-    `default` if there is none, or if `read` raises ValueError. Call this before the widget, and give the
-    widget no default.
-    """
+    """Give the next widget, which has no default, the URL's value; `default` if `read` raises ValueError."""
     if st.session_state.pop(_moved(key), False):
         return  # the widget has this value already, and the reader may be moving it on
     text = st.query_params.get(key)

@@ -52,12 +52,7 @@ class Source:
         return plain(", ".join([devices, days, versions, *sorted(libraries)]))
 
     def curves(self, view: SweepView) -> list[PeerCurve]:
-        """The curves of the view.
-
-        If a point was measured twice, the later one counts for this machine, and `fullest_last` says which
-        one in a recording or file. Of several devices, the one with the most points is shown: no curve is of
-        two.
-        """
+        """The curves of the device with most points; of points measured twice here the later counts."""
         measurements = self.document.measurements
         if self.name != HERE:
             measurements = tuple(fullest_last(measurements))

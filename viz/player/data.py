@@ -39,11 +39,7 @@ MOST_WORDS = 1024
 
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
-    """Everything the player needs.
-
-    `provenance` says where the trace is from; `gpu` gives the limits of a program's memories on the
-    chip, and the number of SMs.
-    """
+    """Everything the player needs; `gpu` gives the limits of memories on the chip, and the number of SMs."""
     drawn = drawn_of(trace, gpu.sm_count)
     problem, algorithm = trace.problem, drawn.algorithm
     names = zip(algorithm.kernels, trace.kernels, strict=True)

@@ -43,11 +43,7 @@ class KernelSource:
 
 @functools.cache
 def kernel_source(kernel: Kernel, ref: SourceRef | SourceText) -> KernelSource:
-    """Read the marked lines of a kernel: those of its phases before, in and after the loop over tiles.
-
-    Statements that only record are left out. Line numbers are those of the file. The lines of a SourceText
-    are shown as they are, in one part.
-    """
+    """The marked lines before, in and after a kernel's loop, without what records; a SourceText as it is."""
     if isinstance(ref, SourceText):
         return KernelSource(ref.file, (), ref.lines, ())
     names = (frozenset(phase.name for phase in part) for part in (kernel.before, kernel.step, kernel.after))

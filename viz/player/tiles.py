@@ -34,10 +34,7 @@ def attention_share(trace: Trace, algorithm: Algorithm) -> np.ndarray:
 def _share_of_online_state(
     trace: Trace, algorithm: Algorithm, row_max: np.ndarray, row_sum: np.ndarray, alpha: np.ndarray
 ) -> np.ndarray:
-    """A tile added row_sum - alpha * (row_sum before), at the scale of its row max.
-
-    NaN where that is not known: a kernel may give NaN, and a step without a finite row sum has no share.
-    """
+    """row_sum - alpha * (row_sum before), at the scale of its row max; NaN where that is not known."""
     share = np.full(row_sum.shape, np.nan, np.float32)
     online = np.flatnonzero(np.isfinite(row_sum).any(axis=1) & (trace.q_tile >= 0))
     if not len(online):
@@ -95,12 +92,7 @@ def key_parts(trace: Trace, algorithm: Algorithm) -> list[int]:
 def tile_kinds(
     problem: AttentionProblem, algorithm: Algorithm, q_tiles: Sequence[int] | None = None
 ) -> np.ndarray:
-    """uint8 (query tiles, key tiles): KIND_CODES, of all query tiles or of these.
-
-    If heads are packed into a tile, it is about all its rows.
-
-    A tile of which the mask leaves nothing is hidden if the algorithm visits it, and skipped if it does not.
-    """
+    """uint8 (query tiles, key tiles): KIND_CODES. A tile without a visible key is hidden if it is visited."""
     if algorithm.packs_heads:
         return _kinds_of_packed_rows(problem, algorithm, q_tiles)
     unseen = TileKind.SKIPPED if algorithm.skips_tiles else TileKind.HIDDEN

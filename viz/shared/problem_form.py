@@ -86,10 +86,7 @@ def _take_preset() -> None:
 
 
 def _take_link() -> None:
-    """Give the controls the whole problem of a link, also what Streamlit hides of it, and its defaults.
-
-    Else a value that was chosen on another page would stand for one that the link leaves out.
-    """
+    """Give the controls a link's whole problem: what Streamlit hides of it, and defaults for the rest."""
     given = opened_with()
     if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
         for name in {*PROBLEM_IN_LINK} - {*st.query_params}:  # Streamlit gives the controls the others

@@ -120,10 +120,7 @@ class RunStore:
             return self._jobs[request]
 
     def let_go(self, holder: str, but: Collection[Request] = (), ends_running: bool = True) -> None:
-        """Cancel what runs for a holder alone, except the requests `but`.
-
-        Without `ends_running` a job that has begun goes on: a new worker takes longer than most jobs.
-        """
+        """Cancel what runs for a holder alone, but these; without `ends_running` only what has not begun."""
         with self._lock:
             held = [request for request, holders in self._holders.items() if holder in holders]
             for request in (each for each in held if each not in but):

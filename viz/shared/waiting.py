@@ -72,11 +72,7 @@ def result_of(store: RunStore, job: Job[Result], key: str, wait_s: float = WAIT_
 def results_of(
     store: RunStore, jobs: Mapping[Item, Job[Result]], key: str, wait_s: float = WAIT_S
 ) -> dict[Item, Result]:
-    """The results of the jobs that have ended, by the items that the jobs are for.
-
-    Progress of the others with a way to cancel them, and the first failure with a way to try again, are shown
-    here. The page is drawn again when all jobs have ended.
-    """
+    """Results of the jobs that have ended, by item; progress, cancel, failure and retry are shown here."""
     if not all(job.wait(wait_s) for job in jobs.values()):
         show_progress(tuple(jobs.values()), key)
     results: dict[Item, Result] = {}

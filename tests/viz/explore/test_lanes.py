@@ -3,12 +3,12 @@
 import dataclasses
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.worker.failures import OutOfMemory
+from tests.app.pages import run_script
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import hand_built
 from tests.viz.shared.fakes import FakeClient
@@ -70,10 +70,8 @@ def script():
 
 
 def opened(store, backend, trace):
-    app = AppTest.from_function(script, default_timeout=60)
     machine = Machine(backend, store.client.device, store)
-    app.session_state["given"] = (machine, runs.Run(trace, None, recorded=False))
-    return app.run()
+    return run_script(script, (machine, runs.Run(trace, None, recorded=False)))
 
 
 @pytest.mark.usefixtures("impatient")

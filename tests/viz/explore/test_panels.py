@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.device.gpus import GPUS
@@ -16,6 +15,7 @@ from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
+from tests.app.pages import run_script
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
 from viz.player.lanes import LanesRun
@@ -43,13 +43,7 @@ def script():
 
 
 def opened(panel, *arguments, **query):
-    app = AppTest.from_function(script)
-    app.session_state["given"] = SimpleNamespace(panel=panel, arguments=arguments)
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
+    return run_script(script, SimpleNamespace(panel=panel, arguments=arguments), **query)
 
 
 def url(app):

@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.worker.requests import TraceRequest
+from tests.app.pages import run_script
 from tests.viz.shared.fakes import FakeClient, end
 from viz.explore.choice import Machine
 from viz.shared import runs
@@ -30,15 +30,9 @@ def script():
 
 
 def opened(problem=PROBLEM, algorithm="flash2", backend="cuda", **query):
-    app = AppTest.from_function(script)
     run = runs.Run(run_traced(problem, algorithm), None, recorded=True)
     machine = Machine(backend, None, None if backend == "replay" else runs.RunStore(FakeClient()))
-    app.session_state["given"] = SimpleNamespace(machine=machine, run=run)
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
+    return run_script(script, SimpleNamespace(machine=machine, run=run), **query)
 
 
 def shown(app):

@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import OutOfMemory
+from tests.app.pages import run_script
 from tests.viz.shared.fakes import FakeClient, end
 from viz.explore.choice import Machine
 from viz.shared.run_request import RunRequest
@@ -30,13 +30,9 @@ def script():
 
 
 def opened(problem, algorithm="flash2", backend="cuda", first=True):
-    app = AppTest.from_function(script)
     machine = Machine(backend, None, RunStore(FakeClient()))
     request = RunRequest(problem, algorithm)
-    app.session_state["given"] = SimpleNamespace(machine=machine, request=request, first=first)
-    app.run()
-    assert not app.exception
-    return app
+    return run_script(script, SimpleNamespace(machine=machine, request=request, first=first))
 
 
 def change(app, problem):

@@ -4,9 +4,10 @@ import pytest
 
 from kernels.measure.__main__ import argument_parser, parse_problems
 from kernels.measure.series import SweepView
-from kernels.worker.failures import Cancelled, JobFailure
+from kernels.worker.failures import JobFailure
 from kernels.worker.requests import MeasureRequest
 from tests.kernels.documents import measurement
+from tests.viz.shared.fakes import FakeClient
 from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.live import LiveSweep, command_for
 
@@ -38,29 +39,11 @@ def test_the_command_repeats_the_sweep(view, axis, points):
     )
 
 
-class Job:
-    """A job that has not ended, until it is cancelled."""
-
-    def __init__(self, request):
-        self.request, self.done, self.failure = request, False, Cancelled()
-
-    def cancel(self):
-        self.done = True
-
-    def result(self):
-        raise self.failure if self.done else TimeoutError
-
-
-class Client:
-    def submit(self, request):
-        return Job(request)
-
-
 @pytest.fixture
 def sweep():
     """A sweep of one point, which has begun."""
     request = MeasureRequest(measurement(512).problem, ("forward",), ("naive",), 0.1)
-    sweep = LiveSweep(Client(), (request,), "")
+    sweep = LiveSweep(FakeClient(), (request,), "")
     sweep.advance()
     return sweep
 
@@ -73,7 +56,7 @@ def test_a_cancelled_sweep_stops_the_point_that_runs(sweep):
 
 
 def test_a_point_that_fails_is_named_by_all_that_an_axis_may_vary(sweep):
-    sweep.running.done, sweep.running.failure = True, JobFailure("too little")
+    sweep.running.finish(failure=JobFailure("too little"))
     sweep.advance()
     (words,) = sweep.failures
     assert {"512", "64", "full", "b1", "h4:"} <= set(words.split())

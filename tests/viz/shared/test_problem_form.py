@@ -1,12 +1,12 @@
 """The controls of a problem: what they offer, what they refuse, and what the URL keeps."""
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import LIMITS
 from kernels.problem.presets import FIRST_PRESET, PRESETS
+from tests.app.pages import run_script
 from viz.shared.problem_form import CUSTOM, DEFAULT, OWN_GPU, gpu_of
 
 
@@ -24,12 +24,7 @@ def script():
 
 
 def opened(**query):
-    app = AppTest.from_function(script)
-    for name, value in query.items():
-        app.query_params[name] = str(value)
-    app.run()
-    assert not app.exception
-    return app
+    return run_script(script, **query)
 
 
 def chosen(app, name="problem"):

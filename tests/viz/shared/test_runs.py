@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,20 +126,12 @@ def test_of_old_jobs_those_that_run_or_are_looked_at_are_kept(store, client):
     assert sum(store.peek(job.request) is job for job in client.jobs) == REMEMBERED
 
 
-class Started:
-    """A client as far as `backend` looks at it."""
-
-    def __init__(self, backend=None, start_failure=None):
-        self.device = DeviceInfo(backend, "made up", "2", "3", "3") if backend else None
-        self.start_failure = start_failure
-
-
 def test_the_backend_is_what_the_worker_says_once_it_has_started():
     assert backend(None) == "replay"
-    assert backend(RunStore(Started())) == "starting"
-    assert backend(RunStore(Started("cuda"))) == "cuda"
-    assert backend(RunStore(Started("interpreter"))) == "interpreter"
-    assert backend(RunStore(Started("cuda", start_failure="no memory"))) == "replay"
+    cases = (("starting", None), ("cuda", None), ("interpreter", None), ("replay", "no memory"))
+    for name, failure in cases:
+        device = None if name == "starting" else SimpleNamespace(backend=name)
+        assert backend(RunStore(SimpleNamespace(device=device, start_failure=failure))) == name
 
 
 def test_a_recording_is_of_exactly_its_problem_and_says_where_it_is_from():

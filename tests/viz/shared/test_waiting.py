@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.problem import InvalidProblem
 from kernels.worker.failures import Crashed, OutOfMemory
+from tests.app.pages import run_script
 from tests.viz.shared.fakes import Double, FakeClient, end
 from viz.shared.runs import RunStore
 from viz.shared.waiting import IMMEDIATE_S, job_words
@@ -40,12 +40,9 @@ def some_jobs():
 
 def opened(script, *numbers, seconds=0.0, notice=""):
     """The page and the client that it asks."""
-    app, client = AppTest.from_function(script), FakeClient()
-    requests = [Double(number) for number in numbers]
-    app.session_state["given"] = SimpleNamespace(
-        store=RunStore(client), requests=requests, seconds=seconds, notice=notice
-    )
-    return drawn(app), client
+    client, requests = FakeClient(), [Double(number) for number in numbers]
+    given = SimpleNamespace(store=RunStore(client), requests=requests, seconds=seconds, notice=notice)
+    return run_script(script, given), client
 
 
 def drawn(app):

@@ -70,10 +70,7 @@ def split_row(row: AttentionProblem, splits: int) -> SplitRow:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How a number of splits fills a GPU.
-
-    Modelled: PROGRAMS_PER_SM programs per SM at once, and every key tile takes the same time.
-    """
+    """How splits fill a GPU. Modelled: PROGRAMS_PER_SM at once, and all key tiles take the same time."""
 
     splits: int
     tiles_per_split: int
@@ -97,10 +94,7 @@ def dealt(programs: int, sm_count: int) -> np.ndarray:
 
 
 def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occupancy:
-    """With `splits` parts; 0 means as many as the kernel's own rule (tiles.splits_to_fill) chooses.
-
-    With one part there is a program for each tile of packed query rows of each key head.
-    """
+    """With `splits` parts of each tile of packed rows; 0: as many as the kernel's rule, splits_to_fill."""
     programs = problem.key_heads * math.ceil(problem.packed_rows / max(problem.block_m, ROW_TILE))
     wanted = splits or splits_to_fill(programs, problem.kv_tiles, sm_count)
     parts, tiles_per_split = split_evenly(problem.kv_tiles, min(wanted, problem.kv_tiles))
@@ -277,10 +271,7 @@ def round_e4m3(numbers: np.ndarray) -> np.ndarray:
 
 
 def quantize(matrix: np.ndarray, rows_in_block: int | None) -> np.ndarray:
-    """Round (heads, rows, columns) to e4m3 after scaling the largest magnitude to 448.
-
-    One scale per head and block of `rows_in_block` rows, or one for the whole tensor if that is None.
-    """
+    """Round (heads, rows, columns) to e4m3: a scale per head and block of rows, or one for all if None."""
     one_scale = None if rows_in_block is None else (1, 2)
     block, rounded = rows_in_block or matrix.shape[1], np.empty_like(matrix)
     for first in range(0, matrix.shape[1], block):

@@ -22,10 +22,7 @@ from viz.learn.tiling.maths import span, tiles_of
 
 
 def backward_work(problem: AttentionProblem) -> dict[str, int]:
-    """FLOPs of a product, of D and of dS; of the standard pass, 8 T^2 d + 2 T^2 + 2 T d; and with S again.
-
-    Section "Backward Pass: Computational Complexity".
-    """
+    """FLOPs of a product, D, dS; of the standard pass, 8 T^2 d + 2 T^2 + 2 T d; of all with S again."""
     square, row_sums = problem.q_len * problem.kv_len, 2 * problem.q_len * problem.head_dim
     product, scores = 2 * square * problem.head_dim, 2 * square
     standard = 4 * product + scores + row_sums

@@ -46,13 +46,8 @@ def traffic_view(words: Words, palette: theme.Palette) -> None:
     if draft := lesson.draft_run(problem):
         counted[lesson.DRAFT.algorithm] = f"{draft.elements_in_loop:,}"
     orders = (
-        {
-            "order": order,
-            "moves": ", ".join(order.blocks),
-            "count": len(order.blocks),
-            "counted": counted.get(order.algorithm, "–"),
-            "modelled": order.elements(problem),
-        }
+        {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
+        | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
         for order in lesson.LOOP_ORDERS
     )
     with page:

@@ -105,10 +105,7 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
 
 
 def whole_row_bytes(problem: AttentionProblem) -> int:
-    """On-chip bytes of a fused kernel whose scores are not tiled along the keys: BLOCK_M whole rows of S.
-
-    K and V still come in tiles of BLOCK_N: a matrix product can be cut there without changing its result.
-    """
+    """On-chip bytes of a fused kernel with BLOCK_M whole rows of S. K and V still come in tiles."""
     tiles = {part.name: part.bytes_of(problem) for part in FORWARD.parts}
     scores = problem.block_m * problem.kv_len * FLOAT32_BYTES
     return scores + sum(tiles[name] for name in ("Q", "K", "V", "O", "m, l"))
@@ -138,10 +135,7 @@ def three_pass_bytes(problem: AttentionProblem) -> int:
 
 @functools.lru_cache(maxsize=64)
 def tile_sums(problem: AttentionProblem, online: bool) -> tuple[float, float]:
-    """(sum of the weights of row 0, largest error of O) over the first ROWS queries, in float64.
-
-    The key tiles are joined by the online softmax, or each is normalised alone and the results are added.
-    """
+    """(sum of the weights of row 0, largest error of O) over ROWS queries, float64; tiles online or alone."""
     query, key, value = first_head(problem, ROWS)
     steps = tiled_attention(query, key, value, problem.block_n, "online" if online else "own")
     last = next(step for step in steps if step.last_of_row)

@@ -26,10 +26,7 @@ class BlockSizes(NamedTuple):
 
 
 def query_outer_blocks(memory: int, d: int, share: int = 4) -> BlockSizes:
-    """The largest query tile that fits into memory / share elements, and a key tile of at most d rows.
-
-    `memory` in elements. share = 4: eq 44, forward. share = 8: eq 79, backward.
-    """
+    """Rows in memory / share elements, keys at most d. share 4: eq 44, forward; 8: eq 79, backward."""
     rows = memory // (share * d)
     return BlockSizes(rows, min(rows, d))
 

@@ -10,10 +10,7 @@ from viz.learn.softmax.maths import first_head
 
 
 def row_scores(trace: Trace, row: int) -> np.ndarray:
-    """Scores (kv_len,) of a query of the first head, in float64, from the inputs that the kernel was given.
-
-    For inputs "normal" in float16, which are rounded to it here as in kernels.problem.inputs.
-    """
+    """Scores (kv_len,), float64, of a query of the first head, from its inputs rounded to float16."""
     query, key, _ = first_head(trace.problem, row + 1)
     query, key = (part.astype(np.float16).astype(np.float64) for part in (query, key))
     return query[row] @ key.T * trace.problem.scale

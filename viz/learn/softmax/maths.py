@@ -70,10 +70,7 @@ def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarr
 def first_head(
     problem: AttentionProblem, rows: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first `rows` queries of a problem's first head (None: all), and its keys and values, in float64.
-
-    They are the numbers of kernels.problem.inputs before these are rounded.
-    """
+    """The first `rows` queries (or all), keys and values of a problem's first head, float64, not rounded."""
     query, key, value = (array[0, 0].astype(np.float64) for array in draw_inputs(problem))
     return query[:rows], key, value
 

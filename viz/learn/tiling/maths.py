@@ -37,10 +37,7 @@ class ProductStep:
 
 
 def tiled_product(a: np.ndarray, b: np.ndarray, tile: int) -> tuple[ProductStep, ...]:
-    """C = A B for A (M, K), B (K, N) in tiles of `tile` x `tile`, smaller at the edges.
-
-    Each C_ij is finished before the next one starts. Raises UnfitMatrices if the shapes do not fit.
-    """
+    """C = A B for (M, K), (K, N), tile by tile, each C_ij finished in turn. Raises UnfitMatrices."""
     if a.shape[1] != b.shape[0]:
         raise UnfitMatrices(
             f"A has {a.shape[1]} columns and B has {b.shape[0]} rows. "

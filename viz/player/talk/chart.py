@@ -147,7 +147,7 @@ def _source(chart: Chart, problem: AttentionProblem) -> str:
 
 
 def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> str:
-    """What a sweep holds fixed: "head_dim 64, causal, float16, batch 1, 16 heads", or their `tokens`."""
+    """What a sweep holds fixed: "head_dim 64, full, float16, 16 heads"; `tokens` for batch and heads."""
     parts = [] if axis == "head_dim" else [f"head_dim {problem.head_dim}"]
     parts += [] if axis == "length" else [f"length {format_length(problem.q_len)}"]
     parts += [problem.mask, problem.dtype]

@@ -141,11 +141,7 @@ def _source(shown: list[dict]) -> str:
 
 
 def export_talk(data: dict, with_speaker: bool) -> str:
-    """The whole talk as one HTML page that needs no other file; `with_speaker`: with the speaker's window.
-
-    Notes are encoded, and the audience's window drops them before it shows anything. Printed, it has a page
-    per scene, from the speaker's window with the notes.
-    """
+    """The whole talk as one HTML page; `with_speaker`: with the notes, encoded, and the speaker's window."""
     notes = base64.b64encode(json.dumps(data["notes"]).encode()).decode() if with_speaker else ""
     body = TALK_MOUNT + json_element("talk", without_notes(data)) + json_element("notes", notes)
     return html_page(data["title"], CSS + TALK_CSS + PRINT_CSS, body, "talk_page.js")

@@ -10,7 +10,6 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
-from kernels.problem.tiles import TileKind
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
 from viz.player.selection import is_large
@@ -63,7 +62,7 @@ def _tiles(trace: Trace) -> dict[str, str]:
     if is_large(trace.problem):
         return {}
     kinds = tile_kinds(trace.problem, algorithm_of(trace))
-    skipped, masked, full = (int((kinds == KIND_CODES[kind]).sum()) for kind in TOLD_KINDS)
+    skipped, masked, full, _ = np.bincount(kinds.ravel(), minlength=len(KIND_CODES)).tolist()
     return {
         "tiles": f"{kinds.size:,}",
         "visited_tiles": f"{kinds.size - skipped:,}",
@@ -72,9 +71,6 @@ def _tiles(trace: Trace) -> dict[str, str]:
         "full_tiles": f"{full:,}",
         "skipped_percent": f"{100 * skipped / kinds.size:.0f} %",
     }
-
-
-TOLD_KINDS = (TileKind.SKIPPED, TileKind.PARTIAL, TileKind.FULL)
 
 
 def _rescales(trace: Trace) -> dict[str, str]:
@@ -86,11 +82,7 @@ def _rescales(trace: Trace) -> dict[str, str]:
 
 
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
-    """Recorded times of our kernel and of naive attention, and the peaks of their memory.
-
-    Ours is the kernel that Explore's cards time beside the run: of standard attention none. "flash_attention"
-    is the public call, which picks its kernel.
-    """
+    """Recorded times and peaks: our kernel as Explore's cards time it, the public call, naive attention."""
     if measurement is None:
         return {}
     figures = {}

@@ -5,12 +5,11 @@ import json
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import LANE_PROBLEMS
 from tests import ROOT
-from tests.app.pages import words
+from tests.app.pages import run_script, words
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.learn.after import lanes as after_lanes
 from viz.learn.after.maths import own_overlap
@@ -46,9 +45,7 @@ def opened():
 
         lanes_panel(WORDS)
 
-    app = AppTest.from_function(script, default_timeout=60).run()
-    assert not app.exception
-    return app
+    return run_script(script)
 
 
 def shown(app):
