@@ -45,9 +45,7 @@ def test_z_opens_the_tile_in_its_numbers_the_address_keeps_it_and_arrows_pick_it
     page = player_of(recorded(), step="9").press("z", "ArrowRight", "ArrowRight")
     assert is_open(page)
     assert page.text(".fa-micro .fa-head").startswith("Query tile 1, key tile 1, explained for row ")
-    assert "Each query meets each key" in page.text(".fa-micro .fa-sentence")
-    numbers = f"() => [...{PLAYER}.querySelectorAll('.fa-cell')].filter((each) => each.textContent).length"
-    assert page.page.evaluate(numbers) == 16  # the scores of a tile of 4 x 4
+    assert "Each query meets each key" in page.text(".fa-caption")
     page.press(*["ArrowUp"] * 4, "ArrowDown")  # row 4 is the first one of the tile
     assert page.text(".fa-micro .fa-head").endswith("explained for row 5")
     assert page.text(".fa-right .fa-head").startswith("row 5")
@@ -115,23 +113,39 @@ def test_a_prediction_is_asked_for_before_the_numbers_are_shown(player_of):
     page.assert_clean()
 
 
-def test_pointing_at_a_cell_lights_its_factors_and_says_how_it_was_made(player_of):
+def point(page, is_meant):
+    """Point at the first number of the open tile whose words are meant; returns them."""
+    box = page.page.locator(".fa-stage").bounding_box()
+    for y in range(int(box["y"]) + 60, int(box["y"] + box["height"]), 6):
+        for x in range(int(box["x"] + box["width"] * 0.22), int(box["x"] + box["width"]), 6):
+            page.page.mouse.move(x, y)
+            if (said := page.text(".fa-hint [role=status]")) and is_meant(said):
+                return said
+    return ""
+
+
+def test_pointing_at_a_number_says_how_it_was_made_and_the_keys_go_through_a_row(player_of):
     page = player_of(recorded(), step="9.3", unit="phase", open="tile")
-    page.page.locator(".fa-cell", has_text=re.compile(".")).first.hover()
-    lit = page.page.evaluate(f"() => {PLAYER}.querySelectorAll('.fa-factor').length")
-    assert lit == 32  # a row of Q and a row of K, 16 numbers each
-    assert re.search(r"= 0\.250 × \(.* \+ … \(16 terms\) = ", page.text(".fa-hint"))
+    said = point(page, lambda words: words.startswith("scores"))
+    assert re.search(r"= 0\.250 × \(.* \+ … \(16 terms\) = ", said)
+    page.page.mouse.move(1, 1)
+    page.press("Shift+ArrowRight")
+    first = page.text(".fa-hint [role=status]")
+    page.press("Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowLeft")
+    second = page.text(".fa-hint [role=status]")
+    assert first != second
+    assert all(words.startswith("scores") for words in (first, second))
     page.assert_clean()
 
 
 def test_a_gradient_of_scores_names_what_it_was_made_of(player_of):
     page = player_of(recorded("backward"), step="20", open="tile", unit="phase")
     for _ in range(20):
-        if "goes back through the softmax" in page.text(".fa-micro .fa-sentence"):
+        if "goes back through the softmax" in page.text(".fa-caption"):
             break
         page.press("ArrowRight")
-    page.page.locator(".fa-slot", has_text="dS = P (dP − D)").locator(".fa-cell").first.hover()
-    made = re.search(r"dS = P \(dP − D\): (\S+), from P (\S+), dP (\S+), D (\S+)$", page.text(".fa-hint"))
+    said = point(page, lambda words: words.startswith("dS = P (dP − D)"))
+    made = re.search(r"dS = P \(dP − D\): (\S+), from P (\S+), dP (\S+), D (\S+)$", said)
     result, p, dp, d = (float(number.replace("−", "-")) for number in made.groups())
     assert result == pytest.approx(p * (dp - d), rel=0.03, abs=1e-4)
     page.assert_clean()
@@ -142,20 +156,19 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
     page = visit(large).wait_for_player("run here")
     page.press("z")
     page.wait_for_url("open=tile")
-    strips = f"() => {PLAYER}?.querySelectorAll('.fa-strip').length === 3"
-    page.page.wait_for_function(strips, timeout=60_000)
+    known = f"() => !{PLAYER}?.querySelector('.fa-hint').hidden"
+    page.page.wait_for_function(known, timeout=60_000)
     row = int(page.text(".fa-micro .fa-head").split("row ")[1])
     page.press("ArrowDown")  # another row is another run
     page.page.wait_for_function(
         f"(name) => {PLAYER}?.querySelector('.fa-micro .fa-head').textContent.endsWith(name)"
-        f" && !{PLAYER}.querySelector('.fa-strips').hidden",
+        f" && !{PLAYER}.querySelector('.fa-hint').hidden",
         arg=f"row {row + 1}",
         timeout=60_000,
     )
-    page.page.locator(".fa-strip").first.focus()
-    page.press("ArrowRight")
-    assert re.search(r"column 1: \S+$", page.text(".fa-hint"))
-    page.press("Tab", "Escape")
+    page.press("Shift+ArrowRight")
+    assert re.search(r"(key|column) \d+: \S+$", page.text(".fa-hint [role=status]"))
+    page.press("Escape")
     assert not is_open(page)
     page.assert_clean()
 

@@ -115,7 +115,7 @@ def saver(visit, tmp_path):
     """A function that opens recorded runs of a preset in a state, in light or dark colours."""
     opened = []
 
-    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", size=(1280, 1000), **state):
+    def open_player(preset="tiny", algorithms=("flash2",), scheme="light", size=(1280, 1300), **state):
         runs = [(recorded_run(PRESETS[preset].problem, name).trace, PROVENANCE) for name in algorithms]
         make = duel_data if len(runs) == 2 else lambda run, gpu: player_data(*run, gpu)
         path = tmp_path / "player.html"
@@ -265,27 +265,6 @@ def test_keys_and_another_theme_meanwhile_change_no_frame_of_an_animation(saver)
     assert panel.page.locator(".fa-count").first.text_content() != "step 8 / 136"  # and the player was free
     assert download.value.path().read_bytes() == alone
     assert panel.page.locator(".fa-player").count() == 1
-
-
-def test_a_picture_of_a_wide_tile_is_not_cut(saver):
-    panel = saver(algorithms=("backward",), size=(390, 720), step="8.9", open="tile", unit="phase")
-    whole, seen = panel.page.evaluate("""() => {
-      const figure = document.querySelector('.fa-figure');
-      figure.scrollLeft = 30;
-      return [figure.scrollWidth, figure.clientWidth];
-    }""")
-    assert whole > seen + 20  # it scrolls sideways
-    _, svg = panel.choose(size="as large as here").save("SVG")
-    root = ET.fromstring(svg)
-    assert float(root.get("width")) >= whole + 2 * CORNER[0] - 4
-    edges = [
-        float(node.get("x")) + float(node.get("width"))
-        for node in root.iter()
-        if node.tag.endswith("rect") and node.get("x")
-    ]
-    places = [float(node.get("x")) for node in root.iter() if node.tag.endswith("rect") and node.get("x")]
-    assert max(edges) <= float(root.get("width"))
-    assert min(places) >= 0
 
 
 def test_a_browser_that_encodes_no_video_is_told_of_and_pictures_are_still_saved(saver):

@@ -18,7 +18,7 @@ LOOK = """() => [...document.querySelectorAll('.fa-print-page')].map((page) => {
   const seen = (css) => [...page.querySelectorAll(css)].filter((node) => node.clientWidth > 0);
   const marks = seen('.fa-stage').flatMap((stage) => [...stage.querySelectorAll('rect, path')]);
   const background = getComputedStyle(page.querySelector('.fa-screen')).backgroundColor;
-  return { canvases: seen('canvas').length, picture: marks.length + seen('.fa-cell').length, background };
+  return { canvases: seen('canvas').length, picture: marks.length, background };
 })"""
 PAPER_COLOR = "rgb({}, {}, {})".format(*bytes.fromhex(theme.LIGHT.background[1:]))
 POINTS = {"": b"/MediaBox [0 0 960 540]", "#speaker": b"/MediaBox [0 0 960 720]"}

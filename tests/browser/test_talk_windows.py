@@ -24,7 +24,7 @@ def test_a_tile_that_is_clicked_shows_its_numbers_in_both_windows(stage_of):
     speaker = speaker_of(stage)
     picture = stage.page.locator(".fa-stage").first
     box = picture.bounding_box()
-    stage.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    stage.page.mouse.click(box["x"] + box["width"] / 5, box["y"] + box["height"] / 2)
     for window in (stage, speaker):
         window.page.wait_for_function(IS_OPEN)
     pointed = picture.get_attribute("title")

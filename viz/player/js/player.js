@@ -8,7 +8,6 @@ import { LanesView } from "./lanes/lane_view.js";
 import { clamp, lerp, within } from "./run/easing.js";
 import { overtureOf } from "./overture.js";
 import { positionOf, tilesAt } from "./lanes/playhead.js";
-import { Microscope } from "./tile/microscope.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
@@ -28,11 +27,9 @@ export class Player extends Playback {
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pane = new Pane(() => this.transport.changed());
     this.opened = new OpenTile(this);
-    this.microscope = this.opened.microscope;
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
     this.build();
     this.begin([this.pane.nodes.stage, this.aside.rows, this.lanes.canvas]);
-    this.pane.nodes.stage.addEventListener("dblclick", (event) => this.opened.openAt(this.pane.hit(event)));
   }
 
   build() {
@@ -58,7 +55,7 @@ export class Player extends Playback {
     );
     this.root.append(
       element("div", { class: "fa-main" }, [
-        element("div", { class: "fa-left" }, [grid, this.microscope.node]),
+        element("div", { class: "fa-left" }, [grid, this.opened.node]),
         this.aside.node,
       ]),
       this.caption,
@@ -164,15 +161,20 @@ export class Player extends Playback {
     return { ...super.panels, "?": this.keys };
   }
 
-  action(key) {
+  action(key, event) {
     if (key === "l" && this.lanes.isThere) return () => this.toggleLanes();
     if (key === "d") return () => this.toggleDetails();
-    return super.action(key) ?? this.opened.action(key);
+    return super.action(key) ?? this.opened.action(key, event);
   }
 
   // Whether the next phase has to wait for an answer of the reader.
   holds() {
     return this.opened.holds();
+  }
+
+  // What stands on the stage now.
+  standing() {
+    return this.pane.stateAt();
   }
 
   // Show everything anew after a change that is not a frame of playback.
@@ -239,14 +241,14 @@ export class Player extends Playback {
     const rate = this.still?.rate ?? this.transport.rate;
     const at = pane.stateAt(timeline.position, rate);
     const { model } = pane;
-    const shows = this.opened.isOpen && Microscope.shows(model, at);
+    const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
-    if (shows) this.microscope.draw(model, pane.palette, at, pane.pinned, this.opened.isAsking(at));
+    if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
-    this.caption.hidden = shows;
-    write(this.caption, captionOf(timeline, at, { row, rate, bytes, active }) || this.intro);
+    const asks = shows && this.opened.isAsking(at);
+    write(this.caption, asks ? "" : captionOf(timeline, at, { row, rate, bytes, active }) || this.intro);
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));

@@ -27,7 +27,7 @@ function handleKey(owner, event) {
     if (target.closest(PRESSED) && event.key === " ") return; // presses it
     if (!owner.root.contains(target) && target.closest(WIDGETS)) return;
   }
-  const action = owner.action?.(event.key) ?? owner.transport.action(event.key);
+  const action = owner.action?.(event.key, event) ?? owner.transport.action(event.key);
   if (!action) return;
   event.preventDefault();
   event.stopPropagation();

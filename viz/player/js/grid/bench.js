@@ -4,11 +4,11 @@
 import { drawBlock } from "./block.js";
 import { drawLine, fillBox, mixed, namePlace, roundBox, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
-import { HEAD, benchLayout, middles } from "./layout.js";
+import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixOf } from "../run/figure.js";
 import { hasNumbers, heldIn, isSquare, matricesIn, slotOf } from "../run/bench.js";
-import { drawMatrix, drawSum } from "./matrix.js";
+import { countsOf, drawMatrix, drawSum } from "./matrix.js";
 import { isLive, tileNumber } from "../run/model.js";
 import { drawShares, drawState } from "./state.js";
 
@@ -17,21 +17,31 @@ const LOW = 250; // height of a chip that has no room for its memories
 const MEMORIES = 50; // height of the gauges with their words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
+const SMALLEST = 9; // of a word
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
 // Where everything lies on the chip.
-export function benchOf(chip, kernel, model) {
-  const aside = hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
+// `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
+export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
+  const aside = only === null && hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
   const top = HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + aside.h;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
-  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"));
+  if (only !== null) return rowLayout(box, kernel.slots);
+  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), widest);
 }
 
 // Whether the words of a text stand beside the rows and columns of the scores.
 function hasWords(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
-  return model.data.words && chip.w > 420 && Math.max(rows, keys) <= 16 && kernel.slots.some(isSquare);
+  const high = (chip.h - HEAD - MEMORIES - WORDS.h) / 2 / rows; // of a row, about
+  return (
+    high > SMALLEST &&
+    model.data.words &&
+    chip.w > 420 &&
+    Math.max(rows, keys) <= 16 &&
+    kernel.slots.some(isSquare)
+  );
 }
 
 function drawWords(context, { slots }, { model, palette, at, strong, row }) {
@@ -72,13 +82,49 @@ export function drawBench(context, chip, bench, how) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, x, y + 34, palette.muted, { size: 13 });
   }
-  for (const slot of kernel.slots) drawSlot(context, slot, bench.slots[slot.name], how);
+  const slots = kernel.slots.filter(({ name }) => bench.slots[name]);
+  for (const slot of slots) drawSlot(context, slot, bench.slots[slot.name], how);
   if (at.step < 0) return;
+  if (how.pointed) drawPointed(context, bench, how);
+  if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
   if (strong > 0.3 && hasWords(model, kernel, chip)) drawWords(context, bench, how);
   if (bench.state) drawState(context, bench, how);
   else if (kernel.bars && bench.slots.S) drawShares(context, bench.slots.S, how);
   if (strong > 0.5) frameRow(context, bench, how);
+}
+
+// --- pointing ---
+
+// The number under a point, {slot, row, column}; null if there is none. `only` is the row that is drawn
+// alone.
+export function cellAt({ slots }, model, only, x, y) {
+  const isIn = ({ x: left, y: top, w, h }) => x >= left && x < left + w && y >= top && y < top + h;
+  const name = Object.keys(slots).find((each) => isIn(slots[each]));
+  const slot = model.kernels.flatMap(({ slots: all }) => all).find((each) => each.name === name);
+  if (!slot) return null;
+  const box = slots[name];
+  const [down, across] = countsOf(model, slot, only);
+  const place = [Math.floor(((y - box.y) / box.h) * down), Math.floor(((x - box.x) / box.w) * across)];
+  const [row, column] = slot.transposed ? place.toReversed() : place;
+  return { slot: name, row: only ?? row, column };
+}
+
+// A frame around what the number was made of, or around itself.
+function drawPointed(context, { slots }, { model, palette, pointed, lines, at, only }) {
+  const frame = (name, row, column) => {
+    const slot = model.kernels[at.kernel].slots.find((each) => each.name === name);
+    if (!slots[name]) return;
+    const { x, y, w, h } = slots[name];
+    const [down, across] = countsOf(model, slot, only);
+    const [i, j] = slot.transposed ? [column, row] : [row, column];
+    const [cw, ch] = [w / across, h / down];
+    const [left, wide] = j === null ? [x, w] : [x + j * cw, cw];
+    const [top, high] = i === null ? [y, h] : [y + (only === null ? i * ch : 0), ch];
+    roundBox(context, { x: left, y: top, w: wide, h: high }, 2, { line: palette.text, width: 2 });
+  };
+  frame(pointed.slot, pointed.row, pointed.column);
+  for (const { slot, by, index } of lines) frame(slot, ...(by === "row" ? [index, null] : [null, index]));
 }
 
 // --- memories ---
@@ -131,7 +177,8 @@ function isFilled(kernel, part, at) {
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
-  const figure = at.step >= 0 && hasNumbers(model) ? figureOf(model, at.step) : null;
+  const isKnown = at.step >= 0 && (hasNumbers(model) || how.only !== null);
+  const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const label = shown && strong > 0.5 ? shown.now.label : slot.name;
@@ -149,7 +196,7 @@ function drawSlot(context, slot, box, how) {
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name) };
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   if (!isRecorded) drawBlock(context, slot, box, all);
-  else if (shown) (shown.isSum ? drawSum : drawMatrix)(context, slot, box, all);
+  else if (shown) (shown.isSum && how.only === null ? drawSum : drawMatrix)(context, slot, box, all);
 }
 
 // Whether a slot's data are there from before the loop.

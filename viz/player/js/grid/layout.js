@@ -4,16 +4,17 @@ import { clamp, lerp } from "../run/easing.js";
 import { range } from "../run/model.js";
 
 const NARROW = 600; // a narrower stage has HBM above the chip
-const [NEAR, FAR] = [0.36, 0.6]; // part of the stage that is HBM: while tiles are worked on, and from afar
+const [OPEN, NEAR, FAR] = [0.2, 0.36, 0.6]; // part of the stage that is HBM: the closer, the less
 export const HEAD = 26; // of a place, for its name
 const PAD = 12;
 export const LETTER = 18; // room for the letter of a tensor
 
-// The two places; `far` goes from 0 to 1 as playback gets too fast to see what happens on the chip.
-export function placesOf(width, height, far) {
-  const part = lerp(NEAR, FAR, far);
+// The two places; `far` goes from 0 to 1 as playback gets too fast to see what happens on the chip, and with
+// `isOpen` the chip has the room for its numbers.
+export function placesOf(width, height, far, isOpen = false) {
+  const part = isOpen ? OPEN : lerp(NEAR, FAR, far);
   if (width < NARROW) {
-    const high = Math.round((height - 12) * lerp(0.46, 0.62, far));
+    const high = Math.round((height - 12) * isOpen ? OPEN : lerp(0.46, 0.62, far));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }
@@ -122,7 +123,7 @@ const STATE = 0.42; // width of m and l beside the scores, which are 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const LEFTMOST = 0.4; // width of what a product has on its left
-const [WIDEST, TALLEST] = [1.5, 1.25]; // of a square: how far it gives way to the room
+const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 const sum = (sizes) => sizes.reduce((all, each) => all + each, 0);
 
@@ -143,7 +144,7 @@ function besideEachOther(slots) {
 
 // The boxes of a kernel's slots by name, each {x, y, w, h}; and `state`, where m and l of the rows stand. A
 // product has its first factor on its left and its second above it: rows and columns line up.
-export function benchLayout(box, given, hasState) {
+export function benchLayout(box, given, hasState, widest = 1.5) {
   if (!given.length) return { slots: {}, state: null };
   const slots = isBackward(given) && box.w > box.h ? besideEachOther(given) : given;
   const columns = [...new Set(slots.map(({ column }) => column))].toSorted((a, b) => a - b);
@@ -158,7 +159,7 @@ export function benchLayout(box, given, hasState) {
   const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
   const across = (box.w - gaps) / (sum(widths) + (hasState ? STATE : 0));
-  const unit = Math.min(across, down * WIDEST);
+  const unit = Math.min(across, down * widest);
   const tall = Math.min(down, unit * TALLEST);
   const all = unit * (sum(widths) + (hasState ? STATE : 0)) + gaps;
   let x = box.x + Math.max(0, (box.w - all) / 2);
@@ -188,6 +189,16 @@ export function benchLayout(box, given, hasState) {
   const boxes = Object.fromEntries(placed);
   if (state && boxes.S) Object.assign(state, { y: boxes.S.y, h: boxes.S.h });
   return { slots: boxes, state: boxes.S ? state : null };
+}
+
+const LOWEST = 46; // of a row with its name
+
+// One row of each matrix that has rows of queries, below each other.
+export function rowLayout({ x, y, w, h }, slots) {
+  const own = slots.filter(({ rows }) => rows === "q_tile");
+  const high = Math.min(h / own.length, LOWEST * 2);
+  const boxes = own.map(({ name }, i) => [name, { x, y: y + i * high + LABEL, w, h: high - LABEL - 6 }]);
+  return { slots: Object.fromEntries(boxes), state: null };
 }
 
 // The middles of so many equal parts of a length, for words that are read beside each other.

@@ -9,7 +9,7 @@ import { figureOf, softmaxState } from "../run/figure.js";
 import { finishOf, isSquare, roleOf } from "../run/bench.js";
 import { range, stepsOfTile } from "../run/model.js";
 
-const ROOM_FOR_A_NUMBER = { w: 30, h: 15 };
+const [SMALLEST, LARGEST] = [10.4, 17]; // of a number that is written
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more
 
@@ -19,31 +19,33 @@ export function drawMatrix(context, slot, box, how) {
   if (role === "move" && part < 1) return; // it is on its way
   const square = isSquare(slot);
   if (square && used === 1) return; // it was used up, and never leaves the chip
-  const [down, across] = countsOf(model, slot);
+  const { only = null } = how;
+  const [down, across] = countsOf(model, slot, only);
   const [cw, ch] = [box.w / across, box.h / down];
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
-  const hasRoom = cw >= ROOM_FOR_A_NUMBER.w && ch >= ROOM_FOR_A_NUMBER.h && strong === 1;
+  const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
+  const hasRoom = size >= SMALLEST && strong === 1;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
-      const [r, c] = slot.transposed ? [j, i] : [i, j];
-      if (r >= now.rows || c >= now.columns) continue;
+      const [r, c] = slot.transposed ? [j, i] : [only ?? i, j];
+      if ((only === null && r >= now.rows) || c >= now.columns) continue;
       const come = comes(role, part, { i, j, down, across });
-      const size = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
-      if (size < 0.04) continue;
+      const scale = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
+      if (scale < 0.04) continue;
       const [before, value] = [old && come < 1 ? old.at(r, c) : undefined, now.at(r, c)];
       const color =
         before === undefined
           ? colorOf(now, value)
           : mixed(colorOf(old, before), colorOf(now, value), clamp(come));
-      const [w, h] = [(cw - gap) * size, (ch - gap) * size];
+      const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
       const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
       fillBox(context, color, x - w / 2, y - h / 2, w, h, alpha);
       const shown = come > 0.5 || before === undefined ? value : before;
-      if (!hasRoom || size < 0.8 || Number.isNaN(shown)) continue;
-      const style = { size: Math.min(14, cw / 3.4), align: "center" };
+      if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
+      const style = { size, align: "center" };
       text(context, formatNumber(shown, 2), x, y, inkOn(color, palette), style);
     }
   }
@@ -52,10 +54,10 @@ export function drawMatrix(context, slot, box, how) {
   }
 }
 
-// Rows and columns of a slot's tile, as they are drawn.
-function countsOf(model, slot) {
+// Rows and columns of a slot's tile, as they are drawn; `only` is a row that is drawn alone.
+export function countsOf(model, slot, only = null) {
   const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
-  const sizes = { q_tile: rows, kv_tile: keys, head_dim: width, one: 1 };
+  const sizes = { q_tile: only === null ? rows : 1, kv_tile: keys, head_dim: width, one: 1 };
   return sidesOf(slot).map((side) => sizes[side]);
 }
 

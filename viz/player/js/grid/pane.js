@@ -1,6 +1,6 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { benchOf, drawBench } from "./bench.js";
+import { benchOf, cellAt, drawBench } from "./bench.js";
 import { canvas, element, fillBytes } from "../controls/dom.js";
 import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
@@ -8,7 +8,8 @@ import { cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { drawHere, drawMap, drawPinnedRow } from "./map.js";
 import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
-import { toldRow } from "../run/figure.js";
+import { knowsRow, toldRow } from "../run/figure.js";
+import { factorLines } from "../tile/cell.js";
 import { hasTile, modelOf, rowCount, rowNumber } from "../run/model.js";
 import { drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
@@ -27,6 +28,7 @@ export class Pane {
     };
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pinned = null; // {head, q, row}: the row that the user picked
+    this.pointed = null; // {slot, row, column}: the number of an open tile that the user points at
     const { stage } = this.nodes;
     stage.addEventListener("click", (event) => this.pick(event));
     stage.addEventListener("mousemove", (event) => (stage.title = this.describe(event)));
@@ -68,25 +70,25 @@ export class Pane {
     return at;
   }
 
-  // Draw everything; returns the bytes so far and the number of tiles in progress. `isHidden`: the bytes
-  // alone.
-  draw(at, isHidden = false) {
-    const active = isHidden ? 1 : this.drawStage(at);
+  // Draw everything; returns the bytes so far and the number of tiles in progress. `isOpen`: the tile in
+  // progress is shown in its numbers.
+  draw(at, isOpen = false) {
+    const active = this.drawStage(at, isOpen);
     const bytes = bytesSoFar(this.timeline, at);
     this.showBytes(bytes, shareOf(this.timeline, at));
     return { active, bytes };
   }
 
-  drawStage(at) {
+  drawStage(at, isOpen) {
     const { model, palette, timeline } = this;
     const { context, width, height, zoom } = fitCanvas(this.nodes.stage);
     const atOnce = timeline.order === "gpu";
     const heads = atOnce ? model.heads : [at.head];
     const isFar = atOnce || this.isFar || Math.min(width / 2, height) < ROOM;
     const whole = { x: 0, y: 0, w: width, h: height };
-    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, at.scan);
+    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, at.scan, isOpen);
     const layouts = headLayouts(hbm, model, heads);
-    this.shown = { layouts, heads, zoom };
+    this.shown = { layouts, heads, zoom, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
     context.clearRect(0, 0, width, height);
@@ -99,15 +101,30 @@ export class Pane {
     }
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
-    if (chip) this.drawChip(context, chip, layouts[0], at);
+    if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
     return active.length;
   }
 
-  drawChip(context, chip, layout, at) {
-    const { model, palette, reduced } = this;
-    const bench = benchOf(chip, model.kernels[at.kernel], model);
+  drawChip(context, chip, layout, at, isOpen) {
+    const { model, palette, reduced, pointed } = this;
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
-    drawBench(context, chip, bench, { model, palette, at, strong: 1 - 0.75 * at.scan, row });
+    // of large tiles one row is known, and opens alone
+    const only = isOpen && model.matrixRow !== null && knowsRow(model, row) ? model.matrixRow : null;
+    const bench = benchOf(chip, model.kernels[at.kernel], model, only, isOpen ? 3 : 1.5);
+    const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
+    const how = {
+      model,
+      palette,
+      at,
+      strong: 1 - 0.75 * at.scan,
+      row,
+      only,
+      pointed: isOpen && pointed,
+      lines,
+    };
+    drawBench(context, chip, bench, how);
+    if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
+    if (only !== null) return;
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
 
@@ -141,14 +158,23 @@ export class Pane {
     return { steps, active };
   }
 
-  // The tile under the pointer: its head, query tile, key tile and row; null beside the grid.
+  // Where the pointer is, in units of drawing.
+  placeOf(event) {
+    const bounds = this.nodes.stage.getBoundingClientRect();
+    const { zoom } = this.shown;
+    return [(event.clientX - bounds.left) / zoom, (event.clientY - bounds.top) / zoom];
+  }
+
+  // The number of an open tile under the pointer, {slot, row, column}; null if there is none.
+  cellAt(event) {
+    return this.shown?.cellAt?.(...this.placeOf(event)) ?? null;
+  }
+
+  // The tile under the pointer: its head, query tile, key tile and row; null beside the map.
   hit(event) {
     if (!this.shown) return null;
-    const bounds = this.nodes.stage.getBoundingClientRect();
-    const { layouts, heads, zoom } = this.shown;
-    const { block_m } = this.model.data.problem;
-    const [x, y] = [(event.clientX - bounds.left) / zoom, (event.clientY - bounds.top) / zoom];
-    const tile = tileAt(x, y, layouts, block_m);
+    const { layouts, heads } = this.shown;
+    const tile = tileAt(...this.placeOf(event), layouts, this.model.data.problem.block_m);
     return tile && { ...tile, head: heads[tile.index] };
   }
 

@@ -9,7 +9,7 @@ import { finishOf, progressIn } from "../run/bench.js";
 import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
-const ROOM_FOR_ALPHA = 11; // height of a row
+const ROOM_FOR_ALPHA = 13; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
   const style = { size: 14, weight: "650", alpha: strong };

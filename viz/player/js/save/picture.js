@@ -20,8 +20,6 @@ const [TITLE, FOOT] = [{ size: 15, weight: "600" }, { size: 11 }];
 const LEADING = 1.35;
 const GAP = 6;
 const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict, .fa-row-hint";
-const WIDE = ".fa-figure"; // the matrices of a tile
-const MINUS = 6; // of a negative cell, as wide at most as tile.css has it
 const SHADES = 24; // of the scale in the legend
 
 export class Picture {
@@ -48,8 +46,7 @@ export class Picture {
     const boxes = this.parts.map((part) => part.getBoundingClientRect()).filter(({ width }) => width > 0);
     if (!boxes.length) return { width: 0, height: 0 };
     const [left, top] = ["left", "top"].map((side) => Math.min(...boxes.map((box) => box[side])));
-    const [seen, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
-    const right = Math.max(seen, ...this.parts.flatMap(endsOfWide));
+    const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
     this.page = { left, top };
     return { width: right - left, height: bottom - top };
   }
@@ -105,12 +102,6 @@ export class Picture {
   }
 }
 
-// Where the content of what scrolls sideways ends: it is painted whole.
-function endsOfWide(part) {
-  const shown = [...part.querySelectorAll(WIDE)].filter((node) => node.clientWidth > 0);
-  return shown.map((node) => node.getBoundingClientRect().left + node.scrollWidth);
-}
-
 // --- words above and below ---
 
 function linesOfWords(words, width, { size, weight = "" }) {
@@ -144,8 +135,7 @@ function paintNode(context, node, origin, how) {
   paintClasses(context, node, box, how.palette);
   paintBorders(context, box, style);
   const scrolls = node.scrollHeight > node.clientHeight + 1 && style.overflowY === "auto";
-  const aside = node.matches(WIDE) ? { x: origin.x - node.scrollLeft, y: origin.y } : origin;
-  const inner = scrolls ? { x: rect.left, y: rect.top } : aside;
+  const inner = scrolls ? { x: rect.left, y: rect.top } : origin;
   const { whole } = how;
   if (scrolls) {
     const { scale } = whole;
@@ -165,10 +155,6 @@ function isPinned(node) {
 
 function paintClasses(context, node, box, palette) {
   for (const name of node.classList) {
-    if (name === "fa-negative" && !node.closest(".fa-of-row")) {
-      const w = Math.min(box.w / 2, MINUS);
-      fill(context, { x: box.x + (box.w - w) / 2, y: box.y + box.h / 2 - 0.5, w, h: 1 }, palette.text);
-    }
     if (name === "fa-swatch-scale") paintScale(context, box, palette);
   }
 }

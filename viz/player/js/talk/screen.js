@@ -6,7 +6,6 @@ import { ChartView } from "./chart.js";
 import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { toldRow } from "../run/figure.js";
-import { Microscope } from "../tile/microscope.js";
 import { modelOf } from "../run/model.js";
 import { Player } from "../player.js";
 import { sentenceAt, standing } from "./scenes.js";
@@ -14,8 +13,6 @@ import { sentenceOf } from "../run/sentences.js";
 
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
-// In so many rounds a tile in its numbers is made to fill its room, since its labels do not grow with it.
-const [ROUNDS, SPARE, LEAST] = [6, 0.97, 0.93];
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
 const HIDES = ["sentence", "picture", "code"];
@@ -35,9 +32,8 @@ export class Screen {
     this.picture.append(this.chart.root);
     this.owners = {}; // the player and the duel, once a scene needs them
     this.loaded = {}; // the data of each
-    this.fitted = new Map(); // zoom of a tile in its numbers, by its picture and room
     this.duels = new Map(); // data of each duel, put together from its runs
-    this.observer = new ResizeObserver(() => this.fit());
+    this.observer = new ResizeObserver(() => this.size());
     this.observer.observe(root);
   }
 
@@ -56,34 +52,8 @@ export class Screen {
     this.zoom(this.unit * ZOOM);
   }
 
-  // Another size of the screen, or of the room for a tile in its numbers.
-  fit() {
-    this.size();
-    if (this.view === "numbers") this.fitNumbers();
-  }
-
   zoom(factor) {
     this.root.style.setProperty("--fa-zoom", factor.toFixed(4));
-  }
-
-  // Make the matrices of a tile, drawn at the size of everything else, as large as their room.
-  fitNumbers() {
-    const { player } = this.owners;
-    if (!player?.opened.isOpen || !(this.unit > 0)) return;
-    player.draw();
-    const { figure, built } = player.microscope;
-    const { clientWidth, clientHeight } = figure;
-    const room = `${player.pane.model.data.id} ${built?.slots.length} ${clientWidth} ${clientHeight}`;
-    let factor = this.fitted.get(room) ?? this.unit * ZOOM;
-    const rounds = this.fitted.has(room) ? 0 : ROUNDS;
-    for (let round = 0; ; round++) {
-      this.zoom(factor);
-      player.draw();
-      const fill = fillOf(figure);
-      if (round >= rounds || !(fill > 0) || (round && fill <= 1 && fill > LEAST)) break;
-      factor *= SPARE / fill;
-    }
-    this.fitted.set(room, factor);
   }
 
   // --- a place of the talk ---
@@ -108,8 +78,6 @@ export class Screen {
       return;
     }
     this.stand(this.ownerOf(scene), scene, isSame && glides && !this.reduced && !document.hidden);
-    // now that the tile is there; what stands below it may have grown, such as an answer
-    if (this.view === "numbers") this.fitNumbers();
   }
 
   // Take the colours of the page again.
@@ -159,7 +127,6 @@ export class Screen {
       owner.opened.openAt(owner.pane.hit(event));
       if (owner.opened.isOpen) this.onOpen(owner.timeline.text());
     });
-    this.observer.observe(owner.microscope.figure);
     return owner;
   }
 
@@ -196,7 +163,7 @@ export class Screen {
     const from = Math.max(0, timeline.cursor().step);
     const isThere = (step) => step >= 0 && step < model.count;
     let step = from + direction;
-    while (isThere(step) && !Microscope.shows(model, { step })) step += direction;
+    while (isThere(step) && !opened.shows(step)) step += direction;
     return `${isThere(step) ? step : from}.1`;
   }
 
@@ -232,7 +199,7 @@ export class Screen {
     if (!scene.hidden.includes("state") || this.stop > 0 || this.open) return;
     player.opened.predicts = true;
     player.draw();
-    if (!this.isHidden) player.microscope.predict.reveal();
+    if (!this.isHidden) player.opened.predict.reveal();
   }
 
   // --- words ---
@@ -250,18 +217,9 @@ export class Screen {
     if (this.code.textContent !== code.join("")) {
       this.code.replaceChildren(...code.map((words) => element("div", {}, [words])));
     }
-    const tile = at && this.view === "numbers" ? `${owners.player.microscope.title.textContent} · ` : "";
+    const tile = at && this.view === "numbers" ? `${owners.player.opened.title.textContent} · ` : "";
     write(this.source, `${tile}${scene.source}`);
   }
-}
-
-// How much of its room a figure fills, at most 1 if it fits; not above 0 if nothing of it is seen.
-function fillOf(figure) {
-  const boxes = [...figure.children].map((slot) => slot.getBoundingClientRect());
-  const reach = (end, start) =>
-    Math.max(...boxes.map((box) => box[end])) - Math.min(...boxes.map((box) => box[start]));
-  const wide = reach("right", "left");
-  return wide > 0 ? Math.max(wide / figure.clientWidth, reach("bottom", "top") / figure.clientHeight) : 0;
 }
 
 // Whether the tiles of its run were recorded with their numbers.

@@ -1,38 +1,142 @@
-// Whether a tile is open in its numbers, which row of it is told, and whether the reader predicts it.
+// A tile in its numbers: whether one is open, which row of it is told, whether the reader predicts it, and
+// how the number was made that the reader points at.
 
-import { isBeforeMax, knowsRow, placeOfMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
+import { button, element, write } from "../controls/dom.js";
+import { cellWords } from "./cell.js";
+import {
+  figureOf,
+  isBeforeMax,
+  knowsRow,
+  placeOfMax,
+  positionToPredict,
+  softmaxState,
+  standsIn,
+  stepToOpen,
+  toldRow,
+} from "../run/figure.js";
+import { formatSteady } from "../run/formats.js";
 import { rowOfHit } from "../grid/pane.js";
-import { Microscope } from "./microscope.js";
-import { rowCount, rowNumber, stepsAbout } from "../run/model.js";
+import { rowCount, rowNumber, stepsAbout, tileNumber } from "../run/model.js";
+import { Predict } from "./predict.js";
 
 const NO_TILE = "This run has no tile with numbers.";
+const HINT =
+  "Point at a number to see how it was made (shift with ← and →). ↑ and ↓ pick a row, Esc closes. " +
+  "The code counts in base 2, exp2(x · log₂e) = eˣ. All numbers here are in base e.";
+const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
+const NOT_RECORDED =
+  "This run was recorded without the numbers of its tiles, and it cannot be run again here. " +
+  "Tiles of at most 16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
 
 export class OpenTile {
   // `player` has pane, timeline and transport.
   constructor(player) {
     this.player = player;
     this.pane = player.pane;
-    this.microscope = new Microscope(this);
     this.isOpen = false; // whether a tile is shown in its numbers
     this.predicts = false; // whether the reader is asked for m, l and alpha before they are shown
     this.chosen = ""; // the row that was picked here and not by the reader, in words
     this.runsRows = false; // whether whoever shows the player runs the kernel again for the numbers of a row
+    this.build();
+    const { stage } = this.pane.nodes;
+    stage.addEventListener("mousemove", (event) => this.isShown && this.point(this.pane.cellAt(event)));
+    stage.addEventListener("mouseleave", () => this.point(null));
+    stage.addEventListener("click", (event) => this.pickAt(this.pane.cellAt(event)));
+    stage.addEventListener("dblclick", (event) => this.openAt(this.pane.hit(event)));
+  }
+
+  build() {
+    this.title = element("div", { class: "fa-head" });
+    this.missing = element("div", { class: "fa-panel fa-missing", role: "status" });
+    this.state = element("div", { class: "fa-state" });
+    this.about = element("span", {}, [HINT]);
+    this.said = element("span", { role: "status" }); // what is pointed at is said aloud too
+    this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
+    this.predict = new Predict(this);
+    this.asks = button("Predict", "hide m, l and α of the next step (p)", () => this.togglePredict());
+    const close = button("Back to the grid", "back to the grid (z or Esc)", () => this.close());
+    const tools = element("span", { class: "fa-group" }, [this.asks, close]);
+    this.node = element("div", { class: "fa-micro", role: "group", "aria-label": "numbers of the tile" }, [
+      element("div", { class: "fa-micro-title" }, [this.title, tools]),
+      this.missing,
+      this.state,
+      this.predict.node,
+      this.hint,
+    ]);
   }
 
   get timeline() {
     return this.player.timeline;
   }
 
+  // Whether a step has a figure, with or without its numbers.
+  shows(step) {
+    return step >= 0 && figureOf(this.pane.model, step) !== null;
+  }
+
+  // Whether a tile is open now.
+  get isShown() {
+    return this.isOpen && this.shows(this.timeline.cursor().step);
+  }
+
+  // Say what is known of the tile, beside its picture.
+  draw(at) {
+    const { model, pinned } = this.pane;
+    const row = toldRow(model, at.step, pinned);
+    const name = rowNumber(model, { q: model.q[at.step], row });
+    const isKnown = knowsRow(model, row);
+    const predicting = this.isAsking(at);
+    this.hint.hidden = !isKnown;
+    this.missing.hidden = isKnown;
+    write(this.missing, isKnown ? "" : `Row ${name}: ${this.runsRows ? TO_COME : NOT_RECORDED}`);
+    const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
+    const tile = tileNumber(model, model.q[at.step]);
+    write(this.title, `Query tile ${tile}${keys}, explained for row ${name}`);
+    this.asks.hidden = !isKnown || !softmaxState(model, at.step, row);
+    this.asks.setAttribute("aria-pressed", String(predicting));
+    write(this.state, predicting ? "" : stateWords(model, at, row, name));
+    this.predict.show(predicting ? { model, step: at.step, row, name } : null);
+  }
+
+  // Light the number in a cell {slot, row, column}, or what it was made of, and say how; none for null.
+  point(cell) {
+    const { pane } = this;
+    const isSame = ["slot", "row", "column"].every((name) => cell?.[name] === pane.pointed?.[name]);
+    if (isSame) return;
+    pane.pointed = cell;
+    const words = cell ? cellWords(pane.model, this.player.standing(), cell) : "";
+    write(this.said, words);
+    this.about.hidden = words !== "";
+    this.player.draw();
+  }
+
+  // The next number of the told row of the scores.
+  pointNext(direction) {
+    const { model, pinned, pointed } = this.pane;
+    const { step } = this.timeline.cursor();
+    const figure = figureOf(model, step);
+    const stands = (each) => standsIn(model, figure, each, this.player.standing()) !== null;
+    const own = figure.slots
+      .filter(({ rows }) => rows === "q_tile")
+      .toSorted((a) => (a.name === "S" ? -1 : 1));
+    const slot = own.find(({ name }) => name === pointed?.slot) ?? own.find(stands);
+    const last = model.data.problem[slot?.columns === "kv_tile" ? "block_n" : "head_dim"] - 1;
+    const column = Math.max(0, Math.min(last, (pointed?.column ?? -direction) + direction));
+    if (slot) this.point({ slot: slot.name, row: model.offsets[toldRow(model, step, pinned)], column });
+  }
+
   // What a key does; undefined for the others.
-  action(key) {
+  action(key, event) {
     if (key === "z") return () => this.toggle();
-    const open = {
+    if (!this.isOpen) return undefined;
+    const direction = { ArrowLeft: -1, ArrowRight: 1 }[key];
+    if (event?.shiftKey && direction && this.isShown) return () => this.pointNext(direction);
+    return {
       Escape: () => this.close(),
       p: () => this.togglePredict(),
       ArrowUp: () => this.pickNext(-1),
       ArrowDown: () => this.pickNext(1),
-    };
-    return this.isOpen ? open[key] : undefined;
+    }[key];
   }
 
   // Whether the tiles of the run can be shown in their numbers, if these are recorded.
@@ -104,6 +208,7 @@ export class OpenTile {
   shut() {
     const { pane } = this;
     this.isOpen = this.predicts = false;
+    pane.pointed = null;
     if (this.chosen && pane.pinned && pane.pinnedText() === this.chosen) pane.pinned = null;
     this.chosen = "";
   }
@@ -125,6 +230,13 @@ export class OpenTile {
     this.pane.pinned = { head: model.head[step], q: model.q[step], row };
     this.chosen = "";
     this.player.transport.changed();
+  }
+
+  pickAt(cell) {
+    const slot =
+      cell &&
+      figureOf(this.pane.model, this.timeline.cursor().step)?.slots.find(({ name }) => name === cell.slot);
+    if (this.isShown && slot?.rows === "q_tile") this.pick(this.pane.model.offsets.indexOf(cell.row));
   }
 
   pickNext(direction) {
@@ -157,11 +269,25 @@ export class OpenTile {
   // Whether the next phase has to wait for an answer: it would show what the reader is asked for.
   holds() {
     const at = this.timeline.cursor();
-    if (!this.isOpen || !this.isAsking(at) || this.microscope.predict.isAnswered) return false;
+    if (!this.isOpen || !this.isAsking(at) || this.predict.isAnswered) return false;
     const { model } = this.pane;
     const next = model.phases[at.step].indexOf(at.phase) + 1;
     if (this.timeline.unit === "phase" && next < placeOfMax(model, at.step)) return false;
-    this.microscope.predict.remind();
+    this.predict.remind();
     return true;
   }
+}
+
+// "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
+function stateWords(model, at, row, name) {
+  const state = softmaxState(model, at.step, row);
+  if (!state) return "";
+  const number = formatSteady;
+  const phases = model.phases[at.step];
+  const now = at.complete ? phases.length : phases.indexOf(at.phase);
+  const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
+  const m = isKnown("row max") ? `${number(state.oldM)} → ${number(state.m)}` : number(state.oldM);
+  const known = isKnown("rescale");
+  const l = known ? `${number(state.oldL)} → ${number(state.l)}` : number(state.oldL);
+  return `row ${name}:  max m ${m}   rescale factor α ${known ? number(state.alpha) : "?"}   sum l ${l}`;
 }
