@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from viz.shared.first_visit import is_first_visit
+from viz.explore.first_visit import is_first_visit
 from viz.shared.link import remember_link, say_refused
 from viz.shared.options import named_file
 

@@ -39,6 +39,8 @@ class RecordOrder:
     minutes: float
     algorithms: tuple[str, ...] = ()
     """Names of those whose traces are recorded again; () for all. Other recorded traces stay."""
+    presets: tuple[str, ...] = ()
+    """Names of those of which traces are recorded again; () for all."""
     kernels: tuple[str, ...] = ()
     """Names of those whose lanes are recorded again; () for all. Other recorded lanes stay."""
 
@@ -51,8 +53,9 @@ def record_traces(order: RecordOrder) -> None:
     """
     wanted = order.algorithms or tuple(ALGORITHMS)
     here = [entry for entry in ALGORITHMS.values() if entry.name in wanted and _runs_here(entry)]
-    runs, problems = [], [] if order.algorithms else [preset.problem for preset in PRESETS.values()]
-    for name, preset in PRESETS.items():
+    presets = {name: preset for name, preset in PRESETS.items() if name in (order.presets or PRESETS)}
+    runs, problems = [], [] if order.algorithms else [preset.problem for preset in presets.values()]
+    for name, preset in presets.items():
         for entry in (entry for entry in here if name in entry.recorded):
             problems.append(entry.with_own_tiles(preset.problem))
             runs.append(_record_trace(order.folder, name, entry))
@@ -76,7 +79,12 @@ def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict],
     """
     path, command = order.folder / INDEX, order.command
     old = json.loads(path.read_text()) if path.exists() else {"runs": [], "measurements": []}
-    kept = [run for run in old["runs"] if run["algorithm"] not in again]
+    files = {run["file"] for run in runs}
+    kept = [
+        run
+        for run in old["runs"]
+        if run["algorithm"] not in again or (order.presets and run["file"] not in files)
+    ]
     if order.algorithms or kept:
         command = "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command))))
         problems = [measurement["problem"] for measurement in measurements]
@@ -211,6 +219,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add_names("--parts", PARTS, "{}")
     parser.add_argument("--minutes", type=float, default=7.0, help=limit)
     add_names("--algorithms", ALGORITHMS, "part traces: {}; other recorded traces stay")
+    add_names("--presets", PRESETS, "part traces: of {}; other recorded traces stay")
     lanes = [kernel.name for kernel in kernels_with_lanes()]
     add_names("--kernels", lanes, "part lanes: {}; other recorded lanes stay")
     return parser
@@ -225,7 +234,7 @@ def main(argv: list[str] | None = None) -> int:
         wanted = "expected a GPU, since the shipped recordings are of one"
         print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
         return 2
-    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "kernels")}
+    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "presets", "kernels")}
     options = "".join(f" --{name} {','.join(names)}" for name, names in chosen.items() if names)
     command = f"python -m kernels.record{options} --minutes {arguments.minutes:g}"
     parts = chosen.pop("parts") or tuple(PARTS)

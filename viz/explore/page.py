@@ -19,7 +19,7 @@ from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.cards import draw_cards
 from viz.shared.figures.comparison import memory_figure, time_figure
-from viz.shared.first_visit import STATE, end_first_visit
+from viz.explore.first_visit import STATE, end_first_visit
 from viz.shared.formats import format_bytes, plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header, plot

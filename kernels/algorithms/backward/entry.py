@@ -160,7 +160,7 @@ ENTRY = Algorithm(
     each_kernel_anew=True,
     step_cost=3.0,
     timed_as=FLASH_ATTENTION,
-    recorded=("gpt2", "tiny", "llama3", "ragged", "layer", "window"),
+    recorded=("text", "gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes=PLAIN,
 )

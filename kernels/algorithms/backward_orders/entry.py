@@ -148,6 +148,6 @@ Q_OUTER_ENTRY = _entry(
     label="Backward, query outer",
     idea="dK and dV travel to HBM and back at every step",
     right=("O", "dQ"),
-    recorded=("gpt2", "tiny", "ragged"),
+    recorded=("text", "gpt2", "tiny", "ragged"),
 )
 ENTRIES = (KV_OUTER_ENTRY, Q_OUTER_ENTRY)

@@ -73,6 +73,6 @@ ENTRY = Algorithm(
     rank=2,
     step_cost=2.1,
     checked="FlashAttention-1, forward",
-    recorded=("gpt2", "tiny", "llama3", "ragged", "window"),
+    recorded=("text", "gpt2", "tiny", "llama3", "ragged", "window"),
     samples="heads",
 )

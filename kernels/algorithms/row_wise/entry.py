@@ -61,6 +61,6 @@ ENTRY = Algorithm(
     step_cost=0.01,
     checked="Row-wise attention, forward",
     gives_lse=False,
-    recorded=("gpt2", "tiny", "ragged"),
+    recorded=("text", "gpt2", "tiny", "ragged"),
     samples="heads",
 )

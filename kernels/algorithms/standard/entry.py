@@ -92,6 +92,6 @@ ENTRY = Algorithm(
         "show the steps.",
     ),
     gives_lse=False,
-    recorded=("gpt2", "tiny", "ragged"),
+    recorded=("text", "gpt2", "tiny", "ragged"),
     samples="heads",
 )

@@ -39,7 +39,9 @@ export function standing(model, place) {
 export function inPhase(model, step, name = "") {
   const phase = name ? model.phases[step].find((each) => each.name === name) : model.phases[step][0];
   const isDone = (each) => each < step || (each === step && !name);
-  return { step, phase, kernel: model.kernel[step], complete: !name, isDone };
+  const now = model.phases[step].indexOf(phase);
+  const progress = model.phases[step].map((_, k) => Number(!name || k <= now));
+  return { step, phase, kernel: model.kernel[step], complete: !name, isDone, progress };
 }
 
 // Indices of the steps of a trace whose arrays have these values.

@@ -3,7 +3,6 @@
 import { isDark } from "../controls/dom.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", system-ui, sans-serif';
-const STRONGEST = 60; // percent of the colour that a cell has at most, so that its number stands out
 const BEND = 0.6; // small weights are told apart better than large ones
 const HALO = 2; // of a frame: both of its lines of the background together
 
@@ -186,13 +185,6 @@ export function handColors(root, palette) {
   const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** (1 / BEND)}%`);
   const all = { ...palette, scale: `linear-gradient(90deg, ${stops.join(", ")})` };
   for (const [name, color] of Object.entries(all)) root.style.setProperty(`--fa-${name}`, color);
-}
-
-// A background of the style sheet for a number between -1 and 1: positive in the colour of queries, negative
-// in that of keys; the paler, the closer to 0.
-export function tint(palette, part) {
-  const color = part < 0 ? palette.key : palette.query;
-  return `color-mix(in srgb, ${color} ${Math.round(STRONGEST * Math.min(1, Math.abs(part)))}%, transparent)`;
 }
 
 const known = new Map(); // channels of the colours of palettes

@@ -29,6 +29,7 @@ export function matrixOf(model, figure, matrix, step) {
   const placeOf = (row) => (isOfRow ? (row === model.matrixRow ? 0 : NaN) : row * sent.columns);
   return {
     ...matrix,
+    step,
     rows: Math.min(isOfRow ? Infinity : sent.rows, extent(model, slot.rows, step)),
     columns: Math.min(sent.columns, extent(model, slot.columns, step)),
     at: (row, column) => factor * (sent.values[start + placeOf(row) + column] ?? NaN),
@@ -41,23 +42,6 @@ function extent(model, what, step) {
   if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);
   if (what === "kv_tile") return model.kv[step] < 0 ? 0 : Math.min(block_n, keys - model.kv[step] * block_n);
   return what === "head_dim" ? width : 1;
-}
-
-// What stands in a slot at a position: the matrix that the last phase made, a sum of the step before, or
-// nothing. `fresh` says that the phase in progress made it, `isOfStepBefore` that none of this step has.
-export function standsIn(model, figure, slot, at) {
-  const phases = model.phases[at.step];
-  const now = at.complete ? phases.length : phases.indexOf(at.phase);
-  const own = figure.matrices.filter((matrix) => matrix.slot === slot.name && model.matrices[matrix.name]);
-  // a phase before the loop ran in the first step of the turn
-  const earlier = model.kernels[at.kernel].phases[0].filter((phase) => !phases.includes(phase));
-  const reached = [...earlier, ...phases.slice(0, now + 1)].map(({ name }) => name);
-  const made = own.filter(({ phase }) => reached.includes(phase));
-  const last = made.toSorted((a, b) => reached.indexOf(a.phase) - reached.indexOf(b.phase)).at(-1);
-  if (last) return { ...matrixOf(model, figure, last, at.step), fresh: last.phase === at.phase?.name };
-  const sum = own.find(({ is_field: isField }) => isField);
-  const before = sum ? stepBefore(model, at.step) : -1;
-  return before < 0 ? null : { ...matrixOf(model, figure, sum, before), isOfStepBefore: true };
 }
 
 // The step whose state this one goes on with; -1 if it starts anew.

@@ -252,9 +252,3 @@ export function isLive(kernel, part, phase) {
   const now = turn.indexOf(phase);
   return now >= first && now <= turn.findLastIndex(uses);
 }
-
-// Whether a phase moves, makes or stores the data of a part.
-export function isWorkedOn(part, { loads, needs, makes, stores }) {
-  const touched = [...loads, ...makes, ...(stores.length ? needs : [])];
-  return touched.some((name) => part.holds.includes(name));
-}

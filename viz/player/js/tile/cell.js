@@ -1,18 +1,21 @@
 // How a number of a tile was made: the terms of a product, or the numbers that it was made of.
 
-import { factorsOf, figureOf, matrixOf, standsIn } from "../run/figure.js";
+import { matricesIn } from "../run/bench.js";
+import { factorsOf, figureOf, matrixOf } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 
 const TERMS = 6; // of a dot product that are written out
 
 // What stands in each slot of the step in progress, by name.
-function shownIn(model, figure, at) {
-  return Object.fromEntries(figure.slots.map((slot) => [slot.name, standsIn(model, figure, slot, at)]));
+export function shownIn(model, figure, at) {
+  return Object.fromEntries(
+    figure.slots.map((slot) => [slot.name, matricesIn(model, figure, slot, at)?.now]),
+  );
 }
 
 // The product that made a matrix; undefined if none did, or not in this step.
-const productOf = (figure, { slot, phase, isOfStepBefore }) =>
-  isOfStepBefore ? undefined : figure.products.find((each) => each.result === slot && each.phase === phase);
+const productOf = (figure, { slot, phase, step }, at) =>
+  step === at.step ? figure.products.find((each) => each.result === slot && each.phase === phase) : undefined;
 
 // "scores: 0.602 = 0.250 × (1.20 × −0.310 + …) = ": the number in a cell {slot, row, column}; "" if none is.
 export function cellWords(model, at, { slot, row, column }) {
@@ -22,7 +25,7 @@ export function cellWords(model, at, { slot, row, column }) {
   const value = matrix && row < matrix.rows && column < matrix.columns ? matrix.at(row, column) : NaN;
   if (Number.isNaN(value)) return "";
   const result = `${matrix.label}${placeWords(model, figure, at, { slot, column })}: ${formatSteady(value)}`;
-  const product = productOf(figure, matrix);
+  const product = productOf(figure, matrix, at);
   const factors = product && model.matrixRow === null ? factorsOf(product, shown, row, column) : null;
   if (factors && value !== -Infinity)
     return `${result}${termWords(factors, value, model.data.problem.scale)}`;
@@ -40,9 +43,8 @@ function placeWords(model, figure, at, { slot, column }) {
 // The lines of the factors that a cell was made of: [{slot, by, index}].
 export function factorLines(model, at, { slot, row, column }) {
   const figure = figureOf(model, at.step);
-  const own = figure.slots.find(({ name }) => name === slot);
-  const matrix = standsIn(model, figure, own, at);
-  const product = matrix && model.matrixRow === null && productOf(figure, matrix);
+  const matrix = shownIn(model, figure, at)[slot];
+  const product = matrix && model.matrixRow === null && productOf(figure, matrix, at);
   if (!product) return [];
   return [
     { slot: product.first, by: product.first_by, index: row },

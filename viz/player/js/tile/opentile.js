@@ -2,7 +2,7 @@
 // how the number was made that the reader points at.
 
 import { button, element, write } from "../controls/dom.js";
-import { cellWords } from "./cell.js";
+import { cellWords, shownIn } from "./cell.js";
 import {
   figureOf,
   isBeforeMax,
@@ -10,7 +10,6 @@ import {
   placeOfMax,
   positionToPredict,
   softmaxState,
-  standsIn,
   stepToOpen,
   toldRow,
 } from "../run/figure.js";
@@ -115,11 +114,11 @@ export class OpenTile {
     const { model, pinned, pointed } = this.pane;
     const { step } = this.timeline.cursor();
     const figure = figureOf(model, step);
-    const stands = (each) => standsIn(model, figure, each, this.player.standing()) !== null;
+    const shown = shownIn(model, figure, this.player.standing());
     const own = figure.slots
       .filter(({ rows }) => rows === "q_tile")
       .toSorted((a) => (a.name === "S" ? -1 : 1));
-    const slot = own.find(({ name }) => name === pointed?.slot) ?? own.find(stands);
+    const slot = own.find(({ name }) => name === pointed?.slot) ?? own.find(({ name }) => shown[name]);
     const last = model.data.problem[slot?.columns === "kv_tile" ? "block_n" : "head_dim"] - 1;
     const column = Math.max(0, Math.min(last, (pointed?.column ?? -direction) + direction));
     if (slot) this.point({ slot: slot.name, row: model.offsets[toldRow(model, step, pinned)], column });
