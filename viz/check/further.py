@@ -16,10 +16,9 @@ from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.worker.requests import MeasureRequest
 from viz.check.context import CheckContext
 from viz.shared import runs, theme
-from viz.shared.downloads import REPORT, download
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.shared.formats import file_name, problem_words
-from viz.shared.layout import colors, plot
+from viz.shared.layout import REPORT, colors, download, plot
 from viz.shared.runs import measured_problem
 from viz.shared.waiting import asked_job, result_of
 

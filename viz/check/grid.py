@@ -34,8 +34,8 @@ from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
 from kernels.worker.client import Job
 from viz.check.context import CheckContext
-from viz.shared.downloads import download
 from viz.shared.formats import plain
+from viz.shared.layout import download
 
 TRUSTED = "trusted"
 HEAD_DIMS = (16, 32, 40, 59, 64, 80, 96, 111, 128, 160, 192, 224, 256)

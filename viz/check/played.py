@@ -11,26 +11,20 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.check.case.cases import USERS, estimated_seconds
 from kernels.check.requests import PlayRequest
 from kernels.check.result import CheckResult
-from kernels.device.gpus import Gpu
 from kernels.trace.observed import NOT_SEEN
 from kernels.worker.requests import TraceRequest
 from viz.check.context import CheckContext
-from viz.player.component import show_player
-from viz.player.data import duel_data, player_data
+from viz.player.component import duel_of, show_player
+from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
-from viz.shared.downloads import PLAYER, TRACE, download
 from viz.shared.formats import format_bytes
+from viz.shared.layout import PLAYER, TRACE, download
 from viz.shared.problem_form import gpu_control, gpu_of
 from viz.shared.waiting import asked_job, result_of
 
 PLAYING = "played_kernel"
 """Key in the session of the request that the user wants to see."""
-
-
-@functools.lru_cache(maxsize=8)
-def _duel_data(run: runs.Run, ours: runs.Run, gpu: Gpu) -> dict:
-    return duel_data((run.trace, run.provenance), (ours.trace, ours.provenance), gpu)
 
 
 def played_panel(context: CheckContext, result: CheckResult) -> None:
@@ -69,7 +63,7 @@ def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
         f"{problem.block_n}, by its largest accesses; ours runs with the same."
     )
     if ours := _ours(context, run):
-        show_player(_duel_data(run, ours, gpu), "played", {})
+        show_player(duel_of(run, ours, gpu), "played", {})
     alone = "Your kernel alone. It opens in any browser without a network or a server."
     with st.container(horizontal=True):
         page = functools.partial(player_data, run.trace, run.provenance, gpu)

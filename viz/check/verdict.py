@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import UPLOADED
-from kernels.check.report.report import VERDICT_WORDS, error_row
-from kernels.check.result import CheckResult
+from kernels.check.report.report import ULP_LABELS, VERDICT_WORDS, error_row
+from kernels.check.result import CheckResult, TensorCheck
 from kernels.oracle.report import RULE
 from kernels.problem import AttentionProblem
-from viz.check.figures.errors import ulps_figure
-from viz.shared import runs
-from viz.shared.cards import Card, draw_cards
+from viz.shared import runs, theme
+from viz.shared.figures.charts import chart
 from viz.shared.formats import format_error, plain
-from viz.shared.layout import colors, plot
+from viz.shared.layout import Card, colors, draw_cards, plot
 from viz.shared.provenance import library_versions, runner_words
 
 MARKS = {
@@ -99,6 +99,28 @@ def numbers_panel(result: CheckResult) -> None:
     if output and sum(output.ulps):
         st.subheader("Units in the last place", anchor="ulps")
         plot(ulps_figure(output, colors()), key="ulps")
+
+
+def ulps_figure(tensor: TensorCheck, colors: theme.Palette) -> go.Figure:
+    """Share of the elements by how many units in the last place they are off."""
+    kinds = (
+        ("this kernel", colors.flash, tensor.ulps),
+        ("low-precision reference", colors.standard, tensor.naive_ulps),
+    )
+    bars = [
+        go.Bar(
+            x=ULP_LABELS,
+            y=[count / max(sum(counts), 1) for count in counts],
+            customdata=counts,
+            name=name,
+            marker_color=color,
+            hovertemplate="%{y:.2%} of the elements (%{customdata:,})<extra>" + name + "</extra>",
+        )
+        for name, color, counts in kinds
+    ]
+    x = {"title_text": "error in units in the last place", "type": "category"}
+    y = {"tickformat": ".0%", "rangemode": "tozero"}
+    return chart(bars, colors, 310, "", x, y, barmode="group", bargap=0.25)
 
 
 def recorded_verdict(problem: AttentionProblem, backend: str, start_failure: str | None) -> None:

@@ -9,9 +9,9 @@ from kernels.measure.measurement import Measurement, PeerResult, ratio_to_naive
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared.cards import Card
 from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
 from viz.shared.glossary import in_words
+from viz.shared.layout import Card
 from viz.shared.provenance import library_versions, runner_words
 from viz.shared.runs import Run
 

@@ -17,12 +17,11 @@ from viz.explore.shown_run import shown_run, this_machine
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
-from viz.shared.cards import draw_cards
 from viz.shared.figures.comparison import memory_figure, time_figure
 from viz.explore.first_visit import STATE, end_first_visit
 from viz.shared.formats import format_bytes, plain
 from viz.shared.glossary import glossary_list, glossary_style, say
-from viz.shared.layout import colors, header, plot
+from viz.shared.layout import colors, draw_cards, header, plot
 from viz.shared.link import takes_from_link
 from viz.shared.looks import looks_of
 from viz.shared.run_request import RunRequest, own_tiles

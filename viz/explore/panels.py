@@ -16,8 +16,8 @@ from kernels.trace.schedule import program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
 from viz.explore.figures.mask import KINDS, MAX_TILES, mask_figure
 from viz.explore.figures.timeline import MAX_SPANS, busy_share, timeline_figure, without_pauses
-from viz.player.component import show_player
-from viz.player.data import duel_data, player_data, title_of
+from viz.player.component import duel_of, show_player
+from viz.player.data import player_data, title_of
 from viz.player.drawn import Drawn, drawn_of
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
@@ -28,9 +28,8 @@ from viz.player.talk.places import in_state
 from viz.player.talk.scene import Scene
 from viz.player.tiles import tile_kinds
 from viz.shared import runs
-from viz.shared.downloads import PLAYER, TIMELINE, TRACE, download
 from viz.shared.formats import file_name, format_count
-from viz.shared.layout import colors, plot
+from viz.shared.layout import PLAYER, TIMELINE, TRACE, colors, download, plot
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
 
@@ -52,11 +51,6 @@ ORDER = ("full", "partial", "hidden", "skipped")
 def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun, ...]) -> dict:
     data = player_data(trace, provenance, gpu)
     return data | {"lanes": lanes_data(lanes)} if lanes else data
-
-
-@functools.lru_cache(maxsize=8)
-def _duel_data(first: runs.Run, second: runs.Run, gpu: Gpu) -> dict:
-    return duel_data((first.trace, first.provenance), (second.trace, second.provenance), gpu)
 
 
 @st.fragment
@@ -85,7 +79,7 @@ def player_panel(
 @st.fragment
 def duel_panel(first: runs.Run, second: runs.Run, gpu: Gpu) -> None:
     """Both runs side by side under one transport, with their state in the URL."""
-    _kept_in_url(_duel_data(first, second, gpu), "duel", OF_TWO_RUNS, (first.trace, second.trace), gpu)
+    _kept_in_url(duel_of(first, second, gpu), "duel", OF_TWO_RUNS, (first.trace, second.trace), gpu)
 
 
 def _kept_in_url(

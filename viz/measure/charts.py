@@ -15,8 +15,6 @@ from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene, Stop
-from viz.shared.cards import Card, draw_cards
-from viz.shared.downloads import download
 from viz.shared.figures.comparison import short_reason
 from viz.shared.figures.sweep import (
     LETTERS,
@@ -29,7 +27,7 @@ from viz.shared.figures.sweep import (
     sweep_figure,
 )
 from viz.shared.formats import format_length, format_ratio, plain
-from viz.shared.layout import colors, plot, segments
+from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
 
 CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup", "call time": "call"}
 OURS = ("ours", "sdpa")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+
 import streamlit as st
 
+from kernels.device.gpus import Gpu
+from viz.player.data import duel_data
 from viz.player.html_page import CSS, MOUNT, State
 from viz.player.modules import one_script
 from viz.shared import theme
+from viz.shared.runs import Run
 
 _component = st.components.v2.component(
     "flash_attention_player", html=MOUNT, css=CSS, js=one_script("component.js")
@@ -15,6 +20,12 @@ _component = st.components.v2.component(
 _lanes_component = st.components.v2.component(
     "flash_attention_lanes", html=MOUNT, css=CSS, js=one_script("lanes_component.js")
 )
+
+
+@functools.lru_cache(maxsize=8)
+def duel_of(first: Run, second: Run, gpu: Gpu) -> dict:
+    """What the player needs of two runs."""
+    return duel_data((first.trace, first.provenance), (second.trace, second.provenance), gpu)
 
 
 def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> State:

@@ -1,8 +1,10 @@
-"""Pieces that every page has: header with the backend chip, sources of numbers, charts."""
+"""Pieces of all pages: the header with the backend chip, charts, links, cards of figures, downloads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import mimetypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import plotly.graph_objects as go
@@ -69,6 +71,12 @@ CHIPS: dict[str, Chip] = {
     "starting": ("starting", ":material/hourglass_top:", "gray"),
     "replay": ("replay", ":material/history:", "orange"),
 }
+
+
+CARD_COLORS: dict[bool | None, Literal["green", "red", "off"]] = {True: "green", False: "red", None: "off"}
+PLAYER, TRACE = "Player as one HTML file", "Trace (.npz)"
+TIMELINE, REPORT = "SM timeline for Perfetto (.json)", "Report as one HTML file"
+ICONS = {PLAYER: "slideshow", TIMELINE: "view_timeline", REPORT: "lab_profile"}
 
 
 def colors() -> theme.Palette:
@@ -156,4 +164,44 @@ def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2
         label=label,
         icon=":material/play_circle:",
         query_params={"algorithm": algorithm, **parameters, **more},
+    )
+
+
+@dataclass(frozen=True)
+class Card:
+    """One figure: its label, its value, what it is compared with, and more in the help."""
+
+    label: str
+    value: str
+    comparison: str = ""
+    explained: str = ""
+    passes: bool | None = None
+    """None for a figure that nothing judges."""
+
+
+def draw_cards(cards: list[Card]) -> None:
+    """The cards in one row."""
+    row = st.container(horizontal=True, gap="small", key="figures")
+    for each in cards:
+        row.metric(
+            each.label,
+            each.value,
+            each.comparison or None,
+            delta_color=CARD_COLORS[each.passes],
+            delta_arrow="off",
+            help=each.explained or None,
+            border=True,
+        )
+
+
+def download(label: str, content: Callable[[], str | bytes], file_name: str, words: str = "") -> None:
+    """A button for one file, whose content is made when it is asked for; `words` is the help text."""
+    st.download_button(
+        label,
+        content,
+        file_name,
+        mimetypes.guess_type(file_name)[0],
+        icon=f":material/{ICONS.get(label, 'download')}:",
+        on_click="ignore",
+        help=words or None,
     )

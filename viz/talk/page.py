@@ -14,9 +14,8 @@ from viz.player.talk.read import read_talk
 from viz.player.talk.scene import InvalidTalk, Talk
 from viz.player.talk.stage import live_answers, show_talk
 from viz.shared import runs
-from viz.shared.downloads import download
 from viz.shared.formats import plain
-from viz.shared.layout import header
+from viz.shared.layout import download, header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of

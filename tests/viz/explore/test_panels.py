@@ -157,14 +157,14 @@ def downloads(run, lanes, monkeypatch):
     def download_button(label, data, name, *rest, **named):
         found[name.partition("16x16.")[2]] = data()
 
-    monkeypatch.setattr("viz.shared.downloads.st.download_button", download_button)
+    monkeypatch.setattr("viz.shared.layout.st.download_button", download_button)
     opened(panels.take_away, run, GPU, lanes)
     return found
 
 
 def test_the_files_are_named_after_the_run(run, monkeypatch):
     names = []
-    monkeypatch.setattr("viz.shared.downloads.st.download_button", lambda *given, **_: names.append(given[2]))
+    monkeypatch.setattr("viz.shared.layout.st.download_button", lambda *given, **_: names.append(given[2]))
     other = dataclasses.replace(run.trace, problem=PROBLEM.with_(batch=3, kv_heads=2))
     opened(panels.take_away, runs.Run(other, None, recorded=False), GPU)
     name = "flashattention-2-50x64-batch-of-3-2-heads-head-dim-16-float16-causal-tiles-16x16"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.lessons.gradients import LIMITS, GradientLesson
@@ -13,7 +14,6 @@ from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradientsRequest
 from viz.learn.controls import choice, number, switch
 from viz.learn.gradients import maths
-from viz.learn.gradients.figures import block_error_figure
 from viz.learn.gradients.graphs import draw_layer, draw_two_tokens
 from viz.learn.gradients.lines import LINE_WORDS, LINES, ROW_BY_ROW, equations_of, numbers_of
 from viz.learn.gradients.orders import traffic_problem, traffic_view
@@ -22,7 +22,8 @@ from viz.learn.predict import type_in
 from viz.learn.predictions import weight_of_lse
 from viz.learn.stepper import parts, step_buttons, whole_number
 from viz.learn.words import Words, filled, formulas, links, table
-from viz.shared import runs
+from viz.shared import runs, theme
+from viz.shared.figures.charts import chart, framed, hatched
 from viz.shared.formats import format_error
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import redraw_when_done, retry_button
@@ -90,6 +91,32 @@ def _rebuild() -> None:
         ("Backward: P is rebuilt from lse, tile by tile", tiny, "backward"),
         ("The same with the query tile outside", tiny, "backward_q_outer"),
     )
+
+
+LOOKS = {"dS": ("output", ""), "dQ": ("query", "x"), "dK": ("key", ".")}
+
+
+def block_error_figure(
+    errors: Sequence[Mapping[str, float]], chosen: int, colors: theme.Palette
+) -> go.Figure:
+    """Bars of the relative error of dS, dQ and dK over the block size; the chosen size has a frame."""
+    blocks = [str(block) for block in range(1, len(errors) + 1)]
+    is_chosen = [block == str(chosen) for block in blocks]
+    bars = [
+        go.Bar(
+            name=name,
+            x=blocks,
+            y=[error[name] for error in errors],
+            marker=hatched("", pattern, colors) | framed(getattr(colors, color), is_chosen, colors),
+            hovertemplate=f"block of %{{x}} keys: error of {name} is %{{y:.2g}} of its largest value"
+            "<extra></extra>",
+        )
+        for name, (color, pattern) in LOOKS.items()
+    ]
+    title = "largest error, as a share of the largest right value"
+    x = {"title": "keys in a block (last: the whole row)", "type": "category"}
+    y = {"tickformat": ".0%", "rangemode": "tozero", "nticks": 6}
+    return chart(bars, colors, 300, title, x, y, margin_t=66, bargap=0.25)
 
 
 def _row_sums() -> None:

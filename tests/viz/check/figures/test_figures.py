@@ -8,8 +8,8 @@ import pytest
 
 from kernels.check.result import ErrorMap, TensorCheck
 from kernels.problem import AttentionProblem
-from viz.check.figures.errors import ulps_figure
 from viz.check.figures.maps import LEAST_SHARE, pickable_tiles, share_figure
+from viz.check.verdict import ulps_figure
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")

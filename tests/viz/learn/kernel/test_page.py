@@ -5,7 +5,7 @@ import pytest
 
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
-from viz.learn.kernel.maths import row_scores, row_steps
+from viz.learn.kernel.page import row_scores, row_steps
 from viz.learn.online import update
 from viz.learn.predictions import judge, next_state
 
