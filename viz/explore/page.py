@@ -12,13 +12,13 @@ from viz.explore import cards, panels
 from viz.explore.asked_here import can_pick, lanes_of, measurement_of, with_picked_row
 from viz.explore.figures.ledger import ledger_figure, ledgers_of
 from viz.explore.figures.row_state import state_figures
+from viz.explore.first_visit import STATE, end_first_visit
 from viz.explore.opened_file import judged_again, opened_run
 from viz.explore.shown_run import shown_run, this_machine
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.figures.comparison import memory_figure, time_figure
-from viz.explore.first_visit import STATE, end_first_visit
 from viz.shared.formats import format_bytes, plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot

@@ -45,7 +45,7 @@ def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
     data = player(app)
     assert "1024 × 1024" in data["title"]
     assert "NVIDIA H200" in data["provenance"]
-    assert len(cards(app)) == 4
+    assert len(app.metric) == 4
     assert cards(app)["Bytes counted"][0] == "2.49 MB"
     assert cards(app)["Largest recorded"][1].startswith("passes")
     assert len(app.get("plotly_chart")) == 8
@@ -57,7 +57,7 @@ def test_until_the_player_is_painted_no_chart_is_sent():
     app.session_state["is_painted"] = False
     app.run()
     assert mounted_player(app)
-    assert len(cards(app)) == 4
+    assert len(app.metric) == 4
     assert len(app.get("plotly_chart")) == 0
 
 
@@ -185,7 +185,7 @@ def test_a_long_run_is_shown_by_a_sample():
 def test_the_first_visit_is_a_sentence_alone_until_something_is_chosen():
     app = open_page()
     assert player(app)["words"][0][:4] == ["<s>", "The", "chip", "is"]
-    assert len(cards(app)) == 0
+    assert len(app.metric) == 0
     next(button for button in app.button if "sizes" in button.label).click().run()
-    assert len(cards(app)) == 4
+    assert len(app.metric) == 4
     assert app.text_area(key="text").value == ""

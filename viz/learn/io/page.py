@@ -105,20 +105,12 @@ def _forward() -> None:
     formulas = []
     for name, each in problems.items():
         entry = ALGORITHMS[name]
-        chip = entry.chip_bytes(each)
         kernel = max(entry.kernels, key=lambda kernel: kernel.chip_bytes(each))
-        formulas.append(
-            {
-                "label": labels[name],
-                "formula": WAYS[name][2],
-                "modelled": modelled[name],
-                "counted": f"**{counted[name]:,} B**" if name in counted else "not yet",
-                "seconds": modelled[name] / gpu.hbm_bandwidth,
-                "holds": "; ".join(part.name for part in kernel.parts),
-                "chip": chip,
-                "color": "green" if chip <= memory else "red",
-            }
-        )
+        chip, moved = entry.chip_bytes(each), f"**{counted[name]:,} B**" if name in counted else "not yet"
+        row = {"label": labels[name], "formula": WAYS[name][2], "modelled": modelled[name], "counted": moved}
+        row |= {"seconds": modelled[name] / gpu.hbm_bandwidth, "chip": chip}
+        row |= {"holds": "; ".join(part.name for part in kernel.parts)}
+        formulas.append(row | {"color": "green" if chip <= memory else "red"})
     with page:
         WORDS.draw(
             "bytes",
