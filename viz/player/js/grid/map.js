@@ -7,7 +7,7 @@ import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { KIND, hasTile, keysOfRow, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
-const ROOM_FOR_NUMBERS = 3; // pixels per row and key of a tile
+const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
 
 const gapBetween = ({ cellWidth, cellHeight }) => (cellWidth > 7 && cellHeight > 7 ? 1 : 0);
 

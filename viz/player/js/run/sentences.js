@@ -81,6 +81,9 @@ export const SENTENCES = {
   ],
 };
 
+const FIRST =
+  "The first keys of these rows: nothing was summed up before, so nothing shrinks. l of {who} is {l}.";
+
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
   mask: "The mask falls: a key that a row may not see gets −∞.",
@@ -102,6 +105,8 @@ export function sentenceOf(model, at, row) {
       .filter(Boolean)
       .join(" ");
   const words = wordsOf(model, at, row);
+  const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
+  if (isFirst) return FIRST.replace("{who}", words.who).replace("{l}", words.l);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
   const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
   const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;

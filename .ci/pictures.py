@@ -1,0 +1,55 @@
+"""Makes the pictures of the README anew: `python .ci/pictures.py`. Needs Chromium, like the browser tests."""
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.browser.visit import CHROMIUM, FLAGS, PLAYER, running_app  # noqa: E402
+
+FOLDER = ROOT / "viz" / "assets"
+SENTENCE = "q_len=64&kv_len=64&head_dim=32&mask=causal&block_m=16&block_n=16&inputs=text"
+CHECK = "q_len=256&kv_len=256&mask=full&block_m=32&block_n=32&kernel=user"
+LANES = "algorithm=flash3&block_m=128&lanes=open"
+
+
+def explore(page: Page, host: str) -> None:
+    """A tile in which old sums shrink."""
+    page.goto(f"{host}/?{SENTENCE}&step=5.6")
+    page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-caption')?.textContent.includes('α')")
+    page.keyboard.press("d")
+
+
+def lanes(page: Page, host: str) -> None:
+    """Two kernels on one axis of time."""
+    page.goto(f"{host}/?{LANES}")
+    page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-lane-view canvas')?.clientWidth > 0")
+
+
+def check(page: Page, host: str) -> None:
+    """A kernel that is wrong, and its cause."""
+    page.goto(f"{host}/check?{CHECK}")
+    page.get_by_text("FAILS", exact=False).first.wait_for()
+
+
+def main() -> None:
+    """Write all pictures, or those that are named."""
+    makers = {"explore": explore, "lanes": lanes, "check": check}
+    wanted = sys.argv[1:] or list(makers)
+    kernel = ("--", "--kernel", "examples/buggy_kernel.py:attention")
+    with running_app(*kernel) as host, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for name in wanted:
+            page = browser.new_page(viewport={"width": 1280, "height": 860 if name == "explore" else 960})
+            page.set_default_timeout(120_000)
+            makers[name](page, host)
+            page.wait_for_timeout(4000)  # charts below the picture are still drawn
+            shown = page.locator(".fa-lane-view").first if name == "lanes" else page
+            shown.screenshot(path=FOLDER / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
