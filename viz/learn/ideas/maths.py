@@ -93,7 +93,8 @@ def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> C
     else:
         forward = standard_requested(problem)
         chip = max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
-    weight_sum, error = tile_sums(problem, left_out != "online softmax")
+    tile = problem.kv_len if left_out in ("fusion", "tiling") else problem.block_n
+    weight_sum, error = tile_sums(problem, tile, left_out != "online softmax")
     return Costs(
         forward_bytes=forward,
         chip_bytes=chip,
@@ -134,10 +135,10 @@ def three_pass_bytes(problem: AttentionProblem) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def tile_sums(problem: AttentionProblem, online: bool) -> tuple[float, float]:
+def tile_sums(problem: AttentionProblem, tile: int, online: bool) -> tuple[float, float]:
     """(sum of the weights of row 0, largest error of O) over ROWS queries, float64; tiles online or alone."""
     query, key, value = first_head(problem, ROWS)
-    steps = tiled_attention(query, key, value, problem.block_n, "online" if online else "own")
+    steps = tiled_attention(query, key, value, tile, "online" if online else "own")
     last = next(step for step in steps if step.last_of_row)
     error = float(np.abs(steps[-1].output - attention(query, key, value)).max())
     if not online:

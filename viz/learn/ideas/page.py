@@ -57,7 +57,8 @@ def show() -> None:
         cells = WORDS.cells("boxes", **numbers)
         boxes = [Box(name, does, number, states[name]) for name, does, number in cells]
         st.html(idea_map_html(boxes, WORDS.cells("arrows", **numbers)))
-        WORDS.draw(left_out or ALL, **numbers)
+        is_whole = left_out == "online softmax" and problem.kv_tiles == 1
+        WORDS.draw("one tile" if is_whole else left_out or ALL, **numbers)
     worse = (
         now.forward_bytes > every.forward_bytes,
         now.chip_bytes > numbers["capacity"],

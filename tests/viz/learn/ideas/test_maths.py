@@ -84,6 +84,9 @@ def test_costs_with_all_five_and_without_one():
     assert without["fusion"].chip_bytes == 128 * 64 * 4 + 64 * D * 2 + 128 * D * 4
     assert without["recomputation"].forward_bytes == every.forward_bytes + 2 * N * N
     assert without["lse"].kept_bytes == without["recomputation"].kept_bytes == 2 * N * N
+    in_rows = tile_sums(PROBLEM, N, online=True)
+    assert {without[name].output_error for name in ("fusion", "tiling")} == {in_rows[1]}
+    assert without["lse"].output_error == every.output_error != in_rows[1]
     assert without["online softmax"].weight_sum == pytest.approx(64)
     assert without["online softmax"].output_error > 0.1
     assert without["online softmax"].kept_bytes == 4 * N  # whole rows give an lse too
@@ -111,8 +114,8 @@ def test_the_check_uses_the_inputs_of_the_kernels():
     )
     right = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True) @ value
     error = np.abs(wrong - right).max()
-    assert tile_sums(problem, online=False) == (pytest.approx(5), pytest.approx(error))
-    assert tile_sums(problem, online=True) == (pytest.approx(1), pytest.approx(0, abs=1e-14))
+    assert tile_sums(problem, 8, online=False) == (pytest.approx(5), pytest.approx(error))
+    assert tile_sums(problem, 8, online=True) == (pytest.approx(1), pytest.approx(0, abs=1e-14))
 
 
 def test_groups_of_one_key_and_a_window_of_all_keys_are_exact_and_work_does_not_grow_with_the_square():

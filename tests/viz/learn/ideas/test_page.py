@@ -6,6 +6,7 @@ import pytest
 
 from tests.app.pages import open_chapter
 from tests.viz.learn.shown import errors, html, links, metrics
+from viz.learn.ideas.page import WORDS
 
 pytestmark = pytest.mark.usefixtures("no_worker")
 
@@ -49,3 +50,11 @@ def test_leaving_one_out_shows_what_falls_and_what_exact_attention_then_costs(
     assert (cards["Products, backward"] == "2.15 GFLOP") is (kept == "8.39 MB")
     assert ('class="idle"' in html(app)) is (left_out in ("fusion", "tiling", "recomputation"))
     assert (cards["Weights of a row sum to"] == "32") is (left_out == "online softmax")
+
+
+def test_in_one_tile_the_online_softmax_is_not_missed():
+    app = open_chapter("ideas", ideas_show="without online softmax", ideas_n=64)
+    assert any(WORDS("one tile") in text.value for text in app.markdown)
+    assert metrics(app)["Weights of a row sum to"][0] == "1"
+    app.number_input(key="ideas_n").set_value(128).run()
+    assert not any(WORDS("one tile") in text.value for text in app.markdown)
