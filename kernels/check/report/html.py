@@ -91,7 +91,8 @@ def to_html(
 
 
 def _paragraphs(*all_words: str) -> str:
-    return "".join(f"<p>{escape(words[:1].upper() + words[1:])}</p>" for words in all_words if words)
+    first_up = (words if words[1:2].isupper() else words[:1].upper() + words[1:] for words in all_words)  # dK
+    return "".join(f"<p>{escape(words)}</p>" for words in first_up if words)
 
 
 def _table(title: str, rows: Sequence[Mapping[str, object]]) -> str:

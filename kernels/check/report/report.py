@@ -132,12 +132,16 @@ def by_kernel(results: Sequence[CheckResult]) -> list[list[CheckResult]]:
     return list(found.values())
 
 
-def facts(result: CheckResult) -> list[str]:
-    """What is said below the verdict of a case, besides its numbers and notes."""
+def facts(result: CheckResult, detailed: bool = True) -> list[str]:
+    """What is said below the verdict of a case, besides its numbers and notes.
+
+    That runs are equal is said only if `detailed`.
+    """
     said = [f"cause: {result.cause}"] if result.cause else []
     said += [f"found: {finding.sentence}" for finding in result.findings]
     said += [result.keyless.words] if result.keyless else []
-    said += [result.repeats.words] if result.repeats and not result.repeats.equal else []
+    if (repeats := result.repeats) and (not repeats.equal or (detailed and repeats.runs > 1)):
+        said.append(repeats.words)
     return said
 
 
@@ -148,7 +152,7 @@ def result_lines(result: CheckResult, detailed: bool = True) -> list[str]:
     first = f"{SHELL_WORDS[result.verdict]:11} {result.case.words} ({batch} {problem.dtype}): {result.reason}"
     tensors = [_tensor_line(tensor) for tensor in result.tensors if detailed or not tensor.passes]
     notes = result.notes if detailed else ()
-    return [first, *indented(*facts(result), *tensors, *result.trace.splitlines(), *notes)]
+    return [first, *indented(*facts(result, detailed), *tensors, *result.trace.splitlines(), *notes)]
 
 
 def _tensor_line(tensor: TensorCheck) -> str:

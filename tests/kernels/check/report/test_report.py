@@ -28,6 +28,7 @@ from kernels.check.result import (
     CheckResult,
     Determinism,
     Difference,
+    Repeats,
     Variation,
     maps_from_bytes,
     maps_to_bytes,
@@ -94,6 +95,14 @@ def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
     assert "an out-of-bounds read at mine.py:12" in found.reason
     assert msgspec.convert(found.as_dict(), CheckResult).as_dict() == found.as_dict()
     assert READ.sentence in "\n".join(result_lines(found))
+
+
+def test_names_of_tensors_keep_their_case_and_equal_runs_are_said_of_a_case_alone():
+    found = result(repeats=Repeats(3, {"O": 0}, 0.0), notes=("dK and dV are not compared",))
+    page, words = to_html(Report(found)), found.repeats.words
+    assert all(f"<p>{paragraph}" in page for paragraph in ("dK and dV", "Every error", words))
+    assert [words in "\n".join(result_lines(found, detailed)) for detailed in (True, False)] == [True, False]
+    assert "bitwise" not in to_html(Report(replace(found, repeats=Repeats(1, {"O": 0}, 0.0))))
 
 
 def test_changed_inputs_are_a_verdict_of_their_own():
