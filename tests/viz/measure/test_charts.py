@@ -89,7 +89,9 @@ def test_what_a_chart_holds_fixed_is_true_of_all_its_points():
 
 
 def test_a_chosen_peer_that_is_not_drawn_is_named_if_the_device_could_have_run_it():
-    source, drawn = Source("recorded", document()), {("naive", "forward"), ("ours", "forward")}
+    source, drawn = Source("recorded", document()), {("naive", "forward", 512), ("ours", "forward", 512)}
     assert missing_peers(source, drawn, CHOICE) == "FlexAttention"  # sdpa is of a CPU
     both = replace(CHOICE, peers=("naive",), directions=("forward", "backward"))
     assert missing_peers(source, drawn, both) == "naive (torch) backward"
+    more = {*drawn, ("naive", "forward", 2048), ("naive", "forward", 8192)}
+    assert missing_peers(source, more, CHOICE) == f"{peer_label('ours')} at 2k, 8k; FlexAttention"
