@@ -9,7 +9,7 @@ from kernels.measure.measurement import Measurement, PeerResult, ratio_to_naive
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio
+from viz.shared.formats import format_bytes, format_count, format_error, format_ms, format_ratio
 from viz.shared.glossary import in_words
 from viz.shared.layout import Card
 from viz.shared.provenance import library_versions, runner_words
@@ -57,7 +57,24 @@ def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
     compared = less_or_more(rival / ours, f"{name} {format_bytes(rival)}")
     if run.algorithm is STANDARD and not other:
         compared = f"K and V read once: {format_bytes(standard_bytes(problem))}"
-    return Card(label, format_bytes(ours), compared, _requested_words(run))
+    why = "" if other else _why_words(run)
+    return Card(label, format_bytes(ours), compared, f"{_requested_words(run)} {why}".strip())
+
+
+def _why_words(run: Run) -> str:
+    """Why a run asks for more than the least, or than standard attention."""
+    problem, algorithm = run.trace.problem, run.algorithm
+    if algorithm is STANDARD:
+        return f"K and V are asked for once per query tile: {format_count(problem.q_tiles, 'time')}."
+    large = problem.with_(block_m=128, block_n=128)
+    usual, rival = (standard_requested(each, algorithm.direction) for each in (problem, large))
+    asked = algorithm.requested_bytes(large) if algorithm.has_formula else rival
+    if run.traffic.total <= usual or asked >= rival:
+        return ""
+    return (
+        "With tiles this small, reading inputs again costs more than storing S and P. Tiles of 128 × 128 "
+        f"would ask for {format_bytes(asked)}, standard attention for {format_bytes(rival)} (modelled)."
+    )
 
 
 def _requested_words(run: Run) -> str:

@@ -98,6 +98,16 @@ def test_standard_attention_is_compared_with_itself_if_it_reads_its_inputs_once(
     again = (problem.q_tiles - 1) * (ledger["K"] + ledger["V"])
     assert run.trace.total_bytes == standard_bytes(problem) + again
     assert four_cards(run, None)[1].comparison.endswith(": 8.91 MB")
+    assert f"{problem.q_tiles} times" in four_cards(run, None)[1].explained
+
+
+def test_a_run_that_moves_more_than_standard_says_what_larger_tiles_would_ask_for():
+    run = recorded("tiny", "flash1")
+    large = run.trace.problem.with_(block_m=128, block_n=128)
+    asked = format_bytes(run.algorithm.requested_bytes(large))
+    assert asked in four_cards(run, None)[1].explained
+    assert asked not in four_cards(run, None, recorded("tiny", "flash2"))[1].explained
+    assert "128" not in four_cards(recorded("gpt2", "flash2"), None)[1].explained
 
 
 @pytest.mark.parametrize(
