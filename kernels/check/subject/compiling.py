@@ -34,8 +34,8 @@ MOST_SECONDS = 12.0
 LAST_STAGE = "ttgir"
 """Of a kernel that was compiled before, other constexprs and types are compiled up to here: what the compiler
 says of the user's code it has said by then. What follows (LLVM, ptxas) takes most of the time."""
-TARGET = 90
-"""Compute capability, in tens, of an H100. What an A100 can do it can do too."""
+TARGETS = (90, 80)
+"""Compute capabilities, in tens: a kernel has to compile for an H100, or else for an A100."""
 DIAGNOSTIC = re.compile(r"^(?:loc\()?\"?(/[^:\"]+\.py)\"?:(\d+):\d+\)?: error: (.*)", re.MULTILINE)
 """An error of the compiler's passes, as they print it."""
 
@@ -57,7 +57,7 @@ class Compiled:
             return ""
         if self.not_done:
             return f"Not compiled for a GPU: {self.not_done.rstrip('.')}."
-        return f"Compiled, without a GPU, for an H100: {', '.join(self.kernels)}."
+        return f"Compiled, without a GPU, for an H100 or an A100: {', '.join(self.kernels)}."
 
 
 @dataclass(frozen=True)
@@ -158,20 +158,23 @@ class Compiler:
             self.names.append(kernel.__name__)
 
     def _compiled(self, kernel: Any, args: tuple, options: dict) -> Finding | None:
-        """What is wrong with it, if it does not compile."""
+        """What is wrong with it on the first of TARGETS, if it compiles for none."""
         driver = sys.modules["triton.runtime.driver"].driver
-        before, driver._active = driver._active, _Target(driver._active)
-        start = self._log.seek(0, os.SEEK_END)
-        try:
-            self._run(kernel, *args, **options | {"warmup": True})
-        except Enough:
-            return None
-        except Exception as error:  # whatever the compiler raises is its answer
-            self._log.seek(start)
-            return _finding(kernel, error, self._log.read(), self._holds)
-        finally:
-            driver._active = before
-        return None
+        before, findings = driver._active, []
+        for target in TARGETS:
+            driver._active = _Target(before, target)
+            start = self._log.seek(0, os.SEEK_END)
+            try:
+                self._run(kernel, *args, **options | {"warmup": True})
+                return None
+            except Enough:
+                return None
+            except Exception as error:  # whatever the compiler raises is its answer
+                self._log.seek(start)
+                findings.append(_finding(kernel, error, self._log.read(), self._holds))
+            finally:
+                driver._active = before
+        return findings[0]
 
 
 @contextlib.contextmanager
@@ -198,18 +201,21 @@ def _up_to_last_stage() -> Iterator[None]:
 
 
 class _Target:
-    """A driver of a GPU that is not there."""
+    """A driver of a GPU that is not there. Triton keeps what it compiled by the number of the device."""
 
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
+    def __init__(self, driver: Any, target: int) -> None:
+        self._driver, self._target = driver, target
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
 
+    def get_current_device(self) -> int:
+        return self._target
+
     def get_current_target(self) -> Any:
         from triton.backends.compiler import GPUTarget
 
-        return GPUTarget("cuda", TARGET, 32)
+        return GPUTarget("cuda", self._target, 32)
 
 
 def _signature(kernel: Any, args: tuple, options: dict) -> str:
@@ -249,7 +255,7 @@ def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], boo
     if quoted := re.fullmatch(r"\w+\([\"'](.*)[\"']\)", words):  # the repr of an exception
         words = quoted[1]
     what = textwrap.shorten(words, 220).rstrip(".")
-    words = f"Triton's compiler refuses {kernel.__name__} for an H100: {what}"
+    words = f"Triton's compiler refuses {kernel.__name__} for an H100 and an A100: {what}"
     return Finding("compile error", words, file, line, line_of(file, line))
 
 

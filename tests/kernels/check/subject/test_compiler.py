@@ -48,6 +48,17 @@ def test_what_compiles_passes_and_names_the_kernels_of_both_passes(compiled):
     assert any("_forward, _backward" in note for note in result.notes)
 
 
+def test_a_kernel_that_compiles_for_an_a100_alone_passes(compiled):
+    imported, body = (
+        "from triton.language.target_info import cuda_capability_geq as has\n",
+        "):  # fmt: skip\n",
+    )
+    source = PLANTED.read_text().replace(body, f"{body}    tl.static_assert(not has(9))\n")
+    result = compiled(imported + source, "right")
+    assert result.verdict == "pass", result.reason
+    assert any("A100" in note and "_forward" in note for note in result.notes)
+
+
 def test_a_kernel_is_compiled_again_after_its_file_was_saved(compiled):
     for of, verdict in {"right": "pass", "type_changes": "fail"}.items():
         assert compiled(f"{FILE.read_text()}\nattention = {of}\n", kv_len=40).verdict == verdict
