@@ -49,11 +49,9 @@ def test_what_compiles_passes_and_names_the_kernels_of_both_passes(compiled):
 
 
 def test_a_kernel_that_compiles_for_an_a100_alone_passes(compiled):
-    imported, body = (
-        "from triton.language.target_info import cuda_capability_geq as has\n",
-        "):  # fmt: skip\n",
-    )
-    source = PLANTED.read_text().replace(body, f"{body}    tl.static_assert(not has(9))\n")
+    imported, first = "from triton.language.target_info import cuda_capability_geq\n", "    batch, head ="
+    refused = f"    tl.static_assert(not cuda_capability_geq(9))\n{first}"
+    source = PLANTED.read_text().replace(first, refused)
     result = compiled(imported + source, "right")
     assert result.verdict == "pass", result.reason
     assert any("A100" in note and "_forward" in note for note in result.notes)
