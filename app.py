@@ -13,7 +13,7 @@ st.set_page_config(
     page_title="FlashAttention, played back",
     page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
     layout="wide",
-    initial_sidebar_state="collapsed" if first_visit else "expanded",
+    initial_sidebar_state="collapsed" if first_visit else "auto",
 )
 page = st.navigation(
     [

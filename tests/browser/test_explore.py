@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.browser.visit import PLAYER
+from viz.shared import theme
 
 pytestmark = pytest.mark.browser
 
@@ -13,7 +14,8 @@ SMALL = "?q_len=128&kv_len=128&block_m=32&block_n=32&mask=full"
 
 
 def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
-    page = visit().wait_for_player("recorded on NVIDIA H200")
+    assert visit().wait_for_player("recorded on NVIDIA H200").step() == (0, 10)  # a sentence, alone
+    page = visit("/?mask=causal").wait_for_player("recorded on NVIDIA H200")
     assert page.step() == (0, 136)
     plays = f"{PLAYER}.querySelector('[aria-label^=play]').ariaPressed"
     assert page.page.evaluate(plays) == "false"
@@ -35,7 +37,7 @@ def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
 
 @pytest.mark.parametrize(
     ("path", "label", "given", "accepted"),
-    [("/", "N, queries", "99999999", "between 1 and 1048576"), ("/check", "runs", "999", "between 1 and")],
+    [("/?mask=causal", "N, queries", "99999999", "between 1 and 1048576"), ("/check", "runs", "999", "between 1 and")],
 )
 def test_a_number_out_of_range_stays_and_the_range_is_said(visit, path, label, given, accepted):
     """Streamlit hides its words on the range from the eye: a style of the app shows them below the number."""
@@ -87,7 +89,7 @@ def test_a_rerun_and_a_theme_change_leave_the_step_alone(visit):
     assert page.step() == (3, 16)
     page.page.emulate_media(color_scheme="dark")
     page.page.wait_for_function(
-        f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '#0f151b'", timeout=60_000
+        f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '{theme.DARK.background}'", timeout=60_000
     )
     assert page.step() == (3, 16)
     assert page.page.evaluate(f"{PLAYER}.dataset.mark") == "same element"

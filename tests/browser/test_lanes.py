@@ -33,7 +33,7 @@ def page_file(tmp_path_factory):
 
 @pytest.fixture
 def opened(visit, page_file):
-    page = visit(page_file.as_uri()).wait_for_player("recorded on it")
+    page = visit(page_file.as_uri(), size=(1280, 1300)).wait_for_player("recorded on it")
     page.press("l")
     return page
 

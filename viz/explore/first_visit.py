@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import streamlit as st
 
 from kernels.problem.presets import FIRST_VISIT, PRESETS
@@ -13,7 +15,8 @@ STATE = "first_visit"
 def is_first_visit() -> bool:
     """Whether the visitor came without a link and has chosen nothing since."""
     if STATE not in st.session_state:
-        st.session_state[STATE] = not st.query_params
+        is_landing = urlsplit(st.context.url or "").path in ("", "/")
+        st.session_state[STATE] = is_landing and not st.query_params
         if st.session_state[STATE]:
             st.session_state.update(PRESETS[FIRST_VISIT].problem.as_dict())
     return st.session_state[STATE]

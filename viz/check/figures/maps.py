@@ -40,7 +40,6 @@ def share_figure(
     of_keys, codes = error_map.kind == "weights", error_map.codes
     if of_keys:
         shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
-    stops = np.linspace(0, 0.75, len(colors.scale))  # up to what is allowed; beyond it one warning colour
     heat = go.Heatmap(
         z=shown,
         x0=(error_map.column_step - 1) / 2,
@@ -52,7 +51,7 @@ def share_figure(
         hovertemplate=f"{HOVER}{'' if codes is None else '<br>%{text}'}<extra></extra>",
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
-        colorscale=[*map(list, zip(stops, colors.scale, strict=True)), [0.75, colors.bad], [1, colors.bad]],
+        colorscale=[[0, colors.background], [0.75, colors.query], [0.75, colors.bad], [1, colors.bad]],
         colorbar={
             "title": {"text": "error /<br>allowed", "font_size": 13},
             "tickvals": [-3, -2, -1, 0, 1],
