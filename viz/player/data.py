@@ -15,7 +15,7 @@ from dataclasses import asdict
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import standard_requested
+from kernels.algorithms.standard.traffic import requested_ledger, standard_requested
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.problem import AttentionProblem
@@ -56,6 +56,10 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             for name, written in zip(trace.tensors, trace.tensor_bytes_written.sum(axis=0), strict=True)
         ],
         "standard_bytes": round(share * standard_requested(problem, algorithm.direction)),
+        "standard_parts": [
+            {"name": name, "bytes": share * size, "color": theme.tensor_entry(name)}
+            for name, size in requested_ledger(problem, algorithm.direction).items()
+        ],
         "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),

@@ -407,3 +407,26 @@ def test_the_same_run_goes_on_playing_where_it_was_and_another_does_not(run, giv
 def test_a_duel_takes_the_place_of_a_player(run, given):
     shown = tried(run, given, "call(first); call(both); return report();")
     assert (shown["players"], shown["lines"]) == (1, False)
+
+
+@pytest.mark.parametrize("algorithm", ["flash2", "backward", "standard"])
+def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algorithm):
+    """Scrubbing, stepping back, films and print all draw the same frame."""
+    look = """(shown) => {
+      shown.root.style.width = "900px";
+      const { timeline, pane } = shown;
+      const drawn = (part, rate) => {
+        timeline.position = timeline.positionOf(part * pane.model.count);
+        shown.drawStill(rate);
+        return pane.nodes.stage.toDataURL();
+      };
+      const places = [0.11, 0.37, 0.52, 0.83, 1];
+      const rates = [0, 2, 20];
+      const forwards = rates.flatMap((rate) => places.map((part) => drawn(part, rate)));
+      const again = rates.flatMap((rate) => places.toReversed().map((part) => drawn(part, rate)).toReversed());
+      return [forwards.map((each, i) => each === again[i]), new Set(forwards).size];
+    }"""
+    problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8, mask="causal")
+    same, different = look_at(traced(problem, algorithm)[1], look)
+    assert all(same)
+    assert different > 10

@@ -14,6 +14,7 @@ import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
 import { captionOf, countWords, noteWords, rateWords, readoutWords } from "./run/words.js";
 
+const SLOW = 0.25; // tiles per second: the numbers of each can be read
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
@@ -84,7 +85,9 @@ export class Player extends Playback {
       this.legend.says([this.pane.model]);
       this.notes.textContent = noteWords(data);
       this.intro = data.idea;
-      this.transport.speed = 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
+      this.transport.speed = this.opened.isOpen
+        ? SLOW
+        : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
     this.pane.scaleBytes();
     if (isNew && state.plays && !this.reduced) {

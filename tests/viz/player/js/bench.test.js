@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { benchLayout, placesOf } from "../../../../viz/player/js/grid/layout.js";
 import { heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/js/run/bench.js";
+import { goodTile, overtureOf } from "../../../../viz/player/js/overture.js";
 import { figureOf } from "../../../../viz/player/js/run/figure.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
+import { bytesSoFar } from "../../../../viz/player/js/run/words.js";
 import { given, givenRun, range } from "./given.js";
 
 // The cursor of a run at a position, as the pane makes it.
@@ -137,4 +139,33 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
       );
     }
   }
+});
+
+test("the first film plays the whole run, then a tile whose old sums shrink, slowly", () => {
+  const { model } = givenRun("causal");
+  const acts = overtureOf(model);
+  acts.slice(1).forEach((act, i) => assert.equal(act.from, acts[i].to)); // no cut
+  const last = model.phaseStart[model.count];
+  assert.deepEqual([acts[0].from, acts[0].to], [0, last]);
+  const good = goodTile(model);
+  assert.ok(model.turnFirst[good] < good); // not the first of its row, which has nothing to shrink
+  const tile = acts.find(({ to }) => to === model.phaseStart[good + 1]);
+  assert.equal(tile.from, model.phaseStart[good]);
+  assert.ok(tile.rate(0.5) < 1 && acts[0].rate(0.5) > 10);
+});
+
+test("tiles count as bytes when they land, and never more than the phase moves", () => {
+  const { model } = givenRun("causal");
+  const line = new Timeline(model);
+  const total = (position) => {
+    const at = line.cursor(position);
+    at.isDone = (step) => line.isDone(at, step);
+    return bytesSoFar(line, at).total;
+  };
+  const start = model.phaseStart[2];
+  const load = start + model.phases[2].findIndex(({ loads }) => loads.length > 0);
+  const [before, early, late, after] = [0, 0.2, 0.97, 1].map((part) => total(load + part));
+  assert.ok(before === early && late === after && after > before);
+  assert.ok(total(load + 0.7) > before && total(load + 0.7) < after);
+  assert.equal(total(line.last()), model.bytes[model.count]);
 });

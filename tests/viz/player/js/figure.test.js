@@ -123,7 +123,8 @@ test("a rescale is told with the numbers of the run, whether or not m grew", () 
     assert.ok(words.includes(`l = ${alpha} × ${formatSteady(trace.row_sum[0][row])} + `), words);
     assert.equal(says(full, 1, "row max", row).includes("grows"), now > old);
   }
-  assert.match(says(full, 0, "rescale"), /α = e\^\(−∞ − \S+\) = 0/);
+  const first = says(full, 0, "rescale"); // there is nothing to shrink yet
+  assert.ok(!first.includes("α =") && first.includes(formatSteady(trace.row_sum[0][0])), first);
 });
 
 test("a row without a key is told as such, without numbers of a max", () => {

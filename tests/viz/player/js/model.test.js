@@ -4,7 +4,6 @@ import {
   KIND,
   hasTile,
   isLive,
-  isWorkedOn,
   keysOfRow,
   makeModel,
   stepsAbout,
@@ -105,12 +104,12 @@ test("parts of the chip hold data from their first phase to their last", () => {
 });
 
 for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
-  test(`${name} can be drawn: its series are known, and what each phase needs is live then`, () => {
+  test(`${name} can be drawn: its series are known, and what each phase moves or makes is live then`, () => {
     for (const kernel of givenRun(name).model.kernels) {
       assert.ok(kernel.series.every((series) => SERIES[series]));
       for (const phase of kernel.phases.flat()) {
         const own = [...phase.loads, ...phase.makes, ...(phase.stores.length ? phase.needs : [])];
-        const worked = kernel.parts.filter(({ holds }) => own.some((name) => holds.includes(name)));
+        const worked = kernel.parts.filter(({ holds }) => own.some((each) => holds.includes(each)));
         assert.ok(worked.length > 0 && worked.every((part) => isLive(kernel, part, phase)), phase.name);
       }
     }

@@ -166,24 +166,25 @@ function computedAllTheSame(models) {
 // the bytes so far, and the part of its work that the run has done. Standard attention is shown at the same
 // part of its own.
 export function fillBytes(node, model, palette, largest = 0) {
-  const { tensors, standard_bytes: standard, standard_words: whose } = model.data;
+  const { tensors, standard_bytes: standard, standard_parts: matrices, standard_words: whose } = model.data;
   const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
-  const piece = (title, style, more = "") => element("span", { class: `fa-part-bar${more}`, title, style });
+  const piece = (name, title, color) =>
+    element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [name]);
   const words = () => element("span", { class: "fa-byte-words" });
   const parts = tensors.map(({ name, written, color }) =>
-    piece(`${name}, ${written ? "written" : "read"}`, `background:${palette[color]}`),
+    piece(name, `${name}, ${written ? "written" : "read"}`, color),
   );
   const [counted, modelled] = [words(), words()];
-  const all = piece(MODELLED, "width:0", " fa-standard");
+  const all = matrices.map(({ name, color }) => piece(name, MODELLED, color));
   node.replaceChildren(
     element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
     element("div", { class: "fa-bar" }, [...parts, counted]),
     element("span", { class: "fa-byte-name", title: MODELLED }, [whose]),
-    element("div", { class: "fa-bar" }, [all, modelled]),
+    element("div", { class: "fa-bar" }, [...all, modelled]),
   );
   return ({ total, perTensor }, share) => {
     parts.forEach((part, t) => (part.style.width = `${perTensor[t] * scale}%`));
-    all.style.width = `${standard * scale * share}%`;
+    all.forEach((part, i) => (part.style.width = `${matrices[i].bytes * scale * share}%`));
     write(counted, `${formatBytes(total)} counted`);
     write(modelled, `${formatBytes(standard * share)} modelled`);
   };
