@@ -65,7 +65,7 @@ LIGHT_AND_DARK: dict[str, Any] = {
     "plain": ("#bdb7ae", "#5f5b6a"),
     "hidden": ("#e2ddd5", "#2b2933"),
     "cold": ("#2b7f8c", "#5fbfcd"),
-    "warm": ("#8f6a2a", "#e0b06a"),
+    "warm": ("#5f5b73", "#b9b4cc"),
 }
 """Each tensor has a hue; m, l and alpha are of one family with what is worked on."""
 PAPER_TO_INK = (

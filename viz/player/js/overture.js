@@ -4,16 +4,18 @@ import { lerp } from "./run/easing.js";
 import { softmaxState } from "./run/figure.js";
 import { hasTile, range, rowCount } from "./run/model.js";
 
-const WHOLE_MS = 3600;
-const STANDS_MS = 1900;
-const BACK_MS = 1500;
-const TILE_MS = 8500;
-const ROW_MS = 2600; // of each tile that follows in its row
-const [FAR, NEAR] = [20, 0.2]; // tiles per second, as they are seen
+const WHOLE_MS = 3400;
+const STANDS_MS = 2000;
+const FADES_MS = 1300;
+const TILE_MS = 17_000;
+const ROW_MS = 3000; // of each tile that follows in its row
+const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
+const WHOLE = "The whole run, once: tiles come to the chip, and only O goes back.";
+const SLOWLY = "Now one tile, slowly.";
+const ROW = "The same for the next keys: m, l and O stay on the chip.";
 
-const far = () => FAR;
-// The camera comes down from the map to the chip.
-const comes = (part) => FAR * (NEAR / FAR) ** Math.max(0, part * 2 - 1);
+const fast = () => FAST;
+const slow = () => SLOW;
 const evenly = (part) => part;
 
 // The acts for transport.js, from the start of the run.
@@ -22,18 +24,13 @@ export function overtureOf(model) {
   const good = goodTile(model);
   const [first, next] = [good, good + 1].map((step) => model.phaseStart[step]);
   const ends = model.turnLast[good] + 1;
+  const tiles = { from: next, to: model.phaseStart[ends], ms: ROW_MS * (ends - good - 1) + 1 };
   return [
-    { from: 0, to: last, ms: WHOLE_MS, rate: far },
-    { from: last, to: last, ms: STANDS_MS, rate: far },
-    { from: last, to: first, ms: BACK_MS, rate: comes },
-    { from: first, to: next, ms: TILE_MS, rate: () => NEAR, shape: evenly },
-    {
-      from: next,
-      to: model.phaseStart[ends],
-      ms: ROW_MS * (ends - good - 1) + 1,
-      rate: (part) => lerp(NEAR, 1, part),
-      shape: evenly,
-    },
+    { from: 0, to: last, ms: WHOLE_MS, rate: fast, says: WHOLE },
+    { from: last, to: last, ms: STANDS_MS, rate: fast },
+    { from: first, to: first, ms: FADES_MS, rate: slow, says: SLOWLY, ghost: (part) => 1 - part },
+    { from: first, to: next, ms: TILE_MS, rate: slow, shape: evenly },
+    { ...tiles, rate: (part) => lerp(SLOW, 1, part), shape: evenly, says: ROW },
   ];
 }
 

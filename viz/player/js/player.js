@@ -242,7 +242,8 @@ export class Player extends Playback {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const rate = this.still?.rate ?? this.transport.rate;
-    const at = pane.stateAt(timeline.position, rate);
+    const { directed, part } = this.transport;
+    const at = pane.stateAt(timeline.position, rate, directed?.ghost?.(part));
     const { model } = pane;
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
@@ -251,7 +252,8 @@ export class Player extends Playback {
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);
-    write(this.caption, asks ? "" : captionOf(timeline, at, { row, rate, bytes, active }) || this.intro);
+    const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
+    write(this.caption, asks ? "" : says || this.intro);
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));

@@ -24,6 +24,8 @@ const MODELLED =
   "count once per query tile; backward, Q and dO count once per key tile too.";
 
 const SAYS_EVERY_MS = 900;
+const ROOM_OF_BARS = 84; // percent; beyond it the bytes stand in words
+const ROOM_FOR_A_NAME = 3.5; // percent
 
 export function element(tag, attributes = {}, children = []) {
   const node = document.createElement(tag);
@@ -167,15 +169,17 @@ function computedAllTheSame(models) {
 // part of its own.
 export function fillBytes(node, model, palette, largest = 0) {
   const { tensors, standard_bytes: standard, standard_parts: matrices, standard_words: whose } = model.data;
-  const scale = 100 / Math.max(model.bytes[model.count], standard, largest);
-  const piece = (name, title, color) =>
-    element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [name]);
+  const scale = ROOM_OF_BARS / Math.max(model.bytes[model.count], standard, largest);
+  const piece = (name, title, color, bytes) =>
+    element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [
+      bytes * scale < ROOM_FOR_A_NAME ? "" : name,
+    ]);
   const words = () => element("span", { class: "fa-byte-words" });
-  const parts = tensors.map(({ name, written, color }) =>
-    piece(name, `${name}, ${written ? "written" : "read"}`, color),
+  const parts = tensors.map(({ name, written, color }, t) =>
+    piece(name, `${name}, ${written ? "written" : "read"}`, color, model.tensorBytes[t]),
   );
   const [counted, modelled] = [words(), words()];
-  const all = matrices.map(({ name, color }) => piece(name, MODELLED, color));
+  const all = matrices.map(({ name, color, bytes }) => piece(name, MODELLED, color, bytes));
   node.replaceChildren(
     element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
     element("div", { class: "fa-bar" }, [...parts, counted]),

@@ -18,6 +18,7 @@ const MEMORIES = 50; // height of the gauges with their words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
 const SMALLEST = 9; // of a word
+const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
 // Where everything lies on the chip.
@@ -82,6 +83,7 @@ export function drawBench(context, chip, bench, how) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, x, y + 34, palette.muted, { size: 13 });
   }
+  if (strong < 0.05) return; // words stand in its place
   const slots = kernel.slots.filter(({ name }) => bench.slots[name]);
   for (const slot of slots) drawSlot(context, slot, bench.slots[slot.name], how);
   if (at.step < 0) return;
@@ -89,7 +91,8 @@ export function drawBench(context, chip, bench, how) {
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
   if (strong > 0.3 && hasWords(model, kernel, chip)) drawWords(context, bench, how);
-  if (bench.state) drawState(context, bench, how);
+  const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
+  if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
   else if (kernel.bars && bench.slots.S) drawShares(context, bench.slots.S, how);
   if (strong > 0.5) frameRow(context, bench, how);
 }
@@ -193,10 +196,23 @@ function drawSlot(context, slot, box, how) {
   );
   if (at.step < 0 || at.finished) return;
   if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return; // it changes too fast to be seen
-  const all = { ...how, ...shown, ...heldIn(model, at, slot.name) };
+  const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);
+  const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   if (!isRecorded) drawBlock(context, slot, box, all);
   else if (shown) (shown.isSum && how.only === null ? drawSum : drawMatrix)(context, slot, box, all);
+}
+
+// How strong data are drawn: those that the phase in progress does nothing with step back.
+function focusOn(model, at, isOf) {
+  if (at.complete || !at.phase || at.melt > 0) return 1;
+  const phases = model.phases[at.step];
+  const works = (phase) =>
+    phase && ["loads", "needs", "makes", "stores"].some((kind) => phase[kind].some(isOf));
+  const [before, now] = [phases[phases.indexOf(at.phase) - 1], at.phase].map((each) =>
+    works(each) ? 1 : BACK,
+  );
+  return lerp(before, now, smooth(at.part * 4));
 }
 
 // Whether a slot's data are there from before the loop.
@@ -224,11 +240,12 @@ function drawStreaks(context, { slots }, how) {
     streak(context, slots[source], slots[name], P, part, {
       ...how,
       color: name === "O" ? "output" : "state",
+      factor: P && slots.V,
     });
   }
 }
 
-function streak(context, from, to, P, part, { palette, strong, color }) {
+function streak(context, from, to, P, part, { palette, strong, color, factor }) {
   const [columns, rows] = P ? [P.columns, P.rows] : [STREAKS, STREAKS];
   for (let c = 0; c < columns; c++) {
     const u = (part * (columns + 2) - c) / 2.6;
@@ -236,6 +253,16 @@ function streak(context, from, to, P, part, { palette, strong, color }) {
     const across = smooth(u);
     const shade = mixed(palette.now, palette[color], across);
     const long = 36 * Math.sin(Math.PI * u);
+    if (factor)
+      fillBox(
+        context,
+        palette.now,
+        factor.x,
+        factor.y + (c * factor.h) / columns,
+        factor.w,
+        factor.h / columns,
+        0.5 * (1 - u),
+      );
     for (let r = 0; r < rows; r++) {
       const weight = P ? P.at(r, c) : 0.2;
       if (!(weight > 0.02)) continue;

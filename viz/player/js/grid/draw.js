@@ -150,7 +150,7 @@ export function wrapped(context, words, width) {
 export function outline(context, box, palette, width) {
   for (const [color, thick] of [
     [palette.background, width + HALO],
-    [palette.now, width],
+    [palette.text, width],
   ]) {
     context.strokeStyle = color;
     context.lineWidth = thick;

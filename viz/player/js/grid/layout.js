@@ -1,20 +1,20 @@
 // Where things lie: HBM with the map of the tiles and the strips beside it, and the chip with its matrices.
 
-import { clamp, lerp } from "../run/easing.js";
+import { clamp } from "../run/easing.js";
 import { range } from "../run/model.js";
 
 const NARROW = 600; // a narrower stage has HBM above the chip
-const [OPEN, NEAR, FAR] = [0.2, 0.36, 0.6]; // part of the stage that is HBM: the closer, the less
+const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
 export const HEAD = 26; // of a place, for its name
 const PAD = 12;
-export const LETTER = 18; // room for the letter of a tensor
+const LETTER = 18; // room for the letter of a tensor
+const FOOT = 18; // room for what is said below the map
 
-// The two places; `far` goes from 0 to 1 as playback gets too fast to see what happens on the chip, and with
-// `isOpen` the chip has the room for its numbers.
-export function placesOf(width, height, far, isOpen = false) {
-  const part = isOpen ? OPEN : lerp(NEAR, FAR, far);
+// The two places; with `isOpen` the chip has the room for its numbers.
+export function placesOf(width, height, isOpen = false) {
+  const part = isOpen ? OPEN : NEAR;
   if (width < NARROW) {
-    const high = Math.round((height - 12) * isOpen ? OPEN : lerp(0.46, 0.62, far));
+    const high = Math.round((height - 12) * isOpen ? OPEN : 0.46);
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }
@@ -36,8 +36,9 @@ export function mapLayout(hbm, model) {
   const left = PAD + Math.max(count("left") * each, letters) + 4;
   const letter = count("left") + count("right") ? LETTER : 0; // between the strips above and the map
   const top = HEAD + count("top") * each + letter + 6;
+  const foot = PAD + FOOT;
   const right = PAD + count("right") * each + 4;
-  const [w, h] = [hbm.w - left - right, hbm.h - top - PAD];
+  const [w, h] = [hbm.w - left - right, hbm.h - top - foot];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
@@ -119,7 +120,7 @@ export function tileAt(x, y, layouts, blockM) {
 
 const GAP = 14; // between matrices
 const LABEL = 20; // above each, for its letter
-const STATE = 0.42; // width of m and l beside the scores, which are 1
+const STATE = 0.6; // width of m and l at the end of the rows; that of the scores is 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const LEFTMOST = 0.4; // width of what a product has on its left
@@ -163,16 +164,12 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const tall = Math.min(down, unit * TALLEST);
   const all = unit * (sum(widths) + (hasState ? STATE : 0)) + gaps;
   let x = box.x + Math.max(0, (box.w - all) / 2);
-  let state = null;
-  const lefts = widths.map((width, i) => {
+  const lefts = widths.map((width) => {
     const left = x;
     x += width * unit + GAP;
-    if (hasState && columns[i] === 1) {
-      state = { x, w: STATE * unit };
-      x += STATE * unit + GAP;
-    }
     return left;
   });
+  const state = hasState ? { x, w: STATE * unit } : null; // at the end: nothing flies over it
   let y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
   const tops = highs.map((high) => {
     const top = y + LABEL;

@@ -95,7 +95,7 @@ function isDrawnInNumbers(layout, model) {
 
 // The weight of each row and key of a step's tile at a moment: e^(score - m) / l with the sums of the last
 // step of these rows that is done, or as the kernel has it. null if the numbers were not recorded.
-function weightsOf(model, step, now) {
+export function weightsOf(model, step, now) {
   const scores = model.matrices["QK^T"];
   const known = model.matrices.masked ?? model.matrices.P;
   const hasSums = model.values.m && model.values.l;
@@ -155,6 +155,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, at 
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
   const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
   const latest = inNumbers ? latestStates(model, all, at) : null;
+  if (at.ghost) drawGhost(context, { layoutOf, model, palette, at });
   for (const step of all) {
     const part = step === at.step && !at.complete ? shownPart(model, at) : 1;
     const isShare = model.kernels[model.kernel[step]].cells === "share";
@@ -168,6 +169,44 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, at 
       continue;
     drawTile(context, layoutOf(step), model, palette, step, part);
   }
+}
+
+// The whole map of a run that starts anew, as it fades.
+function drawGhost(context, { layoutOf, model, palette, at }) {
+  const all = Array.from({ length: model.count }, (_, i) => i).filter(
+    (i) => hasTile(model, i) && model.head[i] === at.head,
+  );
+  const latest = latestStates(model, all, { step: -1 });
+  for (const step of all) {
+    const layout = layoutOf(step);
+    const isIn =
+      isDrawnInNumbers(layout, model) &&
+      drawNumbers(context, layout, { model, palette }, step, latest.get(model.q[step]), 1);
+    if (!isIn) drawTile(context, layout, model, palette, step);
+    const { x, y, w, h } = cellBox(layout, model, step);
+    fillBox(context, palette.background, x, y, w, h, 1 - at.ghost);
+  }
+}
+
+// What the map is: in HBM only what an algorithm writes there.
+export function nameMap(context, layout, model, palette) {
+  const { x, y, width, height } = layout;
+  const isStored = model.gridTensors.some(Boolean);
+  const edge = { x: x - 0.5, y: y - 0.5, w: width + 1, h: height + 1 };
+  context.setLineDash(isStored ? [] : [3, 3]);
+  roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
+  context.setLineDash([]);
+  const words = isStored
+    ? `${model.data.grid.join(" and ")} lie in HBM`
+    : "a trace for your eye: stored nowhere";
+  if (model.data.observed || width < words.length * 5.5) return;
+  text(context, words, x + width / 2, y + height + 11, isStored ? palette.text : palette.muted, {
+    size: 12.5,
+    align: "center",
+  });
+  const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;
+  if (isSkipped && width > 240)
+    text(context, "hidden by the mask", x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });
 }
 
 // Of each query tile the last step that its state is known of, the one before, and how far it has come.
@@ -206,7 +245,7 @@ export function drawHere(context, box, { palette, at, scan, thin }) {
   for (let i = 0; i < 8; i++) {
     fillBox(
       context,
-      palette.now,
+      palette.text,
       x - (tail * (i + 1)) / 8,
       box.y,
       tail / 8,
@@ -214,7 +253,7 @@ export function drawHere(context, box, { palette, at, scan, thin }) {
       0.3 * scan * within(8 - i, 0, 8) ** 2,
     );
   }
-  fillBox(context, palette.now, x - 1, box.y - 3, 2.5, box.h + 6, scan);
+  fillBox(context, palette.text, x - 1, box.y - 3, 2.5, box.h + 6, scan);
 }
 
 // A dashed line across the map along the row that the user picked.

@@ -3,9 +3,10 @@
 import { benchOf, cellAt, drawBench } from "./bench.js";
 import { canvas, element, fillBytes } from "../controls/dom.js";
 import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
+import { drawFar } from "./far.js";
 import { drawFlights } from "./flights.js";
 import { cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
-import { drawHere, drawMap, drawPinnedRow } from "./map.js";
+import { drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
 import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
@@ -55,8 +56,9 @@ export class Pane {
     this.showBytes = fillBytes(this.nodes.bytes, this.model, this.palette, largest);
   }
 
-  // The cursor at a position, with what the drawing asks of it; at so many tiles per second.
-  stateAt(position = this.timeline.position, rate = 0) {
+  // The cursor at a position, with what the drawing asks of it; at so many tiles per second. `ghost` is how
+  // much of the whole map still shines through, from 0 to 1.
+  stateAt(position = this.timeline.position, rate = 0, ghost = 0) {
     const { model, timeline } = this;
     const at = timeline.cursor(position);
     at.isDone = (step) => timeline.isDone(at, step);
@@ -65,8 +67,10 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
+    at.ghost = ghost;
     at.scan = timeline.order === "gpu" ? 0 : scanOf(rate);
-    at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, meltOf(rate));
+    at.melt = meltOf(rate);
+    at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
     return at;
   }
 
@@ -86,7 +90,7 @@ export class Pane {
     const heads = atOnce ? model.heads : [at.head];
     const isFar = atOnce || this.isFar || Math.min(width / 2, height) < ROOM;
     const whole = { x: 0, y: 0, w: width, h: height };
-    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, at.scan, isOpen);
+    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen);
     const layouts = headLayouts(hbm, model, heads);
     this.shown = { layouts, heads, zoom, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
@@ -95,6 +99,7 @@ export class Pane {
     roundBox(context, hbm, 12, { fill: palette.surface });
     drawMap(context, { layouts, layoutOf, model, palette, steps, at });
     this.drawAround(context, hbm, layouts, heads, at);
+    if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
     for (const step of active) {
       drawHere(context, cellBox(layoutOf(step), model, step), { palette, at, scan: at.scan, thin });
@@ -116,13 +121,14 @@ export class Pane {
       model,
       palette,
       at,
-      strong: 1 - 0.75 * at.scan,
+      strong: 1 - (model.data.words ? 1 : 0.75) * at.scan,
       row,
       only,
       pointed: isOpen && pointed,
       lines,
     };
     drawBench(context, chip, bench, how);
+    if (!isOpen) drawFar(context, chip, how);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (only !== null) return;
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });

@@ -14,8 +14,8 @@ const ROOM_FOR_ALPHA = 13; // height of a row
 export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
   const style = { size: 14, weight: "650", alpha: strong };
   const place = { m: box.x, l: box.x + box.w * 0.5, half: box.w * 0.42, right: box.x + box.w };
-  text(context, "m", place.m, box.y - 10, palette.state, style);
-  text(context, "l", place.l, box.y - 10, palette.state, style);
+  text(context, "max m", place.m, box.y - 10, palette.state, style);
+  text(context, "sum l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
   const { block_m: all } = model.data.problem;
   const tall = slots.S.h * Math.min(1, (model.offsets[1] ?? all) / all);
@@ -59,18 +59,19 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges,
   fillBox(context, color, x(now) - 1.5, middle - bar / 2, 3, bar, (isFirst ? max : 1) * strong);
 }
 
+// The old sum shrinks, then what the tile adds stands on it.
 function drawL(
   context,
   { oldL, l, alpha },
   middle,
-  { palette, strong, place, ranges, tall, bar, rescale, exp, finish },
+  { palette, strong, place, ranges, tall, bar, rescale, finish },
 ) {
   const unit = (place.right - place.l - 2) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
   const drained = 1 - eased(finish * 2); // O is divided by it
-  const kept = hasOld ? oldL * lerp(1, alpha, eased(rescale)) * unit * drained : 0;
-  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(exp) * unit * drained;
+  const kept = hasOld ? oldL * lerp(1, alpha, eased(rescale * 2)) * unit * drained : 0;
+  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
   const top = middle - bar / 2;
   if (shrinks && rescale < 1) fillBox(context, palette.now, place.l, top, oldL * unit, bar, 0.2 * strong);
   fillBox(context, palette.state, place.l, top, kept, bar, strong);

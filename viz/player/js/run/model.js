@@ -87,7 +87,10 @@ function sumBytes({ data, count }) {
   stepBytes.forEach(({ read, written }, i) => {
     bytes[i + 1] = [...read, ...written].reduce((sum, moved) => sum + moved, bytes[i]);
   });
-  return { stepBytes, bytes };
+  const tensorBytes = data.tensors.map((_, t) =>
+    stepBytes.reduce((sum, { read, written }) => sum + read[t] + written[t], 0),
+  );
+  return { stepBytes, bytes, tensorBytes };
 }
 
 // Bytes per tensor that a step has requested once it has gone through `phase`.

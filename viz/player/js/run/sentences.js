@@ -40,7 +40,7 @@ export const SENTENCES = {
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
     "The rows are finished: O is divided by l and goes home.",
-    "lse of {who} is {m} + ln {l} = {lseOfState}.",
+    "lse of {who} goes along: {m} + ln {l} = {lseOfState}.",
     "its O is 0 and its lse −∞",
   ],
   "weights from lse": [
@@ -142,10 +142,12 @@ function scoreWords(model, step, row) {
   const scaled = rowNamed(model, "QK^T", step, row) ?? scores;
   if (!scaled) return {};
   const firstKey = Math.max(model.kv[step], 0) * model.data.problem.block_n;
-  const largest = Math.max(...scaled);
+  const [first, end] = keysOfRow(model.data.problem, rowNumber(model, { q: model.q[step], row }));
+  const isSeen = (_, i) => first <= firstKey + i && firstKey + i < end;
+  const largest = Math.max(...scaled.filter(isSeen)); // of the keys that the row may see
   const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
-    largest: formatSteady(largest),
+    largest: Number.isFinite(largest) ? formatSteady(largest) : "",
     key: nameOfKey(model, firstKey + scaled.findIndex((value) => Object.is(value, largest))),
     hidden: rangesOf(hidden).join(", ") || "none of these",
   };

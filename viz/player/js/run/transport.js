@@ -27,7 +27,7 @@ export class Transport {
 
   stop() {
     this.playing = false;
-    this.acts = null;
+    this.acts = this.directed = null;
     cancelAnimationFrame(this.frame);
     clearTimeout(this.settling);
   }
