@@ -40,7 +40,7 @@ class RecordOrder:
     algorithms: tuple[str, ...] = ()
     """Names of those whose traces are recorded again; () for all. Other recorded traces stay."""
     presets: tuple[str, ...] = ()
-    """Names of those of which traces are recorded again; () for all."""
+    """Names of those of which traces and lanes are recorded again; () for all."""
     kernels: tuple[str, ...] = ()
     """Names of those whose lanes are recorded again; () for all. Other recorded lanes stay."""
 
@@ -125,6 +125,8 @@ def record_lanes(order: RecordOrder) -> None:
         if kernel is None or (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
             continue
         for name, problem in lane_problems(entry, kernel).items():
+            if order.presets and name not in order.presets:
+                continue
             try:
                 lanes = run_lanes(problem, kernel.name)
             except InvalidProblem as refused:
@@ -219,7 +221,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add_names("--parts", PARTS, "{}")
     parser.add_argument("--minutes", type=float, default=7.0, help=limit)
     add_names("--algorithms", ALGORITHMS, "part traces: {}; other recorded traces stay")
-    add_names("--presets", PRESETS, "part traces: of {}; other recorded traces stay")
+    add_names("--presets", PRESETS, "parts traces and lanes: of {}; others stay")
     lanes = [kernel.name for kernel in kernels_with_lanes()]
     add_names("--kernels", lanes, "part lanes: {}; other recorded lanes stay")
     return parser

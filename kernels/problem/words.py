@@ -2,9 +2,8 @@
 
 No trained model is in it. Every word has a random vector, drawn from its letters and the seed; what follows
 from query, key and value is computed like everything else. So that the attention has a shape worth looking
-at, they are made as such a head of a small language model behaves (Olsson et al. 2022, induction heads; Xiao
-et al. 2023, attention sinks): words find their own earlier uses and what came after them, rotary positions
-(Su et al. 2021) find the near past, and short words lean on the first token.
+at, they are made as a head of a small language model behaves: words find their own earlier uses and what came
+after them, rotary positions find the near past, and short words lean on the first token.
 """
 
 from __future__ import annotations

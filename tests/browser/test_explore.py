@@ -37,7 +37,10 @@ def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
 
 @pytest.mark.parametrize(
     ("path", "label", "given", "accepted"),
-    [("/?mask=causal", "N, queries", "99999999", "between 1 and 1048576"), ("/check", "runs", "999", "between 1 and")],
+    [
+        ("/?mask=causal", "N, queries", "99999999", "between 1 and 1048576"),
+        ("/check", "runs", "999", "between 1 and"),
+    ],
 )
 def test_a_number_out_of_range_stays_and_the_range_is_said(visit, path, label, given, accepted):
     """Streamlit hides its words on the range from the eye: a style of the app shows them below the number."""
@@ -89,7 +92,8 @@ def test_a_rerun_and_a_theme_change_leave_the_step_alone(visit):
     assert page.step() == (3, 16)
     page.page.emulate_media(color_scheme="dark")
     page.page.wait_for_function(
-        f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '{theme.DARK.background}'", timeout=60_000
+        f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '{theme.DARK.background}'",
+        timeout=60_000,
     )
     assert page.step() == (3, 16)
     assert page.page.evaluate(f"{PLAYER}.dataset.mark") == "same element"

@@ -116,8 +116,8 @@ def test_a_prediction_is_asked_for_before_the_numbers_are_shown(player_of):
 def point(page, is_meant):
     """Point at the first number of the open tile whose words are meant; returns them."""
     box = page.page.locator(".fa-stage").bounding_box()
-    for y in range(int(box["y"]) + 60, int(box["y"] + box["height"]), 6):
-        for x in range(int(box["x"] + box["width"] * 0.22), int(box["x"] + box["width"]), 6):
+    for y in range(int(box["y"]) + 60, int(box["y"] + box["height"]), 24):
+        for x in range(int(box["x"] + box["width"] * 0.22), int(box["x"] + box["width"]), 12):
             page.page.mouse.move(x, y)
             if (said := page.text(".fa-hint [role=status]")) and is_meant(said):
                 return said

@@ -36,17 +36,17 @@ def test_another_length_and_mask_are_run_and_no_other_scene_changes(live):
     elsewhere = [live.press(number, "Enter").text(".fa-screen-foot") for number in "12346"]
     live.press("5", "Enter", "w")
     assert live.shows(".fa-over-what")
-    live.press("1", "1")
+    live.press("1", "4")
     assert not live.shows(".fa-over-what")
-    wait_for(live, "256 × 256")
+    wait_for(live, "128 × 128")
     assert "run here" in live.text(".fa-screen-foot")
-    assert "6 of 16 tiles" in live.text(".fa-screen-sentence")
+    assert "28 of 64 tiles" in live.text(".fa-screen-sentence")
     live.press("w", "3", "1")
-    wait_for(live, "256 × 256, head_dim 64, float16, full")
-    assert "0 of 16 tiles" in live.text(".fa-screen-sentence")
+    wait_for(live, "128 × 128, head_dim 32, float16, full")
+    assert "0 of 64 tiles" in live.text(".fa-screen-sentence")
     assert [live.press(number, "Enter").text(".fa-screen-foot") for number in "12346"] == elsewhere
     live.press("5", "Enter", "w", "0")
-    wait_for(live, "1024 × 1024")
+    wait_for(live, "FlashAttention-2, 64 × 64")
     assert "recorded" in live.text(".fa-screen-foot")
 
 
@@ -76,7 +76,7 @@ def test_why_there_is_no_run_is_said_and_the_recorded_run_stays(live):
     live.press("w", "4", "1")
     words = f"() => {ROOT}.querySelector('.fa-what-line').textContent.includes('99 s')"
     live.page.wait_for_function(words, timeout=60_000)
-    assert "1024 × 1024" in live.text(".fa-screen-foot")
+    assert "64 × 64" in live.text(".fa-screen-foot")
     assert "recorded" in live.text(".fa-screen-foot")
     assert not live.press("Home").shows(".fa-what-line")
 

@@ -11,7 +11,7 @@ import {
 } from "../../../../viz/player/js/run/figure.js";
 import { formatSteady } from "../../../../viz/player/js/run/formats.js";
 import { SENTENCES, sentenceOf } from "../../../../viz/player/js/run/sentences.js";
-import { shownIn as shownAt } from "../../../../viz/player/js/tile/cell.js";
+import { shownIn as shownAt } from "../../../../viz/player/js/run/cell.js";
 import { judge, parseNumber } from "../../../../viz/player/js/tile/predict.js";
 import { given, givenRun, inPhase, isNear, range, stepsWhere } from "./given.js";
 

@@ -10,7 +10,7 @@ import { drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
 import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
-import { factorLines } from "../tile/cell.js";
+import { factorLines } from "../run/cell.js";
 import { hasTile, modelOf, rowCount, rowNumber } from "../run/model.js";
 import { drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";

@@ -2,7 +2,7 @@
 // how the number was made that the reader points at.
 
 import { button, element, write } from "../controls/dom.js";
-import { cellWords, shownIn } from "./cell.js";
+import { cellWords, shownIn } from "../run/cell.js";
 import {
   figureOf,
   isBeforeMax,

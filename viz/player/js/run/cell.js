@@ -1,8 +1,8 @@
 // How a number of a tile was made: the terms of a product, or the numbers that it was made of.
 
-import { matricesIn } from "../run/bench.js";
-import { factorsOf, figureOf, matrixOf } from "../run/figure.js";
-import { formatSteady } from "../run/formats.js";
+import { matricesIn } from "./bench.js";
+import { factorsOf, figureOf, matrixOf } from "./figure.js";
+import { formatSteady } from "./formats.js";
 
 const TERMS = 6; // of a dot product that are written out
 
