@@ -73,7 +73,7 @@ def test_why_there_is_no_run_is_said_and_the_recorded_run_stays(live):
           window.dispatchEvent(new CustomEvent('flash-attention-answer', { detail }));
         }, { capture: true })"""
     )
-    live.press("w", "4", "1")
+    live.press("w", "4", "2")
     words = f"() => {ROOT}.querySelector('.fa-what-line').textContent.includes('99 s')"
     live.page.wait_for_function(words, timeout=60_000)
     assert "64 × 64" in live.text(".fa-screen-foot")

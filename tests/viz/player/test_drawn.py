@@ -423,7 +423,8 @@ def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algo
       const places = [0.11, 0.37, 0.52, 0.83, 1];
       const rates = [0, 2, 20];
       const forwards = rates.flatMap((rate) => places.map((part) => drawn(part, rate)));
-      const again = rates.flatMap((rate) => places.toReversed().map((part) => drawn(part, rate)).toReversed());
+      const back = places.toReversed();
+      const again = rates.flatMap((rate) => back.map((part) => drawn(part, rate)).toReversed());
       return [forwards.map((each, i) => each === again[i]), new Set(forwards).size];
     }"""
     problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8, mask="causal")

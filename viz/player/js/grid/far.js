@@ -51,14 +51,10 @@ function drawEnd(context, chip, { model, palette }) {
   const times = model.data.standard_bytes / model.bytes[model.count];
   if (!(times > 1.05) || chip.w < 300) return;
   const [x, y] = [chip.x + chip.w / 2, chip.y + chip.h / 2];
+  const size = Math.min(38, chip.w / 13);
   fillBox(context, palette.background, chip.x + 12, y - 70, chip.w - 24, 140, 0.86);
-  text(context, `${formatNumber(times, 2)} times fewer bytes`, x, y - 14, palette.text, {
-    size: 38,
-    weight: "700",
-    align: "center",
-  });
-  text(context, "than standard attention, for the same answer", x, y + 26, palette.muted, {
-    size: 18,
-    align: "center",
-  });
+  const words = `${formatNumber(times, 2)} times fewer bytes`;
+  text(context, words, x, y - 14, palette.text, { size, weight: "700", align: "center" });
+  const than = "than standard attention, for the same answer";
+  text(context, than, x, y + 26, palette.muted, { size: size / 2, align: "center" });
 }
