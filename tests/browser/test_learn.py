@@ -93,17 +93,6 @@ def test_the_kernel_chapter_tells_each_line_from_the_first_press_on(visit):
         )
 
 
-def test_the_legend_of_the_grid_keeps_each_entry_on_one_line_on_a_phone(visit):
-    shown = visit("/?mask=causal", size=(390, 844))
-    shown.wait_for_player()
-    lines = shown.page.evaluate(
-        f"[...{PLAYER}.querySelectorAll('.fa-grid-view .fa-legend > span:not([hidden])')]"
-        ".map((e) => e.getBoundingClientRect().height)"
-    )
-    assert len(lines) >= 2
-    assert max(lines) < 22
-
-
 def test_a_typed_prediction_stays_as_it_was_typed(visit):
     page = visit("/learn?chapter=softmax&softmax_part=One+pass").page
     field = page.get_by_label("α", exact=True)

@@ -162,21 +162,6 @@ def test_while_a_duel_plays_its_words_are_said_only_so_often_and_shown_at_once(l
     assert (live, quiet) == ("polite", None)
 
 
-def test_the_legend_says_that_hidden_tiles_are_computed_and_which_run_does(run):
-    problem = PROBLEM.with_(q_len=32, kv_len=32, mask="causal")
-    script = """(() => {
-      const [one, other] = given.map(model.makeModel);
-      const legend = dom.legend();
-      return [[one], [other], [one, other]].map((models) => {
-        legend.says(models);
-        return legend.node.textContent;
-      });
-    })()"""
-    said = run(script, [traced(problem, name)[1] for name in ("standard", "flash2")])
-    told = [re.search(r"weight 0(?:, but (computed(?: in .)?))?", words)[1] for words in said]
-    assert told == ["computed", None, "computed in A"]
-
-
 def test_of_many_scores_a_prediction_is_asked_by_their_sum(run, large):
     """Nobody adds up 32 exponentials by hand."""
     trace, data = large

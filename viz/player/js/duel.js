@@ -90,7 +90,6 @@ export class Duel extends Playback {
     this.orders = choice("clock", orders, (order) => this.setOrder(order));
     this.root.append(
       element("div", { class: "fa-duel" }, this.columns),
-      this.legend.node,
       this.controls.panel([this.orders.node, this.save.button], [this.notes]),
       this.save.node,
     );
@@ -111,7 +110,6 @@ export class Duel extends Playback {
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.largestShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
-    this.legend.says(models);
     this.panes.forEach((pane) => pane.usePalette(this.root));
     const totals = models.flatMap((model) => [model.bytes[model.count], model.data.standard_bytes]);
     this.panes.forEach((pane) => pane.scaleBytes(Math.max(...totals)));

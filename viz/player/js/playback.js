@@ -1,6 +1,6 @@
 // What a player and a duel have in common: the transport with its controls, the keys, the panel that saves.
 
-import { controls, element, fitFullScreen, legend, toggleFullScreen } from "./controls/dom.js";
+import { controls, element, fitFullScreen, toggleFullScreen } from "./controls/dom.js";
 import { takeKeys } from "./controls/keyboard.js";
 import { Transport } from "./run/transport.js";
 import { SavePanel } from "./save/save.js";
@@ -11,7 +11,6 @@ export class Playback {
   constructor(kind, root, onSettled) {
     Object.assign(this, { root, onSettled });
     this.transport = new Transport(this);
-    this.legend = legend();
     this.notes = element("div", { class: "fa-notes" });
     this.save = new SavePanel(this, kind);
     this.controls = controls(this, kind === "duel" ? "position of both runs" : "step");

@@ -50,7 +50,7 @@ export class Player extends Playback {
     this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
-    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage, this.legend.node]);
+    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage]);
     this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
       this.toggleDetails(),
     );
@@ -82,7 +82,6 @@ export class Player extends Playback {
     if (isNew) {
       this.stand(state);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
-      this.legend.says([this.pane.model]);
       this.notes.textContent = noteWords(data);
       this.intro = data.idea;
       this.transport.speed = this.opened.isOpen

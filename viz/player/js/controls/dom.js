@@ -1,7 +1,6 @@
 // The elements of a player and of a duel. They know nothing of positions.
 
-import { formatBytes, formatNumber } from "../run/formats.js";
-import { KIND } from "../run/model.js";
+import { formatBytes } from "../run/formats.js";
 
 const ICONS = {
   start: "M4 4h2v12H4zM16 4v12L7 10z",
@@ -131,37 +130,6 @@ export function controls(owner, sliderLabel) {
       element("div", { class: "fa-foot" }, [readout, said, ...words]),
     ]);
   return { panel, slider, count, rate, tell, showPlaying };
-}
-
-// The legend of the grid. `says` takes the runs at hand.
-export function legend() {
-  const node = element("div", { class: "fa-legend" });
-  const says = (models) => {
-    const cells = new Set(models.flatMap((model) => model.kernels.map((kernel) => kernel.cells)));
-    const hasMask = models.some(({ kinds }) => kinds.some((kind) => kind !== KIND.full));
-    const computed = models.some((model) => model.data.observed) ? "visited" : "scores computed";
-    const percent = 100 * Math.max(...models.map((model) => model.scaleShare));
-    const largest = `share of its rows' weight, 0 to ${formatNumber(percent, 2)}\u00a0%`;
-    const grid = models.flatMap((model) => model.data.grid);
-    const claim = models.length === 1 && models[0].data.grid_words;
-    const named = `${grid.join(" or ")} on a tile that has room for it: it lies in HBM`;
-    const entries = [
-      claim && element("span", {}, [claim]),
-      hasMask && swatch("fa-crossed", `hidden by the mask: score −∞, weight 0${computedAllTheSame(models)}`),
-      cells.has("plain") && swatch("fa-swatch-plain", computed),
-      cells.has("share") && swatch("fa-swatch-scale", largest),
-      grid.length > 0 && element("span", {}, [named]),
-    ];
-    node.replaceChildren(...entries.filter(Boolean));
-  };
-  return { node, says };
-}
-
-// Of the runs at hand, which compute the tiles too that the mask hides.
-function computedAllTheSame(models) {
-  const who = models.map(({ kinds }, i) => (kinds.includes(KIND.hidden) ? "AB"[i] : "")).join("");
-  if (!who) return "";
-  return who.length < models.length ? `, but computed in ${who}` : ", but computed";
 }
 
 // The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position:

@@ -179,12 +179,9 @@ export function usePalette(root, palettes) {
   return palette;
 }
 
-// Each colour of a palette as --fa-NAME, and its scale as a gradient.
+// Each colour of a palette as --fa-NAME.
 export function handColors(root, palette) {
-  const last = palette.scale.length - 1;
-  const stops = palette.scale.map((color, i) => `${color} ${100 * (i / last) ** (1 / BEND)}%`);
-  const all = { ...palette, scale: `linear-gradient(90deg, ${stops.join(", ")})` };
-  for (const [name, color] of Object.entries(all)) root.style.setProperty(`--fa-${name}`, color);
+  for (const [name, color] of Object.entries(palette)) root.style.setProperty(`--fa-${name}`, String(color));
 }
 
 const known = new Map(); // channels of the colours of palettes

@@ -2,16 +2,7 @@
 // canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
 // run, below where the picture is from.
 
-import {
-  FONT,
-  closeFrame,
-  drawElsewhere,
-  fillBox,
-  openFrame,
-  shareColor,
-  text,
-  wrapped,
-} from "../grid/draw.js";
+import { FONT, closeFrame, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";
 
 const MARGIN = 14;
@@ -20,7 +11,6 @@ const [TITLE, FOOT] = [{ size: 15, weight: "600" }, { size: 11 }];
 const LEADING = 1.35;
 const GAP = 6;
 const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict, .fa-row-hint";
-const SHADES = 24; // of the scale in the legend
 
 export class Picture {
   // `parts` are the nodes of a player or duel that are seen; its `shownAs` has what stands above and below.
@@ -132,7 +122,6 @@ function paintNode(context, node, origin, how) {
   const rect = node.getBoundingClientRect();
   const box = { x: rect.left - origin.x, y: rect.top - origin.y, w: rect.width, h: rect.height };
   fill(context, box, style.backgroundColor);
-  paintClasses(context, node, box, how.palette);
   paintBorders(context, box, style);
   const scrolls = node.scrollHeight > node.clientHeight + 1 && style.overflowY === "auto";
   const inner = scrolls ? { x: rect.left, y: rect.top } : origin;
@@ -151,20 +140,6 @@ function paintNode(context, node, origin, how) {
 // Whether a node stays at the top of what scrolls, over the rest of it.
 function isPinned(node) {
   return node.nodeType === Node.ELEMENT_NODE && getComputedStyle(node).position === "sticky";
-}
-
-function paintClasses(context, node, box, palette) {
-  for (const name of node.classList) {
-    if (name === "fa-swatch-scale") paintScale(context, box, palette);
-  }
-}
-
-// The scale of colours, as draw.js hands it to the style sheet.
-function paintScale(context, box, palette) {
-  for (let i = 0; i < SHADES; i++) {
-    const color = shareColor(palette, (i + 0.5) / SHADES);
-    fillBox(context, color, box.x + (box.w * i) / SHADES, box.y, box.w / SHADES + 0.3, box.h);
-  }
 }
 
 function paintBorders(context, { x, y, w, h }, style) {
