@@ -182,7 +182,7 @@ class Kernel:
     each: str = "for each key tile"
     """What a round of the inner loop is about, in words."""
     series: tuple[str, ...] = ()
-    """Curves that the player draws beside the grid, by their names in rows.js."""
+    """Curves that the player draws beside the grid, by their names in run/series.js."""
     bars: str = ""
     """What the bars of the tile's rows show: "l", "share" or "weight"; "" for none."""
     figure: TileFigure | None = None

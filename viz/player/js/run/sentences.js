@@ -1,5 +1,5 @@
 // What a phase does and why: what it moves, a sentence on it, and what it did to one row, in numbers. A phase
-// names its sentence by `tells` (kernels/trace/algorithm.py).
+// names its sentence by `tells`, the `sentence_key` of kernels/trace/algorithm.py.
 
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState } from "./figure.js";
