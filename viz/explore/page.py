@@ -15,6 +15,7 @@ from viz.explore.figures.row_state import state_figures
 from viz.explore.first_visit import STATE, end_first_visit
 from viz.explore.opened_file import judged_again, opened_run
 from viz.explore.shown_run import shown_run, this_machine
+from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
@@ -67,13 +68,7 @@ def show() -> None:
     _ways_on()
     if is_first:
         return
-    measurement = measurement_of(machine, run)
-    draw_cards(cards.four_cards(run, measurement, other))  # below the player: they would push it down
-    _charts(run, other, measurement, gpu)
-    panels.take_away(shown, gpu, lanes)
-    panels.scene_panel(run, other, gpu)
-    glossary_list()
-    st.caption(theme.ABOUT_NUMBERS)
+    _below(run, other, measurement_of(machine, run), gpu, (shown, lanes))
 
 
 def _ways_on() -> None:
@@ -92,10 +87,17 @@ def _ways_on() -> None:
 
 
 @st.fragment
-def _charts(run: runs.Run, other: runs.Run | None, measurement: Measurement | None, gpu: Gpu) -> None:
-    """Sent once the player is painted: their library and their drawing would hold it up for two seconds."""
+def _below(
+    run: runs.Run,
+    other: runs.Run | None,
+    measurement: Measurement | None,
+    gpu: Gpu,
+    taken: tuple[runs.Run, tuple[LanesRun, ...]],
+) -> None:
+    """Sent once the player is painted: charts would hold it up. `taken` can be taken away."""
     if not is_painted():
         return
+    draw_cards(cards.four_cards(run, measurement, other))
     _state(run)
     traffic, cost = st.columns(2, gap="large")
     with traffic:
@@ -109,6 +111,10 @@ def _charts(run: runs.Run, other: runs.Run | None, measurement: Measurement | No
     with mask:
         st.subheader("Mask by tile", anchor="mask")
         panels.mask_panel(run.trace.problem, run.algorithm)
+    panels.take_away(taken[0], gpu, taken[1])
+    panels.scene_panel(run, other, gpu)
+    glossary_list()
+    st.caption(theme.ABOUT_NUMBERS)
 
 
 def _state(run: runs.Run) -> None:
