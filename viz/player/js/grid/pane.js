@@ -16,6 +16,7 @@ import { drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
+const MEMORIES = 76; // height of the gauges of the chip, with their names
 const ROOM = 150; // for the chip: on a smaller stage the map stands alone
 
 export class Pane {
@@ -92,7 +93,7 @@ export class Pane {
     const whole = { x: 0, y: 0, w: width, h: height };
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen);
     const layouts = headLayouts(hbm, model, heads);
-    this.shown = { layouts, heads, zoom, cellAt: null };
+    this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
     context.clearRect(0, 0, width, height);
@@ -211,7 +212,10 @@ export class Pane {
 
   describe(event) {
     const hit = this.hit(event);
-    return hit ? tileWords(this.model, hit, this.stateAt().kernel, Boolean(this.onPick)) : "";
+    if (hit) return tileWords(this.model, hit, this.stateAt().kernel, Boolean(this.onPick));
+    const { chip } = this.shown ?? {};
+    const [x, y] = chip ? this.placeOf(event) : [];
+    return chip && x > chip.x && y < chip.y + MEMORIES ? this.model.data.gpu.words : "";
   }
 }
 
