@@ -110,6 +110,7 @@ class Visit:
         return self.page.evaluate(f"(css) => {PLAYER}.querySelector(css).textContent", css)
 
     def click(self, css):
+        self.page.wait_for_function(f"(css) => {PLAYER}?.querySelector(css)", arg=css)
         self.page.evaluate(f"(css) => {PLAYER}.querySelector(css).click()", css)
 
     def step(self):

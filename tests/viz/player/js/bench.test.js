@@ -133,6 +133,7 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
   ]) {
     for (const isOpen of [false, true]) {
       const { hbm, chip } = placesOf(width, height, isOpen);
+      assert.ok(hbm.w > 0.15 * width && hbm.h > 0.15 * height);
       assert.ok(hbm.x + hbm.w <= chip.x || hbm.y + hbm.h <= chip.y);
       assert.ok(
         chip.x + chip.w <= width + 0.1 && chip.y + chip.h <= height + 0.1 && chip.h > 0 && chip.w > 0,

@@ -35,7 +35,7 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
 // Whether the words of a text stand beside the rows and columns of the scores.
 function hasWords(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
-  const high = (chip.h - HEAD - MEMORIES - WORDS.h) / 2 / rows; // of a row, about
+  const high = ((chip.h - HEAD - MEMORIES - WORDS.h) * 0.68) / rows; // of a row, about
   return (
     high > SMALLEST &&
     model.data.words &&

@@ -5,6 +5,7 @@ import { range } from "../run/model.js";
 
 const NARROW = 600; // a narrower stage has HBM above the chip
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
+const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name
 const PAD = 12;
 const LETTER = 18; // room for the letter of a tensor
@@ -14,7 +15,7 @@ const FOOT = 18; // room for what is said below the map
 export function placesOf(width, height, isOpen = false) {
   const part = isOpen ? OPEN : NEAR;
   if (width < NARROW) {
-    const high = Math.round((height - 12) * isOpen ? OPEN : 0.46);
+    const high = Math.round((height - 12) * (isOpen ? OPEN : NARROW_NEAR));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }

@@ -14,8 +14,9 @@ const ROOM_FOR_ALPHA = 13; // height of a row
 export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
   const style = { size: 14, weight: "650", alpha: strong };
   const place = { m: box.x, l: box.x + box.w * 0.5, half: box.w * 0.42, right: box.x + box.w };
-  text(context, "max m", place.m, box.y - 10, palette.state, style);
-  text(context, "sum l", place.l, box.y - 10, palette.state, style);
+  const isWide = box.w > 110;
+  text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
+  text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
   const { block_m: all } = model.data.problem;
   const tall = slots.S.h * Math.min(1, (model.offsets[1] ?? all) / all);
