@@ -11,7 +11,7 @@ const TILE_MS = 17_000;
 const ROW_MS = 3000; // of each tile that follows in its row
 const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
 const WHOLE = "The whole run, once: tiles come to the chip, and only O goes back.";
-const SLOWLY = "Now one tile, slowly.";
+const SLOWLY = "Back in time, to one tile: slowly now.";
 const ROW = "The same for the next keys: m, l and O stay on the chip.";
 
 const fast = () => FAST;

@@ -188,10 +188,17 @@ function drawGhost(context, { layoutOf, model, palette, at }) {
   }
 }
 
+const isInHbm = (model) => model.gridTensors.some(Boolean);
+
+// A map that no algorithm stores lies outside HBM: between its tensors, on the page.
+export function cutOut(context, hbm, { x, y, width }, model, palette) {
+  if (!isInHbm(model)) fillBox(context, palette.background, x - 3, y - 3, width + 6, hbm.y + hbm.h - y + 4);
+}
+
 // What the map is: in HBM only what an algorithm writes there.
 export function nameMap(context, layout, model, palette) {
   const { x, y, width, height } = layout;
-  const isStored = model.gridTensors.some(Boolean);
+  const isStored = isInHbm(model);
   const edge = { x: x - 0.5, y: y - 0.5, w: width + 1, h: height + 1 };
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });

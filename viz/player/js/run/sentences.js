@@ -25,7 +25,7 @@ export const SENTENCES = {
     "its row of P is 0",
   ],
   rescale: [
-    "Where m grew, all that was summed up so far shrinks by α.",
+    "Where m grew, the old sums were taken against a smaller max: they shrink by α.",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
@@ -35,7 +35,7 @@ export const SENTENCES = {
     "l and O stay 0",
   ],
   add: [
-    "Each value, times its weight, is added to O. Then the weights are dropped: they never leave the chip.",
+    "Each value, times its weight, is added to O. The weights are dropped: m, l and O are all that is kept.",
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
