@@ -218,9 +218,9 @@ export class Player extends Playback {
   // The position that is seen: behind that of the track while a step is under way.
   seenAt(now) {
     const { timeline, reduced, still } = this;
-    const { playing, movedAt, from } = this.transport;
+    const { playing, acts, movedAt, from } = this.transport;
     const { position, order } = timeline;
-    if (playing || still || reduced || order === "gpu" || !(from < position)) return position;
+    if (playing || acts || still || reduced || order === "gpu" || !(from < position)) return position;
     const steps = timeline.timeOf(position) - timeline.timeOf(from);
     if (steps > 1 + 1e-6) return position;
     const ms = lerp(PHASE_MS, STEP_MS, steps);

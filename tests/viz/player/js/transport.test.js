@@ -143,3 +143,17 @@ test("acts lead from place to place, each seen at its own rate, and playback goe
   player.action(" ")();
   assert.deepEqual([player.rate, player.playing], [0, false]);
 });
+
+test("a glide over many tiles begins slowly and is seen as fast as it is", () => {
+  const { player, track, pass } = made();
+  track.tilesBetween = (from, to) => Math.abs(to - from);
+  track.shapeOf = () => (part) => Math.min(1, part) ** 2;
+  player.glide(10, 1000);
+  pass(192);
+  assert.ok(track.position < 1);
+  const early = player.rate;
+  pass(608);
+  assert.ok(early > 0 && player.rate > 3 * early);
+  pass(400);
+  assert.deepEqual([track.position, player.rate, player.playing], [10, 0, false]);
+});

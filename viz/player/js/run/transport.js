@@ -87,10 +87,8 @@ export class Transport {
 
   // Tiles per second, as they are seen.
   get rate() {
-    if (!this.playing) return 0;
-    return this.acts && this.directed
-      ? this.directed.rate(this.part)
-      : (this.track.tileRate?.(this.speed) ?? 0);
+    if (this.directed) return this.directed.rate(this.part);
+    return this.playing ? this.track.tileRate(this.speed) : 0;
   }
 
   step(direction) {

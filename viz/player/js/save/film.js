@@ -48,7 +48,7 @@ export async function film(picture, { format, scale, shots, duration, onProgress
     for (const [i, { position, time }] of shots.entries()) {
       signal.throwIfAborted();
       transport.track.position = position;
-      picture.paint(context, scale, transport.track.tileRate?.(transport.speed));
+      picture.paint(context, scale, transport.track.tileRate(transport.speed));
       // oxlint-disable-next-line no-await-in-loop -- frames are encoded one after another
       await tape.add(canvas, time, shots[i + 1]?.time ?? duration);
       onProgress((i + 1) / shots.length);
