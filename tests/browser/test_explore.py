@@ -23,7 +23,7 @@ def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
     assert page.step() == (1, 136)
     page.click("[data-name=gpu]")
     page.press(*["ArrowRight"] * 4)
-    assert re.search(r"^\d+ tiles in progress, by the GPU's clock", page.text(".fa-readout"))
+    assert re.search(r"^\d+ tiles in progress, by the GPU's clock", page.text(".fa-said"))
     page.wait_for_url("step=gpu%3A4")
     page.page.get_by_label("N, queries", exact=True).click()
     before = page.text(".fa-count")
@@ -70,7 +70,7 @@ def test_the_step_is_in_the_url_and_comes_back_from_it(visit):
     assert page.step() == (5, 16)
     deep = visit("/" + SMALL + "&step=6.3").wait_for_player("run here")
     assert deep.step() == (7, 16)
-    assert ": row max." in deep.text(".fa-readout")
+    assert ": row max." in deep.text(".fa-said")
     deep.assert_clean()
 
 
@@ -190,5 +190,5 @@ def test_the_place_of_a_duel_is_in_the_url_and_comes_back_from_it(visit):
     page.wait_for_url("place=steps%3A5")
     page.page.reload()
     page.wait_for_player("recorded on")
-    assert page.text(".fa-transport .fa-count") == "step 5 / 64"
+    assert page.text(".fa-transport .fa-count") == "5 steps"
     page.assert_clean()

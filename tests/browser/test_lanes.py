@@ -82,7 +82,7 @@ def test_a_block_that_is_clicked_is_that_tile_in_the_grid_and_lights_its_phase(o
     assert read(opened).strip() == said
     words = re.match(r"(.+): \d+ ns \(\d+ cycles\) from .*query tile (\d+), key tile (\d+), ", said)
     assert words[1] == "QK^T"
-    assert f"Query tile {words[2]}, key tile {words[3]}: QK^T." in opened.text(".fa-readout")
+    assert f"Query tile {words[2]}, key tile {words[3]}: QK^T." in opened.text(".fa-said")
     assert "QK^T" in opened.text(".fa-lit code")
     opened.assert_clean()
 

@@ -66,7 +66,7 @@ BLIND = AttentionProblem(q_len=12, kv_len=4, head_dim=16, block_m=4, block_n=4, 
     ("trace", "state", "opens", "css", "words"),
     [
         (recorded, {"step": "20", "row": "0.27"}, True, ".fa-micro .fa-head", "Query tile 6, key tile 3"),
-        (lambda: run_traced(BLIND, "flash2"), {"row": "0.1"}, False, ".fa-readout", "Row 1 sees no key"),
+        (lambda: run_traced(BLIND, "flash2"), {"row": "0.1"}, False, ".fa-said", "Row 1 sees no key"),
         # nobody can run the kernel again for a page on disk
         (lambda: recorded(problem=PRESETS["gpt2"].problem), {}, True, ".fa-missing", "cannot be run again"),
         (lambda: recorded("standard"), {}, False, ".fa-keys", "a tile in its numbers"),

@@ -53,7 +53,7 @@ def test_keys_step_by_tile_phase_and_program(player_of):
     page.press("ArrowRight")
     assert page.step() == (17, 64)
     assert "load Q" in page.text(".fa-lit code")
-    assert ": load Q." in page.text(".fa-readout")
+    assert ": load Q." in page.text(".fa-said")
     page.press(*["ArrowRight"] * 5)
     assert "[rescale]" in page.text(".fa-lit code")
     rates = [page.text(".fa-rate")]
@@ -104,7 +104,7 @@ def test_every_algorithm_steps_from_its_first_tile_to_its_last(player_of, algori
     assert page.step() == (steps, steps)
     assert (page.text(".fa-file") != first) == (len(trace.kernels) > 1)
     page.click("[data-name=gpu]")
-    assert page.text(".fa-readout").startswith("All programs have ended.")
+    assert page.text(".fa-said").startswith("All programs have ended.")
     page.assert_clean()
 
 
@@ -112,12 +112,14 @@ def test_a_race_runs_both_on_one_clock_and_steps_go_step_for_step(player_of):
     runs = [(recorded_run(TINY, name).trace, "here") for name in ("flash2", "flash1")]
     page = player_of(duel_data(*runs, GPU), place="race:400")
     assert page.text(".fa-transport .fa-count").endswith("modelled")
-    done = re.match(r"A: (\d+) of 64 steps, .*? B: (\d+) of 64 steps", page.text(".fa-readout"))
+    done = re.match(r"A: (\d+) of 64 steps. B: (\d+) of 64 steps", page.text(".fa-caption"))
     assert int(done[1]) > int(done[2])
     page.press("ArrowRight")
     page.page.wait_for_function("() => location.hash.includes('race%3A410')")
     page.press("End")
-    assert re.match(r"A: 64 of 64 steps in [\d.]+ ns, .* B: 64 of 64 steps in", page.text(".fa-readout"))
+    assert re.match(r"B takes [\d.]+ times as long as A", page.text(".fa-caption"))
+    page.click("[data-name=bytes]")
+    assert page.text(".fa-transport .fa-count").endswith("B")
     page.click("[data-name=steps]")
-    assert page.text(".fa-transport .fa-count") == "step 64 / 64"
+    assert page.text(".fa-transport .fa-count") == "64 steps"
     page.assert_clean()

@@ -45,6 +45,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     names = zip(algorithm.kernels, trace.kernels, strict=True)
     share = sampled_share(trace) * drawn.selection.share
     data = {
+        "label": algorithm.label,
         "title": title_of(trace),
         "idea": f"{algorithm.label}: {algorithm.idea}.",
         "provenance": provenance,

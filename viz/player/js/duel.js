@@ -1,65 +1,83 @@
-// Two runs side by side under one transport: step for step, or as a race on one modelled clock.
+// Two runs side by side under one transport: a race over the same time, the same bytes or the same steps.
 
-import { choice, element, write } from "./controls/dom.js";
-import { formatMs } from "./run/formats.js";
-import { decode } from "./run/model.js";
+import { byteBars, choice, countedRow, element, write } from "./controls/dom.js";
+import { formatBytes } from "./run/formats.js";
+import { decode, range } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { Track } from "./run/timeline.js";
-import { duelWords, noteWords } from "./run/words.js";
+import { AXES, duelWords, noteWords } from "./run/words.js";
 
-const RACE_TICKS = 1000;
-const TICKS_PER_PERCENT = RACE_TICKS / 100;
+const TICKS = 1000;
 
-// Where both runs stand: after as many steps each, or at the same modelled time. A track for transport.js.
+// Where both runs stand: at the same place of an axis. A track for transport.js.
 export class Race extends Track {
-  order = "race"; // steps of two algorithms are seldom alike
+  order = "race"; // over time; steps of two algorithms are seldom alike
 
-  // `costs` holds, for each run, the modelled time in ns at which each of its steps ends.
-  constructor(costs) {
+  // `axes` holds, for each order and run, where on its axis each of the run's steps ends.
+  constructor(axes) {
     super();
-    this.costs = costs;
-    this.longest = Math.max(...costs.map((ends) => ends.at(-1)));
+    this.axes = axes;
   }
 
-  get ticks() {
-    return this.order === "race" ? TICKS_PER_PERCENT : 1;
+  get ends() {
+    return this.axes[this.order];
+  }
+
+  get longest() {
+    return Math.max(...this.ends.map((ends) => ends.at(-1)));
   }
 
   last() {
-    return this.order === "race" ? RACE_TICKS : Math.max(...this.costs.map((ends) => ends.length));
+    return this.order === "steps" ? this.longest : TICKS;
+  }
+
+  // Steps of an arrow and of the speed: one step, or a percent.
+  get ticks() {
+    return this.order === "steps" ? 1 : TICKS / 100;
   }
 
   moved(direction) {
     return this.clamp(Math.round(this.position) + direction * this.ticks);
   }
 
-  // The position after so many steps or percent.
   played(units) {
     return Math.min(this.position + units * this.ticks, this.last());
   }
 
-  // Modelled time in ns.
+  // The place on the axis.
   now() {
-    return (this.longest * this.position) / RACE_TICKS;
+    return (this.longest * this.position) / this.last();
   }
 
   // Steps of run i that are done.
   done(i) {
-    const ends = this.costs[i];
-    if (this.order === "steps") return Math.min(Math.floor(this.position), ends.length);
     const now = this.now() * (1 + 1e-9);
-    return ends.findLastIndex((end) => end <= now) + 1;
+    return this.ends[i].findLastIndex((end) => end <= now) + 1;
   }
 
   // How many steps of run i are done, with the part of the one in progress.
   reached(i) {
-    const ends = this.costs[i];
+    const ends = this.ends[i];
     const done = this.done(i);
     if (done === ends.length) return done;
-    if (this.order === "steps") return this.position;
     const from = done ? ends[done - 1] : 0;
     return Math.min(done + (this.now() - from) / (ends[done] - from), done + 1);
+  }
+
+  // Steps of run i for so many steps of the run with the most.
+  pace(i) {
+    const paces = this.ends.map((ends) => ends.length / ends.at(-1));
+    return paces[i] / Math.max(...paces);
+  }
+
+  tileRate(speed) {
+    return this.tilesBetween(0, speed * this.ticks);
+  }
+
+  tilesBetween(from, to) {
+    const steps = this.ends.map((ends) => (ends.length * this.longest) / ends.at(-1));
+    return (Math.max(...steps) * Math.abs(to - from)) / this.last();
   }
 
   text() {
@@ -67,7 +85,7 @@ export class Race extends Track {
   }
 
   placeOf(words) {
-    const [, order, position] = /^(steps|race):(\d+)$/.exec(words ?? "") ?? [];
+    const [, order, position] = /^(race|bytes|steps):(\d+)$/.exec(words ?? "") ?? [];
     return order ? { order, position: Number(position) } : null;
   }
 }
@@ -75,21 +93,24 @@ export class Race extends Track {
 export class Duel extends Playback {
   constructor(root, onSettled = () => {}) {
     super("duel", root, onSettled);
-    this.panes = [0, 1].map(() => new Pane(null, true)); // nothing here would follow a row
+    this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
     this.build();
-    this.begin(this.panes.map(({ nodes }) => nodes.stage));
+    this.begin(this.panes.map(({ stage }) => stage));
   }
 
   build() {
     this.titles = this.panes.map(() => element("div", { class: "fa-head" }));
-    this.columns = this.panes.map(({ nodes }, i) => {
-      const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.bytes]);
-      return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);
-    });
-    const orders = { race: "race", steps: "step for step" };
-    this.orders = choice("clock", orders, (order) => this.setOrder(order));
+    this.columns = this.panes.map(({ stage }, i) =>
+      element("div", { class: "fa-column", role: "group" }, [this.titles[i], stage]),
+    );
+    this.caption = element("p", { class: "fa-caption" });
+    this.bytes = element("div", { class: "fa-bytes" });
+    const orders = Object.fromEntries(Object.entries(AXES).map(([order, { label }]) => [order, label]));
+    this.orders = choice("over the same", orders, (order) => this.setOrder(order));
     this.root.append(
       element("div", { class: "fa-duel" }, this.columns),
+      this.caption,
+      this.bytes,
       this.controls.panel([this.orders.node, this.save.button], [this.notes]),
       this.save.node,
     );
@@ -106,15 +127,20 @@ export class Duel extends Playback {
       this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
-    this.notes.textContent = data.runs.map((run, i) => `${"AB"[i]}: ${noteWords(run)}`).join(" · ");
+    const notes = data.runs.map((run, i) => `${"AB"[i]}: ${noteWords(run)}`);
+    this.notes.textContent = [data.clock_words, ...notes].join(" · ");
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.largestShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
     this.panes.forEach((pane) => pane.usePalette(this.root));
-    const totals = models.flatMap((model) => [model.bytes[model.count], model.data.standard_bytes]);
-    this.panes.forEach((pane) => pane.scaleBytes(Math.max(...totals)));
+    const rows = models.map((model, i) => countedRow(model, `${"AB"[i]}  ${model.data.label}`));
+    this.showBytes = byteBars(this.bytes, rows, this.palette);
     if (isNew) {
-      this.race = new Race(data.costs.map((text) => decode(text, Float64Array)));
+      this.race = new Race({
+        race: data.costs.map((text) => decode(text, Float64Array)),
+        bytes: models.map(({ bytes }) => bytes.subarray(1)),
+        steps: models.map(({ count }) => range(count).map((i) => i + 1)),
+      });
       this.stand(state);
     }
     this.refresh();
@@ -141,7 +167,7 @@ export class Duel extends Playback {
     const { race, transport } = this;
     this.controls.showPlaying(transport.playing);
     this.orders.show(race.order);
-    this.controls.rate.textContent = `${transport.speed} ${race.order === "race" ? "%/s" : "steps/s"}`;
+    this.controls.rate.textContent = `${transport.speed} ${race.order === "steps" ? "steps/s" : "%/s"}`;
     this.slider.max = race.last();
     this.draw();
   }
@@ -149,15 +175,16 @@ export class Duel extends Playback {
   draw(now = performance.now()) {
     const { race, panes, controls: shown } = this;
     if (!race || this.root.clientWidth === 0) return;
-    const done = panes.map((pane, i) => {
+    panes.forEach((pane, i) => {
+      const rate = race.done(i) < pane.model.count ? this.transport.rate * race.pace(i) : 0;
       pane.timeline.position = pane.timeline.positionOf(race.reached(i));
-      pane.draw(pane.stateAt());
-      return race.done(i);
+      const { bytes } = pane.draw(pane.stateAt(pane.timeline.position, rate));
+      this.showBytes(i, bytes.perTensor, formatBytes(bytes.total));
     });
-    const isRace = race.order === "race";
+    const words = duelWords(race);
     this.slider.value = race.position;
-    const steps = `step ${Math.floor(race.position)} / ${race.last()}`;
-    write(shown.count, isRace ? `${formatMs(race.now() / 1e6)} modelled` : steps);
-    shown.tell(duelWords(panes, done, race.costs, isRace, this.data.clock_words), now);
+    write(this.caption, words);
+    write(shown.count, AXES[race.order].words(race.now()));
+    shown.tell(words, now);
   }
 }

@@ -1,8 +1,9 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
 import { Aside } from "./grid/aside.js";
-import { button, choice, element, press, write } from "./controls/dom.js";
+import { button, byteBars, choice, countedRow, element, modelledRow, press, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
+import { formatBytes } from "./run/formats.js";
 import { keysPanel } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
 import { clamp, lerp, within } from "./run/easing.js";
@@ -30,11 +31,10 @@ export class Player extends Playback {
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
     this.build();
-    this.begin([this.pane.nodes.stage, this.aside.rows, this.lanes.canvas]);
+    this.begin([this.pane.stage, this.aside.rows, this.lanes.canvas]);
   }
 
   build() {
-    const { nodes } = this.pane;
     this.aside = new Aside();
     const units = Object.fromEntries(UNITS.map((unit) => [unit, unit]));
     const orders = { one: "one by one", gpu: "all at once" };
@@ -50,7 +50,8 @@ export class Player extends Playback {
     this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
-    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage]);
+    const grid = element("div", { class: "fa-grid-view" }, [this.pane.stage]);
+    this.bytes = element("div", { class: "fa-bytes" });
     this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
       this.toggleDetails(),
     );
@@ -61,7 +62,7 @@ export class Player extends Playback {
       ]),
       this.caption,
       this.lanes.node,
-      nodes.bytes,
+      this.bytes,
       this.controls.panel(tools, [this.notes], [this.more]),
       this.lanes.more,
       this.save.node,
@@ -88,9 +89,14 @@ export class Player extends Playback {
         ? SLOW
         : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
-    this.pane.scaleBytes();
+    const { model } = this.pane;
+    this.showBytes = byteBars(
+      this.bytes,
+      [countedRow(model, "bytes so far"), modelledRow(model)],
+      this.palette,
+    );
     if (isNew && state.plays && !this.reduced) {
-      this.transport.direct(overtureOf(this.pane.model));
+      this.transport.direct(overtureOf(model));
     }
     this.refresh();
   }
@@ -247,7 +253,10 @@ export class Player extends Playback {
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
-    const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
+    const { active, bytes, share } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
+    this.showBytes(0, bytes.perTensor, `${formatBytes(bytes.total)} counted`);
+    const standard = model.data.standard_parts.map((each) => each.bytes * share);
+    this.showBytes(1, standard, `${formatBytes(model.data.standard_bytes * share)} modelled`);
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Pane } from "../../../../viz/player/js/grid/pane.js";
 import { lastKnown, recordedSeries } from "../../../../viz/player/js/run/series.js";
+import { Race } from "../../../../viz/player/js/duel.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import {
   bytesSoFar,
@@ -151,15 +152,20 @@ test("a tile is told by what the mask leaves of it, and its share in the head an
   assert.match(tileWords(parts.model, { head: 0, q: 0, kv: 1 }, 1), /key tiles 0 to 2 together: /);
 });
 
-test("two runs are told by their steps and bytes, and in a race by their times", () => {
-  const costs = [
-    [5e5, 2e6],
-    [5e5, 3e6],
-  ];
-  const told = (race) => duelWords([clocked, clocked], [10, 3], costs, race, "Modelled.");
-  const second = `B: 3 of 10 steps, ${clocked.model.bytes[3]} B.`;
-  assert.equal(told(true), `A: 10 of 10 steps in 2 ms, 348 B. ${second} Modelled.`);
-  assert.equal(told(false), `A: 10 of 10 steps, 348 B. ${second}`);
+test("two runs are told by their steps, and at the end by what the longer one takes", () => {
+  const race = new Race({
+    race: [
+      [5e5, 2e6],
+      [5e5, 3e6],
+    ],
+    bytes: [[7], [7]],
+  });
+  race.goToText("race:700");
+  assert.equal(duelWords(race), "A is done: 2 ms modelled. B: 1 of 2 steps.");
+  race.goToText("race:1000");
+  assert.match(duelWords(race), /^B takes 1\.5 times as long as A: 3 ms modelled against 2 ms/);
+  race.goToText("bytes:1000");
+  assert.equal(duelWords(race), "A is done: 7 B. B is done: 7 B.");
 });
 
 test("a row is told by its number, and of packed heads by its head and query", () => {

@@ -1,7 +1,5 @@
 // The elements of a player and of a duel. They know nothing of positions.
 
-import { formatBytes } from "../run/formats.js";
-
 const ICONS = {
   start: "M4 4h2v12H4zM16 4v12L7 10z",
   back: "M14 4v12L5 10z",
@@ -89,7 +87,6 @@ export function controls(owner, sliderLabel) {
   slider.step = "1";
   const count = element("span", { class: "fa-count" });
   const rate = element("span", { class: "fa-rate" });
-  const readout = element("div", { class: "fa-readout", "aria-hidden": "true" });
   const said = element("div", { class: "fa-said", "aria-live": "polite" });
   const pressed = (name, label, key) =>
     button(icon(name), label, transport.action(key), { "aria-label": label });
@@ -108,16 +105,14 @@ export function controls(owner, sliderLabel) {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
     press(play, playing);
   };
-  // The words are seen at once, with the bars that they are about. While it plays they are said aloud only so
-  // often that a voice can follow.
+  // While it plays, words are said aloud only so often that a voice can follow.
   let saidAt = -Infinity;
   const tell = (words, now = performance.now()) => {
-    write(readout, words);
     if (transport.playing && now - saidAt < SAYS_EVERY_MS) return;
     saidAt = now;
     write(said, words);
   };
-  // All of it as one panel, with more tools beside the speed and more words beside the readout.
+  // All of it as one panel, with more tools beside the speed and more words below.
   const panel = (tools, words = [], last = []) =>
     element("div", { class: "fa-controls" }, [
       element("div", { class: "fa-transport" }, [
@@ -127,39 +122,46 @@ export function controls(owner, sliderLabel) {
         full,
       ]),
       element("div", { class: "fa-tools" }, tools),
-      element("div", { class: "fa-foot" }, [readout, said, ...words]),
+      element("div", { class: "fa-foot" }, [said, ...words]),
     ]);
   return { panel, slider, count, rate, tell, showPlaying };
 }
 
-// The two bars of bytes, on one scale that leaves room for `largest`; returns what changes with the position:
-// the bytes so far, and the part of its work that the run has done. Standard attention is shown at the same
-// part of its own.
-export function fillBytes(node, model, palette, largest = 0) {
-  const { tensors, standard_bytes: standard, standard_parts: matrices, standard_words: whose } = model.data;
-  const scale = ROOM_OF_BARS / Math.max(model.bytes[model.count], standard, largest);
-  const piece = (name, title, color, bytes) =>
+// Bars of bytes below each other on one scale, each with a line where it will end. A row is {name, title,
+// parts}, a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
+export function byteBars(node, rows, palette) {
+  const totals = rows.map(({ parts }) => parts.reduce((sum, { bytes }) => sum + bytes, 0));
+  const scale = ROOM_OF_BARS / Math.max(...totals);
+  const piece = ({ name, title, color, bytes }) =>
     element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [
       bytes * scale < ROOM_FOR_A_NAME ? "" : name,
     ]);
-  const words = () => element("span", { class: "fa-byte-words" });
-  const parts = tensors.map(({ name, written, color }, t) =>
-    piece(name, `${name}, ${written ? "written" : "read"}`, color, model.tensorBytes[t]),
-  );
-  const [counted, modelled] = [words(), words()];
-  const all = matrices.map(({ name, color, bytes }) => piece(name, MODELLED, color, bytes));
+  const bars = rows.map(({ parts }) => [...parts.map(piece), element("span", { class: "fa-byte-words" })]);
   node.replaceChildren(
-    element("span", { class: "fa-byte-name", title: COUNTED }, ["bytes so far"]),
-    element("div", { class: "fa-bar" }, [...parts, counted]),
-    element("span", { class: "fa-byte-name", title: MODELLED }, [whose]),
-    element("div", { class: "fa-bar" }, [...all, modelled]),
+    ...rows.flatMap(({ name, title }, i) => [
+      element("span", { class: "fa-byte-name", title }, [name]),
+      element("div", { class: "fa-bar", style: `--fa-goal:${totals[i] * scale}%` }, bars[i]),
+    ]),
   );
-  return ({ total, perTensor }, share) => {
-    parts.forEach((part, t) => (part.style.width = `${perTensor[t] * scale}%`));
-    all.forEach((part, i) => (part.style.width = `${matrices[i].bytes * scale * share}%`));
-    write(counted, `${formatBytes(total)} counted`);
-    write(modelled, `${formatBytes(standard * share)} modelled`);
+  return (i, bytes, words) => {
+    bytes.forEach((each, t) => (bars[i][t].style.width = `${each * scale}%`));
+    write(bars[i].at(-1), words);
   };
+}
+
+// What a run moved, and what standard attention moves in the same tiles, as rows of such bars.
+export function countedRow({ data: { tensors }, tensorBytes }, name) {
+  const parts = tensors.map(({ name: tensor, written, color }, t) => ({
+    name: tensor,
+    title: `${tensor}, ${written ? "written" : "read"}`,
+    color,
+    bytes: tensorBytes[t],
+  }));
+  return { name, title: COUNTED, parts };
+}
+
+export function modelledRow({ data: { standard_parts: parts, standard_words: name } }) {
+  return { name, title: MODELLED, parts: parts.map((part) => ({ ...part, title: MODELLED })) };
 }
 
 export function toggleFullScreen(root) {

@@ -3,7 +3,7 @@
 import { clamp } from "../run/easing.js";
 import { range } from "../run/model.js";
 
-const NARROW = 600; // a narrower stage has HBM above the chip
+export const NARROW = 600; // a narrower stage has HBM above the chip
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
 const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name

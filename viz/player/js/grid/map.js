@@ -149,8 +149,8 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
 }
 
 // Everything that was visited up to a moment. `steps` are done; the one in progress grows into the map as its
-// weights are made.
-export function drawMap(context, { layouts, layoutOf, model, palette, steps, at }) {
+// weights are made, and those of all programs at once, `running` [step, part], as their time goes.
+export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
   const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
@@ -169,6 +169,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, at 
       continue;
     drawTile(context, layoutOf(step), model, palette, step, part);
   }
+  for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
 // The whole map of a run that starts anew, as it fades.

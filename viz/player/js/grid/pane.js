@@ -1,11 +1,11 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
 import { benchOf, cellAt, drawBench } from "./bench.js";
-import { canvas, element, fillBytes } from "../controls/dom.js";
+import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
 import { drawFar } from "./far.js";
 import { drawFlights } from "./flights.js";
-import { cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
+import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { cutOut, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
 import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
@@ -17,21 +17,17 @@ import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
 const MEMORIES = 76; // height of the gauges of the chip, with their names
-const ROOM = 150; // for the chip: on a smaller stage the map stands alone
+const ROOM = { beside: 200, below: 300 }; // height with room for the chip: on a lower stage the map stands alone
 
 export class Pane {
   // `onPick` is called when the user picks a row of the map or lets it go; without it no row can be picked.
-  // `isFar`: the map alone, without the chip.
-  constructor(onPick = null, isFar = false) {
-    Object.assign(this, { onPick, isFar });
-    this.nodes = {
-      stage: canvas("stage", "tiles of the tensors in HBM, and what of them is on the chip"),
-      bytes: element("div", { class: "fa-bytes" }),
-    };
+  constructor(onPick = null) {
+    this.onPick = onPick;
+    this.stage = canvas("stage", "tiles of the tensors in HBM, and what of them is on the chip");
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pinned = null; // {head, q, row}: the row that the user picked
     this.pointed = null; // {slot, row, column}: the number of an open tile that the user points at
-    const { stage } = this.nodes;
+    const { stage } = this;
     stage.addEventListener("click", (event) => this.pick(event));
     stage.addEventListener("mousemove", (event) => (stage.title = this.describe(event)));
   }
@@ -52,11 +48,6 @@ export class Pane {
     this.palette = usePalette(root, this.model.data.palettes);
   }
 
-  // Draw the bars of bytes so that `largest` would still fit.
-  scaleBytes(largest) {
-    this.showBytes = fillBytes(this.nodes.bytes, this.model, this.palette, largest);
-  }
-
   // The cursor at a position, with what the drawing asks of it; at so many tiles per second. `ghost` is how
   // much of the whole map still shines through, from 0 to 1.
   stateAt(position = this.timeline.position, rate = 0, ghost = 0) {
@@ -75,21 +66,19 @@ export class Pane {
     return at;
   }
 
-  // Draw everything; returns the bytes so far and the number of tiles in progress. `isOpen`: the tile in
-  // progress is shown in its numbers.
+  // Draw everything; returns the bytes so far, the part of its work that the run has done, and the number of
+  // tiles in progress. `isOpen`: the tile in progress is shown in its numbers.
   draw(at, isOpen = false) {
     const active = this.drawStage(at, isOpen);
-    const bytes = bytesSoFar(this.timeline, at);
-    this.showBytes(bytes, shareOf(this.timeline, at));
-    return { active, bytes };
+    return { active, bytes: bytesSoFar(this.timeline, at), share: shareOf(this.timeline, at) };
   }
 
   drawStage(at, isOpen) {
     const { model, palette, timeline } = this;
-    const { context, width, height, zoom } = fitCanvas(this.nodes.stage);
+    const { context, width, height, zoom } = fitCanvas(this.stage);
     const atOnce = timeline.order === "gpu";
     const heads = atOnce ? model.heads : [at.head];
-    const isFar = atOnce || this.isFar || Math.min(width / 2, height) < ROOM;
+    const isFar = atOnce || height < (width < NARROW ? ROOM.below : ROOM.beside);
     const whole = { x: 0, y: 0, w: width, h: height };
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen);
     const layouts = headLayouts(hbm, model, heads);
@@ -99,7 +88,8 @@ export class Pane {
     context.clearRect(0, 0, width, height);
     roundBox(context, hbm, 12, { fill: palette.surface });
     if (layouts.length === 1) cutOut(context, hbm, layouts[0], model, palette);
-    drawMap(context, { layouts, layoutOf, model, palette, steps, at });
+    const running = atOnce ? active.map((step) => [step, timeline.partAt(at.time, step)]) : [];
+    drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
     this.drawAround(context, hbm, layouts, heads, at);
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
@@ -168,7 +158,7 @@ export class Pane {
 
   // Where the pointer is, in units of drawing.
   placeOf(event) {
-    const bounds = this.nodes.stage.getBoundingClientRect();
+    const bounds = this.stage.getBoundingClientRect();
     const { zoom } = this.shown;
     return [(event.clientX - bounds.left) / zoom, (event.clientY - bounds.top) / zoom];
   }

@@ -5,7 +5,7 @@
 // them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
-import { lerp, smooth } from "./easing.js";
+import { lerp, smooth, within } from "./easing.js";
 import { decode } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
@@ -96,8 +96,15 @@ export class Timeline extends Track {
     const { times, last } = this.moments;
     const moment = Math.floor(position);
     const finished = moment > times.length;
-    const time = moment === 0 ? -1 : finished ? last : times[moment - 1];
+    const [from, to] = [times[moment - 1] ?? last, times[moment] ?? last];
+    const time = moment === 0 ? -1 : lerp(from, to, position - moment);
     return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
+  }
+
+  // How much of a step is over at a time of all programs at once, from 0 to 1.
+  partAt(time, step) {
+    const { start, end } = this.moments;
+    return within(time, start[step], end[step]);
   }
 
   // Whether a step is done at a cursor.

@@ -14,7 +14,7 @@ export function countWords(timeline, at) {
     const phase = Math.ceil(position) - model.phaseStart[at.step];
     return `${step}, phase ${phase} / ${model.phases[at.step].length}`;
   }
-  if (!moments.measured) return `moment ${position} / ${moments.times.length + 1}`;
+  if (!moments.measured) return `moment ${Math.floor(position)} / ${moments.times.length + 1}`;
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
 
@@ -171,11 +171,31 @@ export function noteWords({ provenance, notes }) {
   return [provenance, ...notes].join(" · ");
 }
 
-// Where two runs stand; `race` adds the times and what the clock is.
-export function duelWords(panes, done, costs, race, clockWords) {
-  const states = panes.map(({ model }, i) => {
-    const end = race && done[i] === model.count ? ` in ${formatMs(costs[i].at(-1) / 1e6)}` : "";
-    return `${"AB"[i]}: ${done[i]} of ${model.count} steps${end}, ${formatBytes(model.bytes[done[i]])}.`;
-  });
-  return [...states, ...(race ? [clockWords] : [])].join(" ");
+// What two runs race over: `words` of a place, and of the longer way how it compares.
+export const AXES = {
+  race: { label: "time", words: (ns) => `${formatMs(ns / 1e6)} modelled`, more: "takes # times as long as" },
+  bytes: { label: "bytes", words: formatBytes, more: "asks for # times as many bytes as" },
+  steps: {
+    label: "steps",
+    words: (count) => `${Math.floor(count)} steps`,
+    more: "takes # times as many steps as",
+  },
+};
+
+// Where two runs stand on the axis of a race.
+export function duelWords(race) {
+  const { words, more } = AXES[race.order];
+  const ends = race.ends.map((each) => each.at(-1));
+  const stands = race.ends.map((each, i) =>
+    race.done(i) === each.length
+      ? `${"AB"[i]} is done: ${words(ends[i])}.`
+      : `${"AB"[i]}: ${race.done(i)} of ${each.length} steps.`,
+  );
+  const [short, long] = ends[0] <= ends[1] ? [0, 1] : [1, 0];
+  const ratio = formatNumber(ends[long] / ends[short]);
+  if (race.position < race.last() || ratio === "1") return stands.join(" ");
+  return `${"AB"[long]} ${more.replace("#", ratio)} ${"AB"[short]}: ${ends
+    .toSorted((a, b) => b - a)
+    .map(words)
+    .join(" against ")}.`;
 }

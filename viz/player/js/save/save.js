@@ -14,7 +14,7 @@ const PICTURES = {
     [".fa-main ~ .fa-bytes", "the bytes so far"],
     [".fa-main, .fa-caption, .fa-main ~ .fa-bytes", "all, with the source"],
   ],
-  duel: [[".fa-duel", "both runs"]],
+  duel: [[".fa-duel, .fa-caption, .fa-bytes", "both runs"]],
 };
 const SIZES = [
   ["2×", "2 times as large as here"],

@@ -122,7 +122,7 @@ export class Screen {
     if (kind === "duel") return owner;
     owner.onDrawn = (at) => this.say(at);
     owner.pane.onPick = null; // the other window would not know of the row
-    owner.pane.nodes.stage.addEventListener("click", (event) => {
+    owner.pane.stage.addEventListener("click", (event) => {
       if (!hasNumbers(owner)) return;
       owner.opened.openAt(owner.pane.hit(event));
       if (owner.opened.isOpen) this.onOpen(owner.timeline.text());

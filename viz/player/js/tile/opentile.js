@@ -37,7 +37,7 @@ export class OpenTile {
     this.chosen = ""; // the row that was picked here and not by the reader, in words
     this.runsRows = false; // whether whoever shows the player runs the kernel again for the numbers of a row
     this.build();
-    const { stage } = this.pane.nodes;
+    const { stage } = this.pane;
     stage.addEventListener("mousemove", (event) => this.isShown && this.point(this.pane.cellAt(event)));
     stage.addEventListener("mouseleave", () => this.point(null));
     stage.addEventListener("click", (event) => this.pickAt(this.pane.cellAt(event)));
