@@ -17,7 +17,7 @@ PATTERNS = {
     "row": (ROW, "head and row, such as 0.20"),
     "place": (
         PLACE,
-        f"race:0 to race:{RACE_END} over time, bytes:0 to bytes:{RACE_END}, or a number of steps such as steps:37",
+        f"race:0 to race:{RACE_END}, bytes:0 to bytes:{RACE_END}, or steps such as steps:37",
     ),
     "unit": (re.compile("tile|phase|program"), "tile, phase or program"),
     "open": (re.compile("tile"), "tile"),
