@@ -24,7 +24,7 @@ def scene_of(app):
 def test_the_kernel_chapter_writes_the_step_that_is_shown():
     app = open_chapter("kernel")
     assert scene_of(app).run == RunRequest(PRESETS["tiny"].problem, "flash2")
-    app.session_state["learn_player_state"] = {"step": "9.3", "row": "0.5", "open": "tile"}
+    app.session_state["stage_tiny_flash2_"] = {"step": "9.3", "row": "0.5", "open": "tile"}
     scene = scene_of(app.run())
     assert (scene.stops, scene.row, scene.view) == ((Stop("9.3"),), "0.5", "numbers")
 

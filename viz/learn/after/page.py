@@ -14,6 +14,7 @@ from viz.learn.after.newer import flash3, flash4
 from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
+from viz.learn.stage import stage
 from viz.learn.stepper import parts
 from viz.learn.words import Words
 from viz.shared.formats import format_count
@@ -60,6 +61,7 @@ def _split_keys() -> None:
         unsplit=unsplit,
         row_tiles=alone.programs // problem.kv_heads,
         merge=functools.partial(_merge, problem, plan),
+        stage=stage("decode", "split_kv", {"step": "gpu:1", "plain": "yes"}),
         steps=split_steps_figure(curve, plan, rule, colors()),
         alone=alone,
         rule=rule,

@@ -20,6 +20,7 @@ from viz.learn.gradients.orders import traffic_problem, traffic_view
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in
 from viz.learn.predictions import weight_of_lse
+from viz.learn.stage import stage
 from viz.learn.stepper import parts, step_buttons, whole_number
 from viz.learn.words import Words, filled, formulas, links, table
 from viz.shared import runs, theme
@@ -87,10 +88,9 @@ def _rebuild() -> None:
     )
     figure.html(matrices_html(rebuilt, colors()))
     tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
-    links(
-        ("Backward: P is rebuilt from lse, tile by tile", tiny, "backward"),
-        ("The same with the query tile outside", tiny, "backward_q_outer"),
-    )
+    if answered:
+        WORDS.draw("rebuilt", stage=stage("text", "backward", {"step": "5.4", "plain": "yes"}))
+    links(("The same with the query tile outside", tiny, "backward_q_outer"))
 
 
 LOOKS = {"dS": ("output", ""), "dQ": ("query", "x"), "dK": ("key", ".")}

@@ -20,6 +20,7 @@ from viz.learn.io import maths as lesson
 from viz.learn.io.figures import ByteBar, Curve, bytes_figure, growth_figure
 from viz.learn.io.sram import draw_blocks
 from viz.learn.predict import ask
+from viz.learn.stage import stage
 from viz.learn.stepper import parts
 from viz.learn.tiling.maths import tiles_of
 from viz.learn.words import Words, table
@@ -121,6 +122,7 @@ def _forward() -> None:
             row_wise=WORDS(
                 "row-wise" if rows else "no row", problem=problem, room=memory, rows=kept, times=times
             ),
+            race=stage("text", "flash2", {"place": "bytes:0"}, versus="standard"),
             inner_loops=_inner_loops(traces),
             formulas=WORDS.rows("formulas", formulas),
             room=memory,

@@ -16,9 +16,8 @@ from viz.learn.online import Update, update_words
 from viz.learn.predict import type_in
 from viz.learn.predictions import next_state
 from viz.learn.softmax.maths import first_head
+from viz.learn.stage import stage, state_key
 from viz.learn.words import Words
-from viz.player.component import show_player
-from viz.player.data import player_data
 from viz.player.drawn import drawn_of
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.places import in_state
@@ -28,7 +27,8 @@ from viz.shared.formats import format_number
 from viz.shared.layout import explore_link
 from viz.shared.run_request import RunRequest
 
-PROBLEM = PRESETS["tiny"].problem
+PRESET = "tiny"
+PROBLEM = PRESETS[PRESET].problem
 ALGORITHM = "flash2"
 
 WORDS = Words(__file__)
@@ -40,7 +40,7 @@ def show() -> None:
     WORDS.draw(
         "start",
         problem=PROBLEM,
-        player=_player,
+        player=stage(PRESET, ALGORITHM, {"unit": "phase"}),
         scene=functools.partial(scene_popover, _scene, "kernel_scene"),
         run=run,
         standard=standard_requested(PROBLEM),
@@ -56,23 +56,11 @@ def _run() -> runs.Run:
     return run
 
 
-@st.fragment
-def _player() -> None:
-    """A fragment: a new state reruns the player alone."""
-    state = st.session_state.setdefault("learn_player_state", {"unit": "phase"})
-    st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)
-
-
 def _scene() -> Scene:
-    state = st.session_state.get("learn_player_state", {})
+    state = st.session_state.get(state_key(PRESET, ALGORITHM), {})
     sentence = "{q_len} queries and {kv_len} keys, in tiles of {block_m}."
     scene = Scene("The kernel, step by step", sentence, RunRequest(PROBLEM, ALGORITHM), tells=True)
     return in_state(scene, state, [drawn_of(_run().trace, GPUS[DEFAULT_GPU].sm_count)])
-
-
-@functools.lru_cache(maxsize=1)
-def _data() -> dict:
-    return player_data(_run().trace, _run().provenance, GPUS[DEFAULT_GPU])
 
 
 def _predict(run: runs.Run) -> None:

@@ -16,6 +16,7 @@ from viz.learn.online import update_tex, update_words
 from viz.learn.predict import ask, type_in
 from viz.learn.predictions import next_state
 from viz.learn.softmax.maths import attention
+from viz.learn.stage import stage
 from viz.learn.stepper import parts, stepper
 from viz.learn.tiling import maths as lesson
 from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
@@ -157,6 +158,7 @@ def _softmax(matrices: Matrices, tile: int) -> None:
         "softmax step",
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
         joined=functools.partial(JOINED[way], steps, place, tile, error),
+        stage=stage("text", "flash2", {"step": "8.2", "plain": "yes"}),
         divisions=f"{WORDS.rows('divisions', kinds)}\n{all_kinds}",
         divided=float(np.abs(divided - online[-1].output).max()),
     )

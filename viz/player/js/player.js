@@ -108,7 +108,7 @@ export class Player extends Playback {
     this.pane.pinText(state.row);
     this.opened.stand(state.open === "tile");
     this.showsLanes = state.lanes === "open";
-    this.isPlain = Boolean(state.plays);
+    this.isPlain = Boolean(state.plays ?? state.plain);
     this.transport.use(this.timeline);
   }
 

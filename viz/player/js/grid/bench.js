@@ -18,6 +18,7 @@ const MEMORIES = 50; // height of the gauges with their words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
 const SMALLEST = 9; // of a word
+const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
@@ -186,14 +187,9 @@ function drawSlot(context, slot, box, how) {
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const label = shown && strong > 0.5 ? shown.now.label : slot.name;
   const style = { size, weight: "650" };
-  text(
-    context,
-    fitted(context, [label, slot.name], box.w, size),
-    box.x,
-    box.y - 10,
-    palette[slot.color],
-    style,
-  );
+  const words = fitted(context, [label, slot.name], box.w, size);
+  const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
+  text(context, words, box.x, box.y - (isWide ? 10 + size : 10), palette[slot.color], style);
   if (at.step < 0 || at.finished) return;
   if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return; // it changes too fast to be seen
   const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);

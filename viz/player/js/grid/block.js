@@ -3,7 +3,7 @@
 
 import { fillBox, shareColor } from "./draw.js";
 import { eased, lerp } from "../run/easing.js";
-import { softmaxState } from "../run/figure.js";
+import { seenShares, softmaxState } from "../run/figure.js";
 import { isSquare, progressIn, roleOf, slotOf } from "../run/bench.js";
 import { visiblePath } from "./map.js";
 import { KIND, rowCount, tileKind } from "../run/model.js";
@@ -74,19 +74,27 @@ function drawSum(context, slot, box, { model, palette, at, strong, held }, isSum
   const phases = model.phases[at.step];
   const adds = phases.findIndex((phase) => isSum(phase) && !phase.rescales);
   const added = adds < 0 ? 1 : eased(at.progress[adds]);
-  if (model.q[at.step] < 0 || !model.values.alpha || slot.rows !== "q_tile") {
+  const rescaled = eased(progressIn(model, at, "rescale", 0));
+  const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
+  if (!isOfRows || !keptOf(model, at, slot, 0, rescaled)) {
     fillBox(context, color, box.x, box.y, box.w, box.h, (0.35 + 0.4 * added) * held * strong);
     return;
   }
   const count = rowCount(model, model.q[at.step]);
-  const rescaled = eased(progressIn(model, at, "rescale", 0));
   const high = box.h / count;
   for (let row = 0; row < count; row++) {
-    const state = softmaxState(model, at.step, row);
-    const kept = state?.oldL > 0 ? lerp(1, state.alpha, rescaled) : 0;
+    const [kept, whole] = keptOf(model, at, slot, row, rescaled);
     const [y, h] = [box.y + row * high, Math.max(high - (high > 4 ? 1 : 0), 0.6)];
     if (kept > 0 && rescaled > 0 && added < 1) fillBox(context, color, box.x, y, box.w, h, 0.18 * strong);
     fillBox(context, color, box.x, y, box.w * kept, h, 0.85 * held * strong);
-    fillBox(context, color, box.x + box.w * kept, y, box.w * (1 - kept) * added, h, 0.5 * held * strong);
+    fillBox(context, color, box.x + box.w * kept, y, box.w * (whole - kept) * added, h, 0.5 * held * strong);
   }
+}
+
+// The part of a row that was there before the step, as it shrinks, and that after it: of the whole, or of the
+// weights that are known at once. null if neither is known.
+function keptOf(model, at, slot, row, rescaled) {
+  const state = softmaxState(model, at.step, row);
+  if (state) return [state.oldL > 0 ? lerp(1, state.alpha, rescaled) : 0, 1];
+  return slot.name === "O" ? seenShares(model, at, row) : null;
 }

@@ -4,7 +4,7 @@
 import { fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { clamp, eased, lerp, smooth, within } from "../run/easing.js";
-import { softmaxState } from "../run/figure.js";
+import { seenShares, softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
 import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
@@ -103,19 +103,14 @@ function rangesOf(model, at) {
 const SHARES = 10; // width of a whole row
 
 export function drawShares(context, box, { model, palette, at, strong }) {
-  const { bars } = model.kernels[at.kernel];
   const q = model.q[at.step];
-  if (q < 0 || !model.values[bars] || bars === "l") return;
-  const steps = stepsOfTile(model, at.kernel, at.head, q);
-  const now = steps.indexOf(at.step);
+  if (!seenShares(model, at, 0)) return;
   const shows = model.phases[at.step].findIndex(({ shows: what }) => what === "share");
   const part = shows < 0 ? 1 : smooth(at.progress[shows]);
   const high = box.h / rowCount(model, q);
   const x = box.x + box.w + 3;
   for (let row = 0; row < rowCount(model, q); row++) {
-    const seen = (end) =>
-      steps.slice(0, end).reduce((sum, step) => sum + (valueAt(model, bars, step, row) || 0), 0);
-    const [before, after] = [now, now + 1].map((end) => SHARES * Math.min(1, seen(end)));
+    const [before, after] = seenShares(model, at, row).map((share) => SHARES * share);
     const [y, h] = [box.y + row * high, Math.max(high - 1, 0.6)];
     fillBox(context, palette.state, x, y, before, h, strong);
     fillBox(context, palette.state, x + before, y, (after - before) * part, h, 0.5 * strong);

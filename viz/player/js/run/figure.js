@@ -66,6 +66,22 @@ export function softmaxState(model, step, row) {
   return { oldM, oldL, m, l, alpha };
 }
 
+// How much of a row was seen before a step and after it, where that is known at once: of its weights, or of
+// the weights of its parts. null if the kernel has no such value.
+export function seenShares(model, at, row) {
+  const { bars } = model.kernels[at.kernel];
+  if (!model.values[bars] || bars === "l" || model.q[at.step] < 0) return null;
+  const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
+  const shares = steps.map((step) => valueAt(model, bars, step, row) || 0);
+  const now = steps.indexOf(at.step);
+  return [now, now + 1].map((end) =>
+    Math.min(
+      1,
+      shares.slice(0, end).reduce((sum, share) => sum + share, 0),
+    ),
+  );
+}
+
 // The drawn row of a step's query tile that tells most: whose old sums shrink to about half in this step, or
 // else whose max grows most often after its first key tile.
 export function tellingRow(model, step) {
