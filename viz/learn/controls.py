@@ -5,8 +5,6 @@ So for widgets that code sets too, such as a slider that buttons move, the URL i
 the widget is drawn, and written when the value changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 

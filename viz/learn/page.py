@@ -1,7 +1,5 @@
 """Learn: short chapters, one question each, computed from the reader's own numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """The way through Learn: steps of a part and parts of a chapter. Both are in the URL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

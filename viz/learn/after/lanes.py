@@ -1,7 +1,5 @@
 """FlashAttention-3 told by lanes of an SM: those of the plain kernel, a question, then both together."""
 
-from __future__ import annotations
-
 import functools
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """FlashAttention-3 and 4 in the last chapter: overlap and lanes, 8-bit inputs, late rescales, polynomials."""
 
-from __future__ import annotations
-
 import functools
 
 import streamlit as st

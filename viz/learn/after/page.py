@@ -1,7 +1,5 @@
 """Chapter "What came after": split keys, FlashAttention-3 and 4, each computed on the reader's numbers."""
 
-from __future__ import annotations
-
 import functools
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """View "Graphs" of the Gradients chapter: a layer with bytes on its edges, and every path of two tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """View "Traffic" of the Gradients chapter: what the backward pass moves, standard and in each loop order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import streamlit as st

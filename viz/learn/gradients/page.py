@@ -1,7 +1,5 @@
 """Chapter "Gradients": P from lse, the derivation line by line against autograd, and what moves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

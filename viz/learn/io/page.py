@@ -1,7 +1,5 @@
 """Chapter "Traffic": how many bytes each algorithm moves forward, modelled and counted, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Which tiles fit in SRAM: the conditions, forward and backward, and what compiled kernels use."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from kernels.algorithms.backward.entry import DK_DV

@@ -1,7 +1,5 @@
 """Chapter "Softmax": overflow, why old sums are rescaled, the online softmax, and passes over the data."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Chapter "Tiles": a product in tiles, attention without softmax in tiles, and what softmax adds."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 
