@@ -83,8 +83,8 @@ export class Duel extends Playback {
   build() {
     this.titles = this.panes.map(() => element("div", { class: "fa-head" }));
     this.columns = this.panes.map(({ nodes }, i) => {
-      const pane = element("div", { class: "fa-pane" }, [nodes.stage, nodes.bytes]);
-      return element("div", { class: "fa-column", role: "group" }, [this.titles[i], pane]);
+      const parts = [this.titles[i], nodes.stage, nodes.bytes];
+      return element("div", { class: "fa-column", role: "group" }, parts);
     });
     const orders = { race: "race", steps: "step for step" };
     this.orders = choice("clock", orders, (order) => this.setOrder(order));

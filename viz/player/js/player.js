@@ -50,13 +50,12 @@ export class Player extends Playback {
     this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
-    const grid = element("div", { class: "fa-grid-view" }, [nodes.stage]);
     this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
       this.toggleDetails(),
     );
     this.root.append(
       element("div", { class: "fa-main" }, [
-        element("div", { class: "fa-left" }, [grid, this.opened.node]),
+        element("div", { class: "fa-left" }, [nodes.stage, this.opened.node]),
         this.aside.node,
       ]),
       this.caption,
