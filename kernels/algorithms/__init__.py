@@ -5,8 +5,6 @@ environment variable FLASH_ATTENTION_ALGORITHMS (separated as in PATH) are searc
 can be tried without changing the project. Importing this package imports neither torch nor triton.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil
@@ -88,16 +86,16 @@ class Runner(Protocol):
         """
 
     def forward(
-        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor | None]:
+        self, problem: AttentionProblem, query: "Tensor", key: "Tensor", value: "Tensor"
+    ) -> "tuple[Tensor, Tensor | None]":
         """(O, lse): O shaped and typed as query, lse (batch, q_heads, q_len) in float32.
 
         lse is None if the entry does not say that it `gives_lse`.
         """
 
     def gradients(
-        self, problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, problem: AttentionProblem, query: "Tensor", key: "Tensor", value: "Tensor", d_out: "Tensor"
+    ) -> "tuple[Tensor, Tensor, Tensor]":
         """(dQ, dK, dV), shaped and typed as query, key and value."""
 
 

@@ -1,7 +1,5 @@
 """Jobs of the worker about the case of a check: verdict, sensitivity, bits, and what its kernel moves."""
 
-from __future__ import annotations
-
 import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -28,7 +26,7 @@ class CaseRequest(Request[Result]):
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart."""
 
-    def upload(self, blob: bytes) -> Upload | None:
+    def upload(self, blob: bytes) -> "Upload | None":
         """The user's file, if the case is about one. Raises InvalidUpload."""
         from kernels.check.files.uploads import read_upload
 

@@ -4,8 +4,6 @@ On CUDA time comes from device events and memory from torch's allocator. On a CP
 of one thread, and memory comes from torch's profiler.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import gc
@@ -348,7 +346,7 @@ class CudaClock(Clock):
 
 
 @functools.cache
-def _stream() -> torch.cuda.Stream:
+def _stream() -> "torch.cuda.Stream":
     """One stream for all clocks of a process.
 
     cuBLAS keeps a workspace for every stream, in the thread of the forward pass and in that of the backward

@@ -4,8 +4,6 @@
 to read the counters of their GPU. Then `read_counters` raises CountersUnavailable.
 """
 
-from __future__ import annotations
-
 import csv
 import glob
 import itertools
@@ -280,7 +278,7 @@ def _traced(problem: AttentionProblem, algorithm: str, name: str, tuned: str) ->
     return _operation(name, int(read), int(written), config)
 
 
-def _operation(name: str, read: int, written: int, config: TileConfig) -> Operation:
+def _operation(name: str, read: int, written: int, config: "TileConfig") -> Operation:
     return Operation(name, read, written, f"{config.block_m}x{config.block_n} tiles")
 
 

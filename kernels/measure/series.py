@@ -1,7 +1,5 @@
 """Makes curves of measurements: which ones belong together, and with which power of the length they grow."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import defaultdict
@@ -56,7 +54,7 @@ class SweepView:
             return "tokens", self.width, self.tokens
         return "heads", self.q_heads, None if self.axis == "batch" else self.batch
 
-    def moved_to(self, x: int) -> SweepView:
+    def moved_to(self, x: int) -> "SweepView":
         return replace(self, **{self.axis: x})  # type: ignore[arg-type]  # the axes are whole numbers
 
     def problem(self, dtype: str = "") -> AttentionProblem:

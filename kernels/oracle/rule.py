@@ -5,8 +5,6 @@ type of the inputs, plus `factor` times the rounding error of adding and subtrac
 this file judges by the rule, also NaN, infinity, and a naive reference that overflows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -97,7 +95,7 @@ class OutputReferences:
     @classmethod
     def of(
         cls, inputs: Inputs, scale: float, band: Band, rows: Sequence[tuple[int, int]] | None = None
-    ) -> OutputReferences:
+    ) -> "OutputReferences":
         """The references for an output on these inputs, on their device; of some ranges of rows alone."""
         query, key, value = inputs
         parts = [

@@ -7,8 +7,6 @@ allocate, put addresses in, and launch. There is one way back: a launcher that d
 call as if there were no replay. So does every launcher if a profiler watches, or if Triton looks otherwise.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -99,7 +97,7 @@ class _Recording(TorchDispatchMode):
             start = compiled_launch(compiled, grid, arguments, self._slots)
         self.steps = None if start is None else [*self.steps, start]
 
-    def plan(self, results: Sequence[Tensor]) -> _Plan | None:
+    def plan(self, results: Sequence[Tensor]) -> "_Plan | None":
         """The steps, to be repeated; None if they cannot."""
         if self.steps is None or any(id(result) not in self._slots for result in results):
             return None

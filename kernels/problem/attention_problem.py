@@ -1,7 +1,5 @@
 """The description of an attention problem, and its validation."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, replace
 
@@ -41,7 +39,7 @@ class InvalidProblem(ValueError):
         super().__init__(f"{field}={given!r} is not accepted: {self.reason}")
 
     @classmethod
-    def from_message(cls, field: str, message: str) -> InvalidProblem:
+    def from_message(cls, field: str, message: str) -> "InvalidProblem":
         """The same failure in another process, from its field and its whole message."""
         error = cls(field, None, "")
         error.args = (message,)
@@ -160,6 +158,6 @@ class AttentionProblem:
         """Field names to plain values, fit for JSON and for a URL."""
         return asdict(self)
 
-    def with_(self, **changes: int | str) -> AttentionProblem:
+    def with_(self, **changes: int | str) -> "AttentionProblem":
         """A copy with some fields changed, validated again."""
         return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks every field

@@ -1,7 +1,5 @@
 """The mask as a band around the diagonal. Only this file knows its bounds, "no bound" and clamping."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 
@@ -18,13 +16,13 @@ class Band(NamedTuple):
     right: int
 
     @classmethod
-    def of(cls, q_len: int, kv_len: int, left: int | None = None, right: int | None = None) -> Band:
+    def of(cls, q_len: int, kv_len: int, left: int | None = None, right: int | None = None) -> "Band":
         """A band of these lengths; None leaves a side open, and a larger bound than needed is clamped."""
         unbounded = q_len + kv_len
         bounds = (unbounded if bound is None else min(bound, unbounded) for bound in (left, right))
         return cls(q_len, kv_len, *bounds)
 
-    def of_rows(self, first: int, end: int) -> Band:
+    def of_rows(self, first: int, end: int) -> "Band":
         """The band that queries [first, end) alone have, as if there were no others.
 
         The bounds move, because the diagonal of fewer queries starts elsewhere; `right` may be negative.

@@ -3,8 +3,6 @@
 Only the functions that make tensors import torch.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TYPE_CHECKING
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 def make_inputs(
     problem: AttentionProblem, device: str = "cpu"
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor]":
     """query (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim).
 
     Drawn on the CPU in float32 by NumPy's PCG64 from problem.seed, then rounded to problem.dtype. The
@@ -56,7 +54,7 @@ def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.n
     return query, key, _normal(rng, problem.kv_shape)
 
 
-def make_d_output(problem: AttentionProblem, device: str = "cpu") -> torch.Tensor:
+def make_d_output(problem: AttentionProblem, device: str = "cpu") -> "torch.Tensor":
     """Gradient of the output, (batch, q_heads, q_len, head_dim): standard normal, from a seed of its own."""
     import torch
 

@@ -5,8 +5,6 @@ kernels run the same source: Triton compiles it for a GPU, the interpreter calls
 cannot draw other tiles than the kernels visit. Their `band` is a `kernels.problem.band.Band`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -100,7 +98,7 @@ def last_tiles_first(program, heads_in_turn, q_tiles, heads):
     return first_head + position % members, q_tiles - 1 - position // members
 
 
-def launch_order(problem: AttentionProblem) -> list[int]:
+def launch_order(problem: "AttentionProblem") -> list[int]:
     """Programs (head * q_tiles + query tile) in the order in which the GPU gets them.
 
     For a kernel that keeps a query tile and launches the longest programs first.
@@ -146,7 +144,7 @@ class VisitedTiles:
 
 
 def visited_tiles(
-    problem: AttentionProblem, q_tile: int, blocks: tuple[int, int] | None = None
+    problem: "AttentionProblem", q_tile: int, blocks: tuple[int, int] | None = None
 ) -> VisitedTiles:
     """The key tiles that a query tile of any head visits; `blocks` replaces the problem's tile sizes."""
     band, sizes = problem.band, blocks or (problem.block_m, problem.block_n)
@@ -156,7 +154,7 @@ def visited_tiles(
     return VisitedTiles(first, first_full, end_full, end)
 
 
-def visiting_tiles(problem: AttentionProblem, kv_tile: int) -> VisitedTiles:
+def visiting_tiles(problem: "AttentionProblem", kv_tile: int) -> VisitedTiles:
     """The query tiles that visit key tile `kv_tile` in the backward pass."""
     band, sizes = problem.band, (problem.block_m, problem.block_n)
     first, end = first_visiting_tile(kv_tile, band, *sizes), end_visiting_tile(kv_tile, band, *sizes)
@@ -184,7 +182,7 @@ class TileCounts:
         return self.visited + self.skipped
 
 
-def count_tiles(problem: AttentionProblem) -> TileCounts:
+def count_tiles(problem: "AttentionProblem") -> TileCounts:
     """Full, partial and skipped tiles over all heads; takes time linear in the number of query tiles."""
     full = partial = 0
     for q_tile in range(problem.q_tiles):
@@ -195,7 +193,7 @@ def count_tiles(problem: AttentionProblem) -> TileCounts:
     return TileCounts(full * problem.heads, partial * problem.heads, skipped * problem.heads)
 
 
-def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
+def streamed_keys(problem: "AttentionProblem", blocks: tuple[int, int] | None = None) -> int:
     """Keys that all query tiles of one head load. A key counts once per query tile that loads it."""
     block_m, block_n = blocks or (problem.block_m, problem.block_n)
     visited = (
@@ -204,7 +202,7 @@ def streamed_keys(problem: AttentionProblem, blocks: tuple[int, int] | None = No
     return sum(min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n for tiles in visited)
 
 
-def streamed_queries(problem: AttentionProblem) -> int:
+def streamed_queries(problem: "AttentionProblem") -> int:
     """Queries that all key tiles of one head load. A query counts once per key tile that loads it."""
     block_m, visiting = problem.block_m, (visiting_tiles(problem, tile) for tile in range(problem.kv_tiles))
     return sum(min(tiles.end * block_m, problem.q_len) - tiles.first * block_m for tiles in visiting)

@@ -6,8 +6,6 @@ at, they are made as a head of a small language model behaves: words find their 
 after them, rotary positions find the near past, and short words lean on the first token.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from typing import TYPE_CHECKING
@@ -30,7 +28,7 @@ SHORT = 3
 """Letters of a word that leans on the first token."""
 
 
-def tokens_of(problem: AttentionProblem) -> list[str]:
+def tokens_of(problem: "AttentionProblem") -> list[str]:
     """The words of the keys and of the queries: the first token, then the text, from its start if it ends."""
     words = TOKEN.findall(problem.text or DEFAULT_TEXT) or ["."]
     length = max(problem.q_len, problem.kv_len)
@@ -38,13 +36,13 @@ def tokens_of(problem: AttentionProblem) -> list[str]:
     return [FIRST_TOKEN, *repeated][:length]
 
 
-def words_of(problem: AttentionProblem) -> tuple[list[str], list[str]]:
+def words_of(problem: "AttentionProblem") -> tuple[list[str], list[str]]:
     """(words of the queries, words of the keys), bottom right aligned as the causal mask is."""
     tokens = tokens_of(problem)
     return tokens[-problem.q_len :], tokens[-problem.kv_len :]
 
 
-def draw_text(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def draw_text(problem: "AttentionProblem") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """float32 query, key and value, in their shapes, for inputs "text"."""
     tokens = tokens_of(problem)
     per_head = [[_head(problem, tokens, b, h) for h in range(problem.q_heads)] for b in range(problem.batch)]
@@ -56,7 +54,7 @@ def draw_text(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _head(
-    problem: AttentionProblem, tokens: list[str], batch: int, head: int
+    problem: "AttentionProblem", tokens: list[str], batch: int, head: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """float64 (tokens, head_dim) query, key and value of one head."""
     width = problem.head_dim

@@ -1,7 +1,5 @@
 """Which arguments of a kernel are Q, K, V and O: by their memory, also through copies that torch made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,7 +36,7 @@ class Role:
     """Heads of the tensor."""
 
     @classmethod
-    def of(cls, name: str, tensor: torch.Tensor) -> Role:
+    def of(cls, name: str, tensor: torch.Tensor) -> "Role":
         """The role of a (batch, heads, length, head_dim) tensor."""
         dims = (Dim(tensor.stride(axis), tensor.shape[axis], axis, 1) for axis in range(4))
         return cls(
@@ -56,7 +54,7 @@ class Role:
                 index[dim.axis] += steps * dim.factor
         return index, known & (rest == 0)
 
-    def copied(self, source: torch.Tensor, target: torch.Tensor) -> Role | None:
+    def copied(self, source: torch.Tensor, target: torch.Tensor) -> "Role | None":
         """The role of a copy of a view of this memory, both shaped alike; None if they do not match."""
         if source.storage_offset() != self.offset:
             return None

@@ -1,7 +1,5 @@
 """What a kernel did, step by step, as NumPy arrays, and the file format for it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,7 +154,7 @@ class Trace(ArrayFile):
         results = (self.output, self.d_query, self.d_key, self.d_value)
         return sum(result.nbytes for result in results if result is not None)
 
-    def without_acc(self) -> Trace:
+    def without_acc(self) -> "Trace":
         """The same trace without the accumulators, which make up most of its size.
 
         They stay if the tiles are small enough to be shown number by number.
@@ -165,7 +163,7 @@ class Trace(ArrayFile):
             return self
         return replace(self, acc=None, acc_dk=None, acc_dv=None)
 
-    def without_results(self) -> Trace:
+    def without_results(self) -> "Trace":
         """The same trace without output and gradients, for recordings that are only shown; lse and D stay."""
         return replace(self, output=None, d_query=None, d_key=None, d_value=None)
 
@@ -175,7 +173,7 @@ class Trace(ArrayFile):
         return matrices | ArrayFile.arrays(replace(self, matrices=None))
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Any]) -> Trace:
+    def from_arrays(cls, arrays: dict[str, Any]) -> "Trace":
         """The trace of a file's arrays. Raises UnreadableFile."""
         named = [name for name in arrays if name.startswith(MATRIX_PREFIX)]
         matrices = {name.removeprefix(MATRIX_PREFIX): arrays[name] for name in named}

@@ -4,8 +4,6 @@ The operations run on torch's meta device, which has shapes and types but no dat
 milliseconds and no memory.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,8 +45,8 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
 
     class Count(TorchDispatchMode):
         def __torch_dispatch__(
-            self, func: OpOverload, types: tuple[type, ...], args: tuple = (), kwargs: dict | None = None
-        ) -> torch.Tensor:
+            self, func: "OpOverload", types: tuple[type, ...], args: tuple = (), kwargs: dict | None = None
+        ) -> "torch.Tensor":
             result = func(*args, **(kwargs or {}))
             name = func._schema.name.removeprefix("aten::")
             if not func.is_view and name not in LAUNCH_NOTHING:
@@ -66,14 +64,14 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
     return tuple(counted)
 
 
-def _operation(name: str, args: tuple, result: torch.Tensor) -> Operation:
+def _operation(name: str, args: tuple, result: "torch.Tensor") -> Operation:
     import torch
 
     read = sum(_bytes(tensor) for tensor in args if isinstance(tensor, torch.Tensor))
     return Operation(name, read, _bytes(result), "x".join(map(str, result.shape)))
 
 
-def _bytes(tensor: torch.Tensor) -> int:
+def _bytes(tensor: "torch.Tensor") -> int:
     """Bytes of the distinct elements: a dimension of stride 0 repeats one element."""
     elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
     return elements * tensor.element_size()

@@ -3,8 +3,6 @@
 Safe to use from many threads. Imports neither torch nor triton.
 """
 
-from __future__ import annotations
-
 import atexit
 import threading
 import time
@@ -29,7 +27,7 @@ class Job(Generic[Result]):
     """Made by `WorkerClient.submit`. Safe to use from many threads."""
 
     def __init__(
-        self, client: WorkerClient, request: Request[Result], time_limit_s: float, blob: bytes
+        self, client: "WorkerClient", request: Request[Result], time_limit_s: float, blob: bytes
     ) -> None:
         self.request = request
         self.time_limit_s = time_limit_s

@@ -4,8 +4,6 @@ A request and its answer travel as the plain values of dataclasses. The worker c
 and the client makes a result of the answer (`result`). Only `run` imports torch and triton.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from abc import ABC, abstractmethod
@@ -32,7 +30,7 @@ Answer = tuple[Any, bytes]
 Result = TypeVar("Result")
 
 PROGRESS_EVERY_S = 0.1
-REQUESTS: dict[str, type[Request]] = {}
+REQUESTS: "dict[str, type[Request]]" = {}
 """Every class of jobs that was imported, by its name."""
 
 

@@ -1,7 +1,5 @@
 """What every panel of the Check page needs to ask the worker for something."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kernels.check.case.cases import USERS, CheckCase

@@ -1,7 +1,5 @@
 """Widgets of the Check page: which kernel, how often, and the user's own tensors."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a check can be asked beyond its verdict, and what can be taken along: variations, time, the report."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

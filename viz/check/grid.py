@@ -1,7 +1,5 @@
 """The grid of the Check page: many cases one after the other, failures first. Each row opens its case."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,7 +131,7 @@ def _start(context: CheckContext, requests: tuple[CheckRequest, ...]) -> None:
 
 
 @st.fragment(run_every=POLL_S)
-def _running(context: CheckContext, run: GridRun) -> None:
+def _running(context: CheckContext, run: "GridRun") -> None:
     """Hands out the next cases, with what has ended below the bar."""
     run.advance(context)
     if not run.running:
@@ -147,7 +145,7 @@ def _running(context: CheckContext, run: GridRun) -> None:
     _table(run.results(context), key="grid-so-far")
 
 
-def _ended(context: CheckContext, run: GridRun) -> None:
+def _ended(context: CheckContext, run: "GridRun") -> None:
     results = run.results(context)
     verdicts = [result.verdict for result in results]
     counts = [words.format(count) for name, words in COUNTS.items() if (count := verdicts.count(name))]

@@ -1,7 +1,5 @@
 """Maps of the Check page: where the errors are, over the keys down to the tile, and over rows and columns."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Check: is this result right? One case in depth, or a grid of cases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """The user's kernel, played beside ours on the same problem: which tiles it loads and stores, and when."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The verdict of a case in words and cards, and the numbers behind it."""
 
-from __future__ import annotations
-
 import plotly.graph_objects as go
 import streamlit as st
 

@@ -1,7 +1,5 @@
 """What else Explore asks the worker for: lanes, time and memory, the numbers of one row of a large tile."""
 
-from __future__ import annotations
-
 import functools
 import math
 

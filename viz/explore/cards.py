@@ -1,7 +1,5 @@
 """The four figures that are read first: error, bytes, time, memory. Pure: no streamlit."""
 
-from __future__ import annotations
-
 from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.clocks import METHODS

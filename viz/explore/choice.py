@@ -1,7 +1,5 @@
 """Which run Explore shows, why, and what else the reader can do. Pure: no streamlit."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Literal

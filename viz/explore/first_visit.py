@@ -1,7 +1,5 @@
 """The first visit, without a link: a small problem plays by itself, and nothing asks for anything yet."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import streamlit as st

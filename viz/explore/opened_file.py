@@ -3,8 +3,6 @@
 The error of a saved or shipped trace is computed here, if it holds its results.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from dataclasses import replace

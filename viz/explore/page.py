@@ -1,7 +1,5 @@
 """Explore: choose a shape and an algorithm, run the kernel, watch what it did, compare two runs."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS

@@ -1,7 +1,5 @@
 """Panels of the Explore page: the player, the timeline, the mask, the downloads."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Draws what `viz.explore.choice` has decided: the run, what the page says of it, and what it offers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """The chapters of the Learn page, in reading order: each asks one question, and the next one goes on."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs in which a chapter counts bytes: shipped recordings, else the kernels themselves in the worker."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Small matrices with their numbers and the signs between them, as HTML that wraps on a narrow screen."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

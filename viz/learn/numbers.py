@@ -1,7 +1,5 @@
 """Numbers that a reader types: a row of scores or a small matrix."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One step of the online softmax for one row: its numbers, in a sentence and in formulas."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,14 +1,11 @@
 """Learn: short chapters, one question each, computed from the reader's own numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import streamlit as st
 
 from viz.learn.chapters import CHAPTERS
-from viz.learn.controls import put_in_url, switch
-from viz.learn.stepper import PART_SHOWN, PARTS_LEFT, start_at_top
+from viz.learn.controls import PART_SHOWN, PARTS_LEFT, put_in_url, start_at_top, switch
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.glossary import glossary_list, glossary_style, say

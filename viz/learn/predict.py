@@ -1,7 +1,5 @@
 """One thing to predict per chapter: the reader chooses or types, and then sees."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

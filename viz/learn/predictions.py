@@ -1,7 +1,5 @@
 """What a reader predicts, and which slip a wrong number comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

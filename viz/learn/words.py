@@ -7,8 +7,6 @@ lines that begin with `$$ ` are formulas side by side. `### ` begins what is fol
 that ends with a backslash ends a line on the page.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The charts of a sweep with a table beside each, the cards above them, and the downloads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

@@ -3,8 +3,6 @@
 Each is bound to the URL, and a URL can hold anything: the choice is checked.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The page's figures beside its curves: bytes in four meanings, the roofline, all peers at one shape."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import plotly.graph_objects as go

@@ -3,8 +3,6 @@
 The next point is queued when the last one has ended, so that other users do not wait for the whole sweep.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import streamlit as st

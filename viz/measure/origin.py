@@ -1,7 +1,5 @@
 """The row that chooses the sources of the page's numbers, the user's own file included, and their methods."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from kernels.device.gpu_state import clock_words

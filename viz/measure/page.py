@@ -1,7 +1,5 @@
 """Measure: speed, memory and traffic of attention, live on this machine and recorded on a GPU."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from viz.measure import charts, live

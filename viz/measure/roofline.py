@@ -1,7 +1,5 @@
 """The roofline panel: the ceilings of a device, measured and by its datasheet, with calls under them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Where the numbers on the Measure page come from: the shipped recording, this machine, or a user's file."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -1,7 +1,5 @@
 """The traffic panel: four totals of one shape for naive attention and our kernels, and kernel by kernel."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from kernels.algorithms.flash2.entry import ENTRY as FLASH2

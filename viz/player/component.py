@@ -1,7 +1,5 @@
 """The player as a Streamlit component."""
 
-from __future__ import annotations
-
 import functools
 
 import streamlit as st

@@ -4,8 +4,6 @@ Arrays travel as base64 of little-endian numbers. The entry of the algorithm tra
 script knows no kernel, phase or tensor by its name.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What is drawn of a run, before it is encoded for the script: steps, their tiles, phases, rows and times."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Imports no streamlit, so that a notebook can use it too.
 """
 
-from __future__ import annotations
-
 import html
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lanes -> what the view of an SM draws, as plain JSON values. Pure: no streamlit, no drawing."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence

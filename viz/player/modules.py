@@ -6,8 +6,6 @@ modules that it imports. Accepted are `import { a, b } from "./folder/file.js";`
 browser runs is what the files say.
 """
 
-from __future__ import annotations
-
 import functools
 import posixpath
 import re

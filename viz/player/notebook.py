@@ -9,8 +9,6 @@ The output is one HTML page in a frame of its own, with its data in it: it plays
 network and without this process, also in a notebook that was saved and sent to somebody.
 """
 
-from __future__ import annotations
-
 import html
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Numbers as the player's script reads them: little-endian in base64."""
 
-from __future__ import annotations
-
 import base64
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where a player can stand: how its state is written, and whether a run has such a step or row. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

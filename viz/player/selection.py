@@ -1,7 +1,5 @@
 """Which steps of a long trace are drawn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A comment `# [name]` in a kernel starts a phase and `# [end]` ends it. The files
 page needs no triton; what is shown is what runs.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.util
@@ -90,7 +88,7 @@ class _Module:
 
     @staticmethod
     @functools.cache
-    def read(name: str) -> _Module:
+    def read(name: str) -> "_Module":
         """Read a module's file without importing the module. Its packages are imported."""
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:

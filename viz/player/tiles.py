@@ -1,7 +1,5 @@
 """What is drawn of the tiles: their share of the attention, their key ranges, and what the mask leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

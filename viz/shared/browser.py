@@ -1,7 +1,5 @@
 """What pages do in the browser besides widgets: charts follow its appearance, Back undoes one act."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 # Streamlit calls a component again when the appearance changes, but runs the page again only if it is told.

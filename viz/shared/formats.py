@@ -1,7 +1,5 @@
 """Numbers and problems in words. viz/player/js/run/formats.js has some too; a test holds the two together."""
 
-from __future__ import annotations
-
 import math
 import re
 

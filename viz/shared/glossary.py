@@ -4,8 +4,6 @@ In a text, `[[row max]]` marks a term, and `[[row max|m]]` one that is shown as 
 lights the same symbol in the figures of the page, and a figure lights the term (`symbol_class`).
 """
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib

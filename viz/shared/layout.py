@@ -1,7 +1,5 @@
 """Pieces of all pages: the header with the backend chip, charts, links, cards of figures, downloads."""
 
-from __future__ import annotations
-
 import mimetypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

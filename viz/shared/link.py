@@ -5,8 +5,6 @@ was left. Afterwards `app.py` says which names the page does not know, and which
 the URL without taking them: Streamlit shows its default in silence.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Collection

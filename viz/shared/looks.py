@@ -3,8 +3,6 @@
 An algorithm that is not in the table gets what is true of every FlashAttention.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kernels.trace.algorithm import Algorithm

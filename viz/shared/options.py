@@ -4,8 +4,6 @@
 that Explore opens; `--talk my_talk.toml` a talk, which then begins.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Widgets -> AttentionProblem, each bound to the URL, and validated again because a URL can hold anything."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

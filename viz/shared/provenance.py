@@ -1,7 +1,5 @@
 """Where a run is from, in words. Pure: no streamlit."""
 
-from __future__ import annotations
-
 from kernels.algorithms import algorithm_of
 from kernels.device.backend import DeviceInfo
 from kernels.trace import Trace

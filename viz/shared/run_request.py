@@ -1,7 +1,5 @@
 """A run that is asked for, and the tiles that its algorithm makes of it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kernels.algorithms import ALGORITHMS

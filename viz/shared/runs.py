@@ -1,7 +1,5 @@
 """Runs for the pages: one worker for the server, results that all sessions share, and the recordings."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import math

@@ -3,8 +3,6 @@
 The smallest distance of two tensors in OKLab is above 0.07 for every colour vision.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ drawn, so it is never lost. The value that a button returns is lost if another w
 reports its state, starts the page again before the page has come to that button.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ A window asks one question at a time: what runs for an earlier one alone is canc
 Nothing here waits longer than WAIT_S for a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

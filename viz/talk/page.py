@@ -1,7 +1,5 @@
 """Talk: a list of talks; one that is named in the URL fills the window."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The talks that come with the project, and their runs, all of them recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

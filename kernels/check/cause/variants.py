@@ -4,8 +4,6 @@ Each is a plain computation in a type that is given: in float64 for the result, 
 the error that the rule allows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -54,11 +52,11 @@ class Setting:
         scores, value = self.scores(dtype)
         return torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0) @ value
 
-    def of_keys(self, change: Change) -> Setting:
+    def of_keys(self, change: Change) -> "Setting":
         """With other K and V."""
         return replace(self, key=change(self.key), value=change(self.value))
 
-    def of_all(self, change: Change) -> Setting:
+    def of_all(self, change: Change) -> "Setting":
         """With other Q, K and V."""
         return replace(self.of_keys(change), query=change(self.query))
 

@@ -5,8 +5,6 @@ A file says it in a dict of plain values beside the function, with the fields of
     CHECK = {"head_dims": [64, 128], "lengths": 128, "layout": "blhd", "causal": "top_left"}
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -51,7 +49,7 @@ class Limits:
     forward_only: bool = False
 
     @classmethod
-    def declared(cls, values: object) -> Limits:
+    def declared(cls, values: object) -> "Limits":
         """From the dict in the user's file; None stands for no dict. Raises InvalidLimits."""
         keys = cls.__annotations__
         if not isinstance(values, dict | None):
@@ -64,7 +62,7 @@ class Limits:
         except msgspec.ValidationError as error:  # it names what was given, what is expected, and the key
             raise InvalidLimits(f"{NAME}: {error} (README)") from error
 
-    def excludes(self, case: CheckCase) -> str:
+    def excludes(self, case: "CheckCase") -> str:
         """Why the case is outside the limits; "" if it is inside."""
         problem = case.problem
         lengths = (problem.q_len, problem.kv_len)

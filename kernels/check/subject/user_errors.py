@@ -1,7 +1,5 @@
 """What an error of the user's code says to its author: where it was raised, and whether it is a refusal."""
 
-from __future__ import annotations
-
 import dis
 import traceback
 from collections.abc import Callable
@@ -38,7 +36,7 @@ class Broken(WithTrace):
     """The kernel took the problem, but raised an error or did not return an attention output."""
 
     @classmethod
-    def of(cls, words: str, error: Refused | Broken) -> Broken:
+    def of(cls, words: str, error: "Refused | Broken") -> "Broken":
         """What a refusal or an error of a later call is: a failure, with the error's trace."""
         return cls(f"{words}: {error}", getattr(error, "trace", ""))
 

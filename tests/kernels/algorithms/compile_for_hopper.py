@@ -45,7 +45,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
 
-HOPPER_CASES = ((64, "full", 192), (96, "window", 128), (256, "causal", 128))
+HOPPER_CASES = ((64, "full", 192), (64, "causal", 128), (256, "causal", 128))
 """head_dim, mask and block_m: three warpgroups that compute, two, and two with one query tile at a time."""
 BACKWARD_CASES = ((64, "causal"), (96, "window"), (128, "full"), (160, "window"))
 LANE_CASE = (64, "causal", 64, 64)
@@ -207,8 +207,8 @@ for name, algorithm in ALGORITHMS.items():
     if algorithm.runs_in == "triton" and (algorithm.needs is None or gluon_is_known()):
         result[name] = of_algorithm(name, traced=False)
         if TRACED:
-            result[f"{name} traced"] = of_algorithm(name, traced=True)
-            result[f"{name} row"] = of_algorithm(name, traced=True, row=3) if algorithm.has_figure else {}
+            row = 3 if algorithm.has_figure else None
+            result[f"{name} traced"] = of_algorithm(name, traced=True, row=row)
 up_to_ptx = True
 if TRACED and gluon_is_known():
     result["hopper"] = {"{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES}
@@ -218,9 +218,9 @@ if TRACED and gluon_is_known():
             if "wgmma" in ptx:
                 result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
         result["bytes of the backward sweep"][f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
-    forward, marks = (64, "causal", 128), make_lane_buffers(1, 1, 1)
+    marks = make_lane_buffers(1, 1, 1)
     of_both = (
-        (of_hopper(*forward)[0], of_hopper(*forward, lanes=marks)[0]),
+        (result["hopper"]["64 causal 128"][0], of_hopper(64, "causal", 128, lanes=marks)[0]),
         (result["_attn_bwd_hopper 128 full"][0], of_hopper_backward(128, "full", marks)["_attn_bwd_hopper"]),
     )
     result["order"] = [[waits_and_exponentials(ptx) for ptx in pair] for pair in of_both]

@@ -3,8 +3,8 @@
 import pytest
 
 from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
-from kernels.device.gpus import GPUS, SHARED
+from kernels.algorithms.flash2.entry import requested_bytes
+from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from viz.player.source import kernel_source
@@ -27,12 +27,6 @@ def test_what_it_keeps_fits_a_hopper_gpu(entry):
 def test_every_preset_that_it_takes_is_recorded(entry):
     problems = {name: entry.with_own_tiles(preset.problem) for name, preset in PRESETS.items()}
     assert list(entry.recorded) == [name for name in problems if entry.refusal(problems[name]) is None]
-
-
-def test_the_recorder_writes_the_columns_that_the_entry_reads():
-    """flash3/recording.py takes its columns from the plain kernel's entry."""
-    assert KERNEL.requests == FORWARD.requests
-    assert KERNEL.row_fields == FORWARD.row_fields
 
 
 @pytest.mark.parametrize("head_dim", [64, 256])
@@ -76,27 +70,6 @@ def test_bytes_of_the_sweep_by_hand(problem, expected):
     assert SWEEP.requested_bytes(BACKWARD.with_own_tiles(problem.with_(kv_heads=1))) == expected
 
 
-@pytest.mark.parametrize(
-    ("kernel", "phase", "file", "words"),
-    [
-        (KERNEL, "load K", "loader", "load_into(rings.k"),
-        (KERNEL, "load K", "products", "wait_for(rings.k"),
-        (KERNEL, "mask", "mask", "columns_up_to(last"),
-        (KERNEL, "rescale", "products", "acc * factor"),
-        (KERNEL, "rescale", "softmax", "return l * "),
-        (KERNEL, "PV", "products", "warpgroup_mma(p, v"),
-        (SWEEP, "load dO, D", "loader", "load_into(shared.do"),
-        (SWEEP, "dS", "query_tile", "dp_t - delta"),
-        (SWEEP, "dK", "query_tile", "warpgroup_mma(ds, q, dk"),
-        (SWEEP, "dQ", "d_query", "warpgroup_mma(ds_t"),
-        (SWEEP, "add dQ", "d_query", "red.global.add"),
-    ],
-)
-def test_a_phase_shows_the_lines_it_is_about_in_each_of_its_files(kernel, phase, file, words):
-    lines = [line for line in kernel_source(kernel, kernel.source).step if line.phase == phase]
-    assert any(words in line.text and line.file.endswith(f"/{file}.py") for line in lines)
-
-
 @pytest.mark.parametrize("words", ["dv = warpgroup_mma(", "dk = warpgroup_mma("])
 def test_a_product_that_stands_in_two_branches_is_shown_with_the_else_between(words):
     """Without it, the reader would see the product added twice."""
@@ -112,11 +85,3 @@ def test_of_long_rows_the_lines_that_run_are_shown(head_dim, file):
     assert files & {"attend.py", "attend_wide.py"} == {f"{file}.py"}
     shown = {line.phase for line in source.step}
     assert shown == {line.phase for line in kernel_source(KERNEL, KERNEL.source).step}
-
-
-@pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
-def test_q_is_in_registers_with_padded_head_dim_128_and_o_leaves_by_its_place_in_longer_rows(head_dim):
-    problem = ENTRY.with_own_tiles(PROBLEM.with_(head_dim=head_dim))
-    size = {(part.name, part.memory == SHARED): part.bytes_of(problem) for part in KERNEL.parts}
-    assert size["Q, copy", False] == (32768 if head_dim in (96, 128) else 0)
-    assert (size["O out", True] == 0) == (head_dim > 128)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from kernels.device import clocks
-from kernels.device.backend import compute_capability
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure import measure as measuring
 from kernels.measure.__main__ import main
@@ -186,16 +185,3 @@ def test_a_peer_that_fails_says_so_and_the_others_are_measured(monkeypatch, erro
     naive, fused = measure(SMALL, ["naive", FUSED], budget_s=0).results
     assert (naive.refused, naive.out_of_memory) == (reason, out_of_memory)
     assert fused.timing is not None
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"dtype": "float32"}, "takes float16"), ({"head_dim": 16}, "head_dim"), ({}, "a Hopper GPU")],
-)
-def test_the_hopper_kernel_is_timed_with_its_own_tiles_or_says_what_it_needs(changes, words):
-    problem = AttentionProblem(head_dim=64, block_m=16, block_n=16).with_(**changes)
-    if not changes and compute_capability(BACKEND) == "9.0":
-        assert measure(problem, ["flash3"]).result("flash3").timing
-        return
-    with pytest.raises(InvalidProblem, match=words):
-        PEERS["flash3"].make(problem)

@@ -4,6 +4,7 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, kernels_with_lanes, lane_kernel, run_lanes, run_traced
 from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.trace.lanes import PRODUCT
 from tests.anywhere import ANYWHERE
 
 HOPPER, SWEEP, PLAIN = ALGORITHMS["flash3"], lane_kernel("backward_sweep"), lane_kernel("backward_plain")
@@ -73,9 +74,13 @@ def test_kernels_with_lanes_are_told_apart():
 def test_a_role_that_names_a_kernel_has_phases_of_that_kernel(entry, kernel):
     for role in kernel.roles:
         played = [each for each in entry.kernels if role.kernel in ("", each.name)]
-        phases = {phase.name for each in played for phase in each.phases}
-        assert {activity.phase for activity in role.activities} <= phases
+        phases = {phase.name: phase for each in played for phase in each.phases}
         for activity in role.activities:
+            assert activity.phase in phases
             assert {activity.begin, activity.end} <= set(role.marks)
             assert kernel.kernel_of(activity.name) == role.kernel
+            assert kernel.phase_of(activity.name) == activity.phase
+            if activity.kind == PRODUCT:
+                made = {"QK^T": "S", "PV": "O"}.get(activity.name, activity.name.removesuffix("^T"))
+                assert made in phases[activity.phase].makes
     assert kernel.kernel_of("something else") == kernel.phase_of("something else") == ""

@@ -7,15 +7,11 @@ import pytest
 from kernels.algorithms import ALGORITHMS, lane_kernel
 from kernels.problem.presets import LANE_PROBLEMS
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes
-from kernels.trace.lanes import PRODUCT, Lanes
+from kernels.trace.lanes import Lanes
 from tests.lanes import HOPPER, backward_lanes, hopper_lanes
 from viz.player.lanes import LanesRun, figures_of, lanes_data
 
 LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
-
-
-def phases_of(algorithm):
-    return [phase for kernel in algorithm.kernels for phase in kernel.phases]
 
 
 def test_lanes_of_the_sweep_have_its_name_and_say_what_is_not_in_its_time():
@@ -45,22 +41,6 @@ def test_a_wait_of_two_runs_says_whose_time_it_is_a_share_of():
     figures = figures_of([LanesRun(sweep, True), LanesRun(backward_lanes(), True)])
     (wait,) = [each for each in figures if each.name == "Wait for Q"]
     assert wait.words == "of the time of warpgroup 1 and warpgroup 2 or dK, dV"
-
-
-WITH_LANES = [(entry, kernel) for entry in ALGORITHMS.values() if (kernel := entry.lanes)]
-NAMES = [kernel.name for _, kernel in WITH_LANES]
-
-
-@pytest.mark.parametrize(("entry", "kernel"), WITH_LANES, ids=NAMES)
-def test_an_activity_belongs_to_one_phase_of_the_algorithm_and_a_product_to_one_that_makes_it(entry, kernel):
-    phases = {phase.name: phase for phase in phases_of(entry)}
-    for activity in [activity for role in kernel.roles for activity in role.activities]:
-        assert activity.phase in phases
-        assert kernel.phase_of(activity.name) == activity.phase
-        if activity.kind == PRODUCT:
-            made = {"QK^T": "S", "PV": "O"}.get(activity.name, activity.name.removesuffix("^T"))
-            assert made in phases[activity.phase].makes
-    assert kernel.phase_of("something else") == ""
 
 
 @pytest.mark.parametrize("file", LANE_FILES, ids=[file.stem for file in LANE_FILES])

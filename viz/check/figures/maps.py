@@ -3,8 +3,6 @@
 Pure: data -> figure.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import plotly.graph_objects as go
 

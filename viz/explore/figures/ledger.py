@@ -1,7 +1,5 @@
 """The traffic ledger: bytes by tensor, of one run beside another run or beside standard attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import plotly.graph_objects as go

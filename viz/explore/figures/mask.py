@@ -1,7 +1,5 @@
 """What the mask leaves of each tile."""
 
-from __future__ import annotations
-
 import numpy as np
 import plotly.graph_objects as go
 

@@ -1,7 +1,5 @@
 """The state of several rows over the key tiles, or of several gradient tiles over the steps that sum them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The SM timeline: which program ran when on which streaming multiprocessor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

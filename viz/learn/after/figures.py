@@ -1,7 +1,5 @@
 """Charts of the last chapter: SMs, parts and their weights, clocks, 8-bit errors, late rescales, 2^x."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

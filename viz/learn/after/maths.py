@@ -7,8 +7,6 @@ the tensor cores get faster, and exponentials do not keep up (Shah et al. 2024, 
 incoherent processing) and 4.3 (the test with outliers), emulated in NumPy.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

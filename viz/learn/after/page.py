@@ -1,24 +1,28 @@
 """Chapter "What came after": split keys, FlashAttention-3 and 4, each computed on the reader's numbers."""
 
-from __future__ import annotations
-
 import functools
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms import named
 from kernels.device.gpus import GPUS, Gpu
+from kernels.measure.peers import PEERS
 from kernels.problem import INPUTS, AttentionProblem, tiles
-from viz.learn.after import maths as splitting
-from viz.learn.after.figures import parts_figure, sm_figure, split_steps_figure
-from viz.learn.after.newer import flash3, flash4
-from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number
+from kernels.problem.presets import LANE_PROBLEMS, PRESETS
+from kernels.recordings import recorded_document
+from kernels.references import reference
+from viz.learn.after import figures
+from viz.learn.after import maths as lesson
+from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts, slider
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
 from viz.learn.stage import stage
-from viz.learn.stepper import parts
 from viz.learn.words import Words
+from viz.player.component import show_lanes
+from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
 from viz.shared.formats import format_count
-from viz.shared.layout import colors, plot
+from viz.shared.layout import colors, explore_link, plot
 from viz.shared.problem_form import INPUT_WORDS
 
 WORDS = Words(__file__)
@@ -29,21 +33,32 @@ ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
 INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
 
+HEAD_DIMS = (64, 128, 256)
+LATE_INPUTS = ("normal", "growing_max", "large")
+HOPPER_SHAPE = {"q_len": 16384, "head_dim": 128, "mask": "full", "dtype": "float16"}
+HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn", "fa4")
+GAINS = {0.5: "half as many", 1.0: "as many"}
+PLAIN, HOPPER = "flash2", "flash3"
+PLAYED = "gpt2"
+"""The preset of which Explore plays lanes."""
+FIRST = "full128"
+"""The problem that is shown first: its programs fill all SMs."""
+Pair = tuple[LanesRun, LanesRun]
+
 
 def show() -> None:
     """Draw the chapter."""
-    newer = {"FlashAttention-3": functools.partial(flash3, WORDS)}
-    newer["FlashAttention-4"] = functools.partial(flash4, WORDS)
-    parts("after_topic", {"Split the keys": _split_keys, **newer})
+    draws = {"Split the keys": _split_keys, "FlashAttention-3": _flash3, "FlashAttention-4": _flash4}
+    parts("after_topic", draws)
 
 
 def _split_keys() -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
     WORDS.draw("Split the keys")
     problem, gpu = _decoding()
-    curve = splitting.occupancy_curve(problem, gpu.sm_count)
-    plan = splitting.occupancy(problem, gpu.sm_count, problem.kv_splits)
-    rule, alone = splitting.occupancy(problem, gpu.sm_count), curve[0]
+    curve = lesson.occupancy_curve(problem, gpu.sm_count)
+    plan = lesson.occupancy(problem, gpu.sm_count, problem.kv_splits)
+    rule, alone = lesson.occupancy(problem, gpu.sm_count), curve[0]
     unsplit = problem.heads * problem.q_tiles
     split_words = f"{format_count(plan.splits, 'part')} of {format_count(plan.tiles_per_split, 'key tile')}"
     queries = min(256, problem.kv_len // 2)
@@ -62,12 +77,12 @@ def _split_keys() -> None:
         row_tiles=alone.programs // problem.kv_heads,
         merge=functools.partial(_merge, problem, plan),
         stage=stage("decode", "split_kv", {"step": "gpu:1", "plain": "yes"}),
-        steps=split_steps_figure(curve, plan, rule, colors()),
+        steps=figures.split_steps_figure(curve, plan, rule, colors()),
         alone=alone,
         rule=rule,
         wanted=tiles.splits_to_fill(alone.programs, problem.kv_tiles, gpu.sm_count),
-        partial=splitting.partial_bytes(problem, plan.splits),
-        cache=splitting.cache_bytes(problem),
+        partial=lesson.partial_bytes(problem, plan.splits),
+        cache=lesson.cache_bytes(problem),
         chunk=chunk,
         tiles=tiles.count_tiles(chunk),
         see_tiles=[("See the tiles", chunk)],
@@ -93,10 +108,10 @@ def _decoding() -> tuple[AttentionProblem, Gpu]:
 
 def _squares(title: str, programs: int, gpu: Gpu) -> None:
     st.markdown(title)
-    plot(sm_figure(splitting.dealt(programs, gpu.sm_count), programs, colors()), key=f"after {title}")
+    plot(figures.sm_figure(lesson.dealt(programs, gpu.sm_count), programs, colors()), key=f"after {title}")
 
 
-def _merge(problem: AttentionProblem, plan: splitting.Occupancy) -> None:
+def _merge(problem: AttentionProblem, plan: lesson.Occupancy) -> None:
     """How two halves of a row become one output; once answered, a row in parts, merged, against the whole."""
     weighted = "their sum, each times e^(lse of its part − lse)"
     options = ("the mean of the two", "the one with the larger l", weighted)
@@ -106,7 +121,7 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy) -> None:
     inputs = choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP)
     problem = problem.with_(inputs=inputs, kv_splits=plan.splits)
     one_row = problem.with_(batch=1, q_heads=1, kv_heads=1, q_len=1)
-    row = splitting.split_row(one_row, plan.splits)
+    row = lesson.split_row(one_row, plan.splits)
     shown = min(len(row.weights), SHOWN_PARTS)
     columns = {"m": row.row_max, "l": row.row_sum, "lse": row.lse_of_part, "weight": row.weights}
     matrices = [Matrix(name, values[:shown], "state") for name, values in columns.items()]
@@ -114,7 +129,7 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy) -> None:
     color, mean_color = ("green" if error < ROUNDING else "red" for error in (row.error, row.mean_error))
     WORDS.draw(
         "merge",
-        weights=parts_figure(row, colors()),
+        weights=figures.parts_figure(row, colors()),
         row=row,
         sum=row.weights.sum(),
         color=color,
@@ -126,4 +141,186 @@ def _merge(problem: AttentionProblem, plan: splitting.Occupancy) -> None:
             ("This row in the kernel, with these parts", one_row, "split_kv"),
             ("All heads, with these parts", problem, "split_kv"),
         ],
+    )
+
+
+def _flash3() -> None:
+    WORDS.draw(
+        "FlashAttention-3",
+        clocks=_overlap,
+        lanes=lanes_panel,
+        eight_bits=_eight_bits,
+        speeds=_speeds(),
+        source=reference("Shah et al. 2024").full,
+    )
+
+
+def _flash4() -> None:
+    WORDS.draw(
+        "FlashAttention-4",
+        clocks=_units,
+        late=_late_rescale,
+        exp2=_exp2,
+        source=reference("Zadouri et al. 2026").full,
+    )
+
+
+def _overlap() -> None:
+    """How long a tile takes if two units work at once."""
+    WORDS.draw("clocks")
+    head_dim = choice("d, head_dim", HEAD_DIMS, 128, "after_overlap_head_dim", 110)
+    figure, clocks = st.container(), lesson.tile_clocks(head_dim)
+    products, exponentials, _ = map(int, clocks["H100"].values())
+    times = {"products": products, "exponentials": exponentials, "in_turn": products + exponentials}
+    options, right = [f"{count:,}" for count in sorted({*times.values()})], f"{max(products, exponentials):,}"
+    key = f"after_overlap_clocks_{head_dim}"
+    answered = ask(WORDS, "overlap question", key, options, right, head_dim=head_dim, **times)
+    _draw_clocks(clocks, head_dim, figure, answered)
+
+
+def _units() -> None:
+    """What twice as fast tensor cores are worth, and then exponentials by polynomial."""
+    WORDS.draw("clocks")
+    head_dim = choice("d, head_dim", HEAD_DIMS, 64, "after_units_head_dim", 110)
+    figure, clocks = st.container(), lesson.tile_clocks(head_dim)
+    hopper, blackwell = clocks["H100"], clocks["B200"]
+    before, after = (int(max(each.values())) for each in (hopper, blackwell))
+    right = GAINS.get(after / before, f"{after / before:.0%} as many")
+    given = {"hopper": hopper, "blackwell": blackwell, "before": before, "after": after, "head_dim": head_dim}
+    key = f"after_units_clocks_{head_dim}"
+    answered = ask(WORDS, "faster question", key, sorted({*GAINS.values(), right}), right, **given)
+    if answered:
+        label = "Exponentials by polynomial, per cent"
+        percent = st.slider(label, 0, 100, 0, 5, key="after_units_share", bind="query-params", width=300)
+        clocks = lesson.tile_clocks(head_dim, percent / 100)
+    _draw_clocks(clocks, head_dim, figure, answered)
+
+
+def _draw_clocks(clocks: lesson.Clocks, head_dim: int, figure: DeltaGenerator, answered: bool) -> None:
+    """Clocks of the units of one SM for one tile on each GPU, and once predicted the overlapped ones."""
+    with figure:
+        plot(figures.clocks_figure(clocks, colors(), answered), key="after_clocks")
+    if answered:
+        limits = limit_words(clocks)
+        WORDS.draw("clocks model", limits=limits, head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
+
+
+def limit_words(clocks: lesson.Clocks) -> str:
+    """Which unit needs the most clocks on each GPU."""
+    slowest = {
+        gpu: " and ".join(unit for unit, count in each.items() if count == max(each.values()))
+        for gpu, each in clocks.items()
+    }
+    return ", ".join(f"the {unit} on the {gpu}" for gpu, unit in slowest.items())
+
+
+def _eight_bits() -> None:
+    """Errors of 8-bit inputs with outliers, by how they are scaled, without and with the rotation."""
+    WORDS.draw("8 bits")
+    default = lesson.OutlierInputs()
+    low, high = lesson.LENGTHS
+    with st.container(horizontal=True, gap="small"):
+        length = number("N, tokens", low, high, default.length, 32, "after_tokens", 130)
+        d = choice("d, head_dim", lesson.ROTATED_HEAD_DIMS, default.head_dim, "after_head_dim", 110)
+        share = 100 * default.outlier_share
+        percent = number("Outliers, per cent", 0.0, 10.0, share, 0.1, "after_outliers", 150)
+        size = number("Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, "after_size", 140)
+        block = choice("Rows per block", TILE_SIZES, 64, "after_block", 130)
+        seed = number("Seed", 0, 9999, default.seed, 1, "after_seed", 110)
+    inputs = lesson.OutlierInputs(length, d, percent / 100, size, seed)
+    results = lesson.compare(inputs, block)
+    row, before, after = lesson.loudest_row(inputs)
+    shape = AttentionProblem(q_len=length, kv_len=length, head_dim=d)
+    WORDS.draw(
+        "8 bits results",
+        precision=figures.precision_figure(results, colors()),
+        rotation=figures.rotation_figure(before, after, colors()),
+        inputs=inputs,
+        row=row,
+        before=abs(before).max(),
+        after=abs(after).max(),
+        ratio=results[1].rmse / results[-1].rmse,
+        link=[("This shape in float16 in the player", shape)],
+    )
+
+
+def _speeds() -> str:
+    """The recorded speed of our own kernel of this kind and of its peers; "" if there is none."""
+    for measurement in recorded_document("sweeps").measurements:
+        problem, results = measurement.problem, [measurement.result(peer, "forward") for peer in HOPPER_PEERS]
+        if HOPPER_SHAPE.items() <= problem.as_dict().items() and all(results):
+            speeds = [f"{PEERS[each.peer].label} {each.tflops(problem):.0f}" for each in results if each]
+            return WORDS("speeds", device=measurement.device, problem=problem, shown=", ".join(speeds))
+    return ""
+
+
+def _late_rescale() -> None:
+    WORDS.draw("late")
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        inputs = choice("Inputs", LATE_INPUTS, "growing_max", "after_inputs", 150)
+        threshold = slider("Threshold, powers of two", lesson.THRESHOLDS, 8, "after_threshold", width=260)
+    problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
+    results = {step: lesson.late_rescale(problem, step) for step in lesson.THRESHOLDS}
+    WORDS.draw(
+        "late results",
+        rescales=figures.late_rescale_figure([*results.values()], threshold, colors()),
+        chosen=results[threshold],
+        link=[("Watch the rescale factor alpha", problem)],
+    )
+
+
+def _exp2() -> None:
+    WORDS.draw("exp2")
+    degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
+    x, error = lesson.exp2_errors(degree)
+    figure = figures.exp2_figure(x, error, degree, colors())
+    WORDS.draw("exp2 results", errors=figure, largest=abs(error).max(), rounding=lesson.ROUNDING["bfloat16"])
+
+
+@functools.cache
+def recorded_pair(problem: AttentionProblem) -> Pair | None:
+    """The plain and the Hopper kernel with tiles that both can have, if their lanes are recorded."""
+    own = named(HOPPER).with_own_tiles(problem)
+    found = {run.lanes.kernel: run for run in recorded_lane_runs(own, "forward")}
+    return (found[PLAIN], found[HOPPER]) if PLAIN in found and HOPPER in found else None
+
+
+def lanes_panel() -> None:
+    """What the warps of both kernels did; nothing if their lanes are not recorded."""
+    pairs = {
+        _lane_words(problem): pair for problem in LANE_PROBLEMS.values() if (pair := recorded_pair(problem))
+    }
+    if not pairs:
+        return
+    st.subheader("Seen from inside", anchor=False)
+    WORDS.draw("lanes")
+    names, first = list(pairs), _lane_words(LANE_PROBLEMS[FIRST])
+    first = first if first in names else names[0]
+    plain, hopper = pairs[choice("Problem", names, first, "after_lanes_problem", 420)]
+    if _predict_lanes(plain, hopper):
+        show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
+        own, problem = lesson.own_overlap(hopper.lanes), plain.lanes.problem
+        WORDS.draw("lanes overlap", plain=plain, hopper=hopper, problem=problem, own=own)
+    else:
+        show_lanes(lanes_data((plain,)), "after_plain_lanes")
+    problem = named(HOPPER).with_own_tiles(PRESETS[PLAYED].problem)
+    label = f"{named(HOPPER).label} in Explore: lanes beside the grid of {problem.q_len:,} queries and keys"
+    link = functools.partial(explore_link, label, problem, HOPPER, lanes="open")
+    WORDS.draw("lanes source", plain=plain, link=link)
+
+
+def _lane_words(problem: AttentionProblem) -> str:
+    return f"{problem.q_heads} heads of {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.mask}"
+
+
+def _predict_lanes(plain: LanesRun, hopper: LanesRun) -> bool:
+    problem, shares = plain.lanes.problem, [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
+    options = sorted({*shares, "100%"}, key=lambda share: float(share[:-1]))
+    return ask(
+        *(WORDS, "lanes question", f"after_lanes_{problem.mask}{problem.head_dim}", options, shares[1]),
+        busy=hopper.lanes.sm_busy_ns.mean() / 1e3,
+        product=hopper.lanes.sm_product_ns.mean() / 1e3,
+        plain=plain,
+        hopper=hopper,
+        problem=problem,
     )

@@ -1,34 +1,20 @@
-"""View "Graphs" of the Gradients chapter: a layer with bytes on its edges, and every path of two tokens."""
-
-from __future__ import annotations
+"""Graphs of the Gradients chapter in DOT: a layer with bytes on its edges, and every path of two tokens."""
 
 from collections.abc import Iterable
 
-import streamlit as st
-
 from kernels.lessons.gradients import GradientLesson
 from kernels.problem import AttentionProblem
-from viz.learn.controls import switch
 from viz.learn.gradients.maths import derived
-from viz.learn.words import Words
 from viz.shared import theme
-from viz.shared.formats import format_bytes, format_entry, format_tex
+from viz.shared.formats import format_bytes, format_entry
 
-DIRECTIONS = ("Forward", "Backward")
 EDGES = {"Z": "QKV", "Q": "S", "K": "S", "S": "P", "P": "O", "V": "O", "O": ("Z_out",)}
 """Chu, Liu and Lin 2026, figure 1. What flows along an edge is the tensor at its start."""
 SQUARE = ("S", "P")
 """FlashAttention keeps these on the chip in both passes."""
 
 
-def draw_layer(words: Words, problem: AttentionProblem, palette: theme.Palette) -> None:
-    """The layer in the direction that the reader chose."""
-    backward = switch("Direction", DIRECTIONS, "gradients_direction") == DIRECTIONS[1]
-    st.graphviz_chart(layer_graph(problem, backward, palette))
-    words.draw("layer graph", problem=problem, kept=sum(_flow(problem, name)[1] for name in SQUARE))
-
-
-def _flow(problem: AttentionProblem, name: str) -> tuple[str, int]:
+def flow(problem: AttentionProblem, name: str) -> tuple[str, int]:
     """Shape and bytes of a tensor of the layer, or of its gradient."""
     columns = problem.kv_len if name in SQUARE else problem.head_dim
     return f"{problem.q_len:,} × {columns:,}", problem.q_len * columns * problem.itemsize
@@ -39,11 +25,11 @@ def layer_graph(problem: AttentionProblem, backward: bool, palette: theme.Palett
     letter, way = ("d", "back") if backward else ("", "forward")
     parts = []
     for name in (*EDGES, "Z_out"):
-        color, (shape, _) = getattr(palette, theme.tensor_entry(name)), _flow(problem, name)
+        color, (shape, _) = getattr(palette, theme.tensor_entry(name)), flow(problem, name)
         parts.append(_node(letter + name, color, shape, dashed=name in SQUARE))
     for start, ends in EDGES.items():
         color, style = (palette.now, "dashed") if start in SQUARE else (palette.muted, "solid")
-        label, look = format_bytes(_flow(problem, start)[1]), f'dir="{way}" style="{style}"'
+        label, look = format_bytes(flow(problem, start)[1]), f'dir="{way}" style="{style}"'
         parts += [_edge(letter + start, letter + end, label, color, look) for end in ends]
     return _graph(parts, palette)
 
@@ -89,20 +75,3 @@ def _node(name: str, color: str, small: str, dashed: bool = False) -> str:
 def _edge(start: str, end: str, label: str, color: str, more: str = "") -> str:
     """An arrow; a colour's contrast need not hold for its label, which is text."""
     return f'"{start}" -> "{end}" [label=" {label} " color="{color}" {more}]'
-
-
-def draw_two_tokens(lesson: GradientLesson, palette: theme.Palette) -> None:
-    """Both graphs, and the sum over the paths of each."""
-    v = derived(lesson)
-    of_value = ("dV_{00}", v["dV"][0, 0], v["dO"][:, 0], v["P"][:, 0])
-    of_score = ("dS_{00}", v["dS"][0, 0], v["dP"][0], v["J quotient"][0][:, 0])
-    for words, graph, (name, total, *factors) in zip(
-        ("V00 reaches the loss on two paths:", "S00 reaches it through both weights of its row:"),
-        two_tokens_graphs(lesson, palette),
-        (of_value, of_score),
-        strict=True,
-    ):
-        st.markdown(words)
-        st.graphviz_chart(graph)
-        products = (rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in zip(*factors, strict=True))
-        st.latex(f"{name} = {' + '.join(products)} = {format_tex(total)}", width="content")

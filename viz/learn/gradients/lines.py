@@ -1,7 +1,5 @@
 """The lines of the derivation in the Gradients chapter: `derivation.toml`, and the reader's numbers in it."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

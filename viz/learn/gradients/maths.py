@@ -6,8 +6,6 @@ Nagaraj 2025, section 3.2.1 (chain rule with deltas); Chu, Liu and Lin 2026, eq 
 softmax) and appendix (the layer).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 One head, no mask. Algorithms and equations given by number alone are those of Chu, Liu and Lin 2026.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from dataclasses import dataclass

@@ -1,31 +1,43 @@
 """Chapter "Gradients": P from lse, the derivation line by line against autograd, and what moves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.standard.traffic import standard_requested
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
+from kernels.traffic.modelled import forward_flops
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradientsRequest
-from viz.learn.controls import choice, number, switch
+from viz.learn.controls import (
+    HEAD_DIMS,
+    TILE_SIZES,
+    choice,
+    number,
+    parts,
+    step_buttons,
+    switch,
+    whole_number,
+)
+from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths
-from viz.learn.gradients.graphs import draw_layer, draw_two_tokens
+from viz.learn.gradients import maths_traffic as traffic
+from viz.learn.gradients.graphs import SQUARE, flow, layer_graph, two_tokens_graphs
 from viz.learn.gradients.lines import LINE_WORDS, LINES, ROW_BY_ROW, equations_of, numbers_of
-from viz.learn.gradients.orders import traffic_problem, traffic_view
+from viz.learn.io.figures import ByteBar, bytes_figure
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in
 from viz.learn.predictions import weight_of_lse
 from viz.learn.stage import stage
-from viz.learn.stepper import parts, step_buttons, whole_number
+from viz.learn.tiling.maths import tiles_of
 from viz.learn.words import Words, filled, formulas, links, table
 from viz.shared import runs, theme
 from viz.shared.figures.charts import chart, framed, hatched
-from viz.shared.formats import format_error
+from viz.shared.formats import format_count, format_error, format_tex
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import redraw_when_done, retry_button
 
@@ -41,6 +53,14 @@ ALLOWED = {AUTOGRAD: 1e-12, DIFFERENCES: 1e-6, KERNEL: 1e-4}
 
 Some thousand roundings of float64 and of float32, and what central differences in float64 can resolve.
 """
+LENGTHS = (16, 1 << 16)
+SRAM_BYTES = 64 << 10
+"""On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
+LINKS = {
+    "Play our two kernels on this shape": "backward",
+    "Play the query-outer order on this shape": "backward_q_outer",
+    "Play the key-outer order on this shape": "backward_kv_outer",
+}
 
 References = Mapping[str, Mapping[str, np.ndarray]]
 """Who computed them -> derivative -> values."""
@@ -52,7 +72,7 @@ def show() -> None:
         "P from lse": _rebuild,
         "Row sums D": _row_sums,
         "Line by line": _line_by_line,
-        "Traffic": lambda: traffic_view(WORDS, colors()),
+        "Traffic": _traffic,
         "Graphs": _graphs,
     }
     parts("gradients_view", draws)
@@ -169,11 +189,14 @@ def _graphs() -> None:
         "<style>.stGraphVizChart { overflow-x: auto; } .stGraphVizChart svg { min-width: 44rem; }</style>"
     )
     with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
-        draw_layer(WORDS, traffic_problem(tiles=False), colors())
+        problem = traffic_problem(tiles=False)
+        backward = switch("Direction", ("Forward", "Backward"), "gradients_direction") == "Backward"
+        st.graphviz_chart(layer_graph(problem, backward, colors()))
+        WORDS.draw("layer graph", problem=problem, kept=sum(flow(problem, name)[1] for name in SQUARE))
     with st.expander("Two tokens, every path: N = 2, d = 1"):
         with _inputs():
             lesson = _lesson(length=2, dim=1)
-        draw_two_tokens(lesson, colors())
+        _two_tokens(lesson)
         WORDS.draw("two tokens")
 
 
@@ -256,3 +279,96 @@ def _all_lines(lesson: GradientLesson, references: References, note: str) -> Non
         column.markdown(table(" | ".join(["line", *differences]), part))
     if KERNEL in differences:
         WORDS.draw("with kernels")
+
+
+def _two_tokens(lesson: GradientLesson) -> None:
+    """Both graphs, and the sum over the paths of each."""
+    v = maths.derived(lesson)
+    of_value = ("dV_{00}", v["dV"][0, 0], v["dO"][:, 0], v["P"][:, 0])
+    of_score = ("dS_{00}", v["dS"][0, 0], v["dP"][0], v["J quotient"][0][:, 0])
+    for words, graph, (name, total, *factors) in zip(
+        ("V00 reaches the loss on two paths:", "S00 reaches it through both weights of its row:"),
+        two_tokens_graphs(lesson, colors()),
+        (of_value, of_score),
+        strict=True,
+    ):
+        st.markdown(words)
+        st.graphviz_chart(graph)
+        products = (rf"({format_tex(a)}) \cdot ({format_tex(b)})" for a, b in zip(*factors, strict=True))
+        st.latex(f"{name} = {' + '.join(products)} = {format_tex(total)}", width="content")
+
+
+def _traffic() -> None:
+    """Bytes of each way through the backward pass, and folded what moves and what is computed."""
+    WORDS.draw("Traffic")
+    problem = traffic_problem()
+    page, store = st.container(), runs.run_store()
+    wanted = [(problem, name) for name in LINKS.values()]
+    found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")  # below the rest, which its
+    ready = {name: run for (_, name), run in found.items()}  # progress would push down
+    forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
+    rows, _ = traffic.row_wise_backward(problem, SRAM_BYTES)
+    times = tiles_of(problem.q_len, rows) if rows else 0
+    squares = 7 * problem.q_len * problem.kv_len
+    least = 8 * problem.q_len * problem.head_dim * problem.itemsize
+    counted = {name: f"{traffic.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
+    if draft := traffic.draft_run(problem):
+        counted[traffic.DRAFT.algorithm] = f"{draft.elements_in_loop:,}"
+    orders = (
+        {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
+        | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
+        for order in traffic.LOOP_ORDERS
+    )
+    with page:
+        WORDS.draw(
+            "bytes",
+            bytes=bytes_figure(byte_bars(problem, ready), least, colors()),
+            row_wise=WORDS("row-wise", rows=rows, room=SRAM_BYTES, times=times) if rows else "",
+            where=where_counted(found),
+            links=[(label, problem, name) for label, name in LINKS.items()],
+            orders=WORDS.rows("orders", orders),
+            problem=problem,
+            query=traffic.QUERY_OUTER.elements(problem),
+            key=traffic.KEY_OUTER.elements(problem),
+            query_bytes=traffic.QUERY_OUTER.requested_bytes(problem),
+            key_bytes=traffic.KEY_OUTER.requested_bytes(problem),
+            squares=squares,
+            squares_bytes=squares * problem.itemsize,
+            products=sum(kernel.products for kernel in backward.kernels),
+            forward_flops=forward_flops(problem),
+            forward_chip=forward.chip_bytes(problem),
+            backward_chip=backward.chip_bytes(problem),
+            forward_bytes=forward.requested_bytes(problem),
+            backward_bytes=backward.requested_bytes(problem),
+            **traffic.backward_work(problem),
+        )
+
+
+def traffic_problem(tiles: bool = True) -> AttentionProblem:
+    """The reader's shape and tiles, with one head and no mask. Without `tiles` they have no controls."""
+    with st.container(horizontal=True, gap="small"):
+        length = st.number_input(
+            "N, queries and keys", *LENGTHS, 512, 16, key="gradients_tokens", bind="query-params", width=160
+        )
+        head_dim = choice("d, head_dim", HEAD_DIMS, 32, "gradients_head_dim", 140)
+        shape = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim)
+        if not tiles:
+            return shape
+        return shape.with_(
+            block_m=choice("BLOCK_M", TILE_SIZES, 64, "gradients_block_m", 140),
+            block_n=choice("BLOCK_N", TILE_SIZES, 64, "gradients_block_n", 140),
+        )
+
+
+def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
+    """A bar for each way through the backward pass; counted if a kernel, or the draft, has run."""
+    bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
+    rows, moved = traffic.row_wise_backward(problem, SRAM_BYTES)
+    bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
+    counted = {name: run.trace.total_bytes for name, run in ready.items()}
+    if draft := traffic.draft_run(problem):
+        counted[traffic.DRAFT.algorithm] = draft.bytes_moved
+    for order in traffic.LOOP_ORDERS:
+        modelled = order.requested_bytes(problem)
+        bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))
+    return bars

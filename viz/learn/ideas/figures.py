@@ -1,7 +1,5 @@
 """The five ideas as HTML: five boxes, an arrow from each to what it needs, and what falls without one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

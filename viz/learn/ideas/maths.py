@@ -5,8 +5,6 @@ The five ideas are those of "Making Attention I/O-Aware"; their order is ours. T
 with the approximation; here it replaces attention on given numbers.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Chapter "Five ideas": the summary: how they need each other, and what breaks without one of them."""
 
-from __future__ import annotations
-
 import functools
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Figures of the Traffic chapter: bytes by algorithm, bytes against N, d and SRAM, blocks against SRAM."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

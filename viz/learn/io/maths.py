@@ -5,8 +5,6 @@ sums that wait in HBM are float32, as in our kernels. Equations and algorithms g
 those of Chu, Liu and Lin 2026.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

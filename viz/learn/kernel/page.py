@@ -1,7 +1,5 @@
 """Chapter "The kernel": a recorded run in the player, its lines in plain words, its next step to predict."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Memories and matrices to scale: areas as bytes, bars as bytes per second and as seconds. As HTML."""
 
-from __future__ import annotations
-
 import math
 
 from kernels.algorithms.standard.traffic import matrix_bytes

@@ -1,7 +1,5 @@
 """Chapter "Memory": the memory hierarchy to scale, and what it costs to move S and P through it."""
 
-from __future__ import annotations
-
 import functools
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Figures of the Roofline chapter: attention's steps under the roof, time by step, the memory hierarchy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Arithmetic intensity of attention's steps, with and without a perfect L2 cache, and their least time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kernels.algorithms.standard.traffic import standard_stages

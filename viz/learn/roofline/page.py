@@ -1,7 +1,5 @@
 """Chapter "Roofline": whether memory or arithmetic limits each step of attention, on any GPU and shape."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

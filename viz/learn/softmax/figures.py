@@ -1,7 +1,5 @@
 """Pictures of the Softmax chapter: where exp overflows, the row sum, the weights, the row, its passes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

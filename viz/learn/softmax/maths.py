@@ -1,7 +1,5 @@
 """Softmax of one row in NumPy: overflow and the stable form, the online form, and passes over the data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,14 +1,12 @@
 """Chapter "Softmax": overflow, why old sums are rescaled, the online softmax, and passes over the data."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
 import streamlit as st
 
 from kernels.problem import AttentionProblem
-from viz.learn.controls import keep_in_url, put_in_url, switch, take_from_url
+from viz.learn.controls import keep_in_url, parts, put_in_url, stepper, switch, take_from_url
 from viz.learn.numbers import UnreadableNumbers, parse_row
 from viz.learn.online import update_tex, update_words
 from viz.learn.predict import ask, type_in
@@ -16,7 +14,6 @@ from viz.learn.predictions import next_numerator, next_state
 from viz.learn.softmax import figures
 from viz.learn.softmax import maths as lesson
 from viz.learn.softmax.maths import OnlineStep
-from viz.learn.stepper import parts, stepper
 from viz.learn.words import Words, links
 from viz.shared.formats import format_number, plain
 from viz.shared.glossary import say

@@ -1,7 +1,5 @@
 """The last page: the slips of the sources with the right line beside each, and the reading list."""
 
-from __future__ import annotations
-
 from kernels.references import READ_ON, REFERENCES
 from viz.learn.words import Words
 

@@ -1,7 +1,5 @@
 """One step of a tiled product or of tiled attention, as matrices: tiles at work, done, and never stored."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from viz.learn.matrices import Matrix, looks

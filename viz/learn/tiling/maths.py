@@ -4,8 +4,6 @@ And what it costs to divide O by the row sum at every key tile (FlashAttention-1
 and Lin 2026) instead of once at the end (Dao 2023, section 3.1).
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

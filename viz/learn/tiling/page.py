@@ -1,7 +1,5 @@
 """Chapter "Tiles": a product in tiles, attention without softmax in tiles, and what softmax adds."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 
@@ -9,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from kernels.problem import AttentionProblem
-from viz.learn.controls import switch
+from viz.learn.controls import parts, stepper, switch
 from viz.learn.matrices import matrices_html
 from viz.learn.numbers import UnreadableNumbers, parse_matrix
 from viz.learn.online import update_tex, update_words
@@ -17,7 +15,6 @@ from viz.learn.predict import ask, type_in
 from viz.learn.predictions import next_state
 from viz.learn.softmax.maths import attention
 from viz.learn.stage import stage
-from viz.learn.stepper import parts, stepper
 from viz.learn.tiling import maths as lesson
 from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.tiling.maths import AttentionStep, span, tiles_of

@@ -4,7 +4,7 @@ import { Aside } from "./grid/aside.js";
 import { button, byteBars, choice, countedRow, element, modelledRow, press, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { formatBytes } from "./run/formats.js";
-import { keysPanel } from "./controls/help.js";
+import { KeysPanel } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
 import { clamp, lerp, within } from "./run/easing.js";
 import { overtureOf } from "./overture.js";
@@ -46,18 +46,17 @@ export class Player extends Playback {
     this.numbers = button("Numbers", "", () => this.opened.toggle());
     const byClock = "when its warps did what, by the SM's clock (l)";
     this.lanesButton = button("Lanes of an SM", byClock, () => this.toggleLanes());
-    this.keys = keysPanel();
+    this.keys = new KeysPanel();
     this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
-    const grid = element("div", { class: "fa-grid-view" }, [this.pane.stage]);
     this.bytes = element("div", { class: "fa-bytes" });
     this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
       this.toggleDetails(),
     );
     this.root.append(
       element("div", { class: "fa-main" }, [
-        element("div", { class: "fa-left" }, [grid, this.opened.node]),
+        element("div", { class: "fa-left" }, [this.pane.stage, this.opened.node]),
         this.aside.node,
       ]),
       this.caption,

@@ -1,7 +1,5 @@
 """A recorded sweep of the Measure page as a scene: which one, and what the stage draws, as plain values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable
 from typing import Annotated

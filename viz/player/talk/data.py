@@ -3,8 +3,6 @@
 Notes are kept apart: only the speaker's window is given them.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Numbers for the words of a scene, taken from its run: "{steps} tile steps" becomes "136 tile steps"."""
 
-from __future__ import annotations
-
 import string
 
 import numpy as np

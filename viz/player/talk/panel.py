@@ -1,7 +1,5 @@
 """The popover with what a page shows, as a scene of a talk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import streamlit as st

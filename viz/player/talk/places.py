@@ -1,7 +1,5 @@
 """Whether the steps and the row of a scene are in its run. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

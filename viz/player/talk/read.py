@@ -1,7 +1,5 @@
 """TOML -> Talk. What may stand in a file is in tables here: the type of each field, and the same in words."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Collection, Mapping

@@ -3,8 +3,6 @@
 `viz/talk/README.md` says what may stand in a file; `read.py` reads it. No trace is opened here.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A talk as a Streamlit component that fills the window."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from viz.player.html_page import CSS

@@ -1,7 +1,5 @@
 """What a speaker may change of a scene's problem during the talk: length, head_dim, mask and tiles. Pure."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass

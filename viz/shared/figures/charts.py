@@ -1,7 +1,5 @@
 """What the charts of all pages are made of: a chart is its traces, its axes and a few named choices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Time and peak memory of several implementations on one problem."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Any
 

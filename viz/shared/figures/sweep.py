@@ -1,7 +1,5 @@
 """Curves over length, head_dim or batch on log axes: time, TFLOP/s, memory, speed-up, call time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

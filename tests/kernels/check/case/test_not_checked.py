@@ -25,7 +25,6 @@ PROBLEM = AttentionProblem(q_len=32, kv_len=32, head_dim=64)
     ("changes", "words"),
     [
         ({"dtype": "float32"}, "takes float16 or bfloat16"),
-        ({"head_dim": 16}, "to 256"),
         pytest.param(
             {},
             r"needs a Hopper GPU \(compute capability 9.0\).*Triton's interpreter.*[^.]$",

@@ -5,7 +5,7 @@ import pytest
 
 from viz.learn.after import figures
 from viz.learn.after.maths import LateRescale, Occupancy, PrecisionResult, SplitRow, exp2_errors, tile_clocks
-from viz.learn.after.newer import HEAD_DIMS, limit_words
+from viz.learn.after.page import HEAD_DIMS, limit_words
 from viz.shared.theme import LIGHT
 
 PARTS = (slice(0, 64), slice(64, 100))

@@ -11,7 +11,7 @@ from kernels.problem.presets import LANE_PROBLEMS
 from tests import ROOT
 from tests.app.pages import run_script, words
 from tests.lanes import hopper_lanes, plain_lanes
-from viz.learn.after import lanes as after_lanes
+from viz.learn.after import page as after_lanes
 from viz.learn.after.maths import own_overlap
 from viz.player import lanes as player_lanes
 from viz.player.lanes import LanesRun
@@ -40,10 +40,9 @@ def forget():
 
 def opened():
     def script():
-        from viz.learn.after.lanes import lanes_panel
-        from viz.learn.after.page import WORDS
+        from viz.learn.after.page import lanes_panel
 
-        lanes_panel(WORDS)
+        lanes_panel()
 
     return run_script(script)
 

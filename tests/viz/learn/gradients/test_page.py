@@ -12,7 +12,7 @@ from tests.viz.learn.shown import html
 from viz.learn.gradients.graphs import layer_graph, two_tokens_graphs
 from viz.learn.gradients.lines import LINE_WORDS, LINES, equations_of
 from viz.learn.gradients.maths import derived
-from viz.learn.gradients.orders import byte_bars
+from viz.learn.gradients.page import byte_bars
 from viz.learn.matrices import Matrix
 from viz.shared import theme
 from viz.shared.formats import format_tex

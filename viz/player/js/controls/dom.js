@@ -49,16 +49,16 @@ export function select(label, options) {
   return element("select", { "aria-label": label }, children);
 }
 
-// An entry of a legend: a box with a class of its own, and words.
-export function swatch(name, words) {
-  return element("span", {}, [element("i", { class: `fa-swatch ${name}` }), words]);
+// An entry of a legend: a box that looks like what it stands for, and words.
+export function swatch(style, words) {
+  return element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
 }
 
 function icon(name) {
-  const span = element("span", { class: "fa-icon", "aria-hidden": "true" });
   const path = `<path fill="currentColor" d="${ICONS[name]}"/>`;
-  span.innerHTML = `<svg viewBox="0 0 20 20" width="18" height="18">${path}</svg>`;
-  return span;
+  const holder = element("span");
+  holder.innerHTML = `<svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">${path}</svg>`;
+  return holder.firstChild;
 }
 
 export function canvas(name, label) {
@@ -83,24 +83,24 @@ export function press(node, isPressed) {
 // its key does.
 export function controls(owner, sliderLabel) {
   const { transport } = owner;
-  const slider = element("input", { type: "range", class: "fa-slider", min: "0", "aria-label": sliderLabel });
-  slider.step = "1";
+  const range = { type: "range", class: "fa-slider", min: "0", step: "1" };
+  const slider = element("input", { ...range, "aria-label": sliderLabel });
   const count = element("span", { class: "fa-count" });
   const rate = element("span", { class: "fa-rate" });
   const said = element("div", { class: "fa-said", "aria-live": "polite" });
   const pressed = (name, label, key) =>
     button(icon(name), label, transport.action(key), { "aria-label": label });
   const play = pressed("play", "play or pause (space)", " ");
-  const buttons = element("div", { class: "fa-group" }, [
+  const group = (...nodes) => element("div", { class: "fa-group" }, nodes);
+  const buttons = group(
     pressed("start", "first step (Home)", "Home"),
     pressed("back", "step back (left arrow)", "ArrowLeft"),
     play,
     pressed("forward", "step forward (right arrow)", "ArrowRight"),
     pressed("end", "last step (End)", "End"),
-  ]);
-  const bar = [buttons, slider, count];
+  );
+  const speed = group(pressed("slower", "slower ([)", "["), rate, pressed("faster", "faster (])", "]"));
   const full = pressed("full", "full screen (f)", "f");
-  const speed = [pressed("slower", "slower ([)", "["), rate, pressed("faster", "faster (])", "]")];
   const showPlaying = (playing) => {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
     press(play, playing);
@@ -113,14 +113,9 @@ export function controls(owner, sliderLabel) {
     write(said, words);
   };
   // All of it as one panel, with more tools beside the speed and more words below.
-  const panel = (tools, words = [], last = []) =>
+  const panel = (tools, words, last = []) =>
     element("div", { class: "fa-controls" }, [
-      element("div", { class: "fa-transport" }, [
-        ...bar,
-        element("div", { class: "fa-group" }, speed),
-        ...last,
-        full,
-      ]),
+      element("div", { class: "fa-transport" }, [buttons, slider, count, speed, ...last, full]),
       element("div", { class: "fa-tools" }, tools),
       element("div", { class: "fa-foot" }, [said, ...words]),
     ]);

@@ -19,23 +19,45 @@ const KEYS = [
   ["?", "this list"],
 ];
 
-// A list of keys: [[key, what it does], ...].
-export function keyList(rows, attributes = {}) {
-  const children = rows.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
-  return element("dl", attributes, children);
+// What opens and closes.
+export class Panel {
+  constructor(node) {
+    this.node = node;
+    node.hidden = true;
+  }
+
+  get isOpen() {
+    return !this.node.hidden;
+  }
+
+  open() {
+    this.node.hidden = false;
+  }
+
+  close() {
+    this.node.hidden = true;
+  }
+
+  toggle() {
+    if (this.isOpen) this.close();
+    else this.open();
+  }
 }
 
-// The keys of a player, as a list that opens and closes.
-export function keysPanel() {
-  const node = keyList(KEYS, { class: "fa-panel fa-keys", hidden: "", "aria-label": "keys" });
-  return {
-    node,
-    get isOpen() {
-      return !node.hidden;
-    },
-    toggle() {
-      node.hidden = !node.hidden;
-      if (!node.hidden) node.scrollIntoView({ block: "nearest" });
-    },
-  };
+// A list of keys: [[key, what it does], ...].
+export function keyList(rows) {
+  const children = rows.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
+  return element("dl", { class: "fa-keys" }, children);
+}
+
+// The keys of a player.
+export class KeysPanel extends Panel {
+  constructor() {
+    super(element("div", { class: "fa-panel", role: "group", "aria-label": "keys" }, [keyList(KEYS)]));
+  }
+
+  open() {
+    super.open();
+    this.node.scrollIntoView({ block: "nearest" });
+  }
 }

@@ -56,29 +56,23 @@ export function xOf({ left, width }, span, time) {
 
 // `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null.
 export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles }) {
-  const { width, height } = layout;
+  const { left, width, height } = layout;
   context.clearRect(0, 0, width, height);
   drawAxis(context, layout, span, palette);
-  for (const placed of layout.runs) drawRun(context, layout, span, placed, { model, palette });
-  clipToTime(context, layout, () => {
-    for (const placed of layout.runs) {
-      drawMarks(context, layout, span, placed, { palette, marked: marked[placed.index], picked });
-    }
-  });
-  for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked, tiles });
-}
-
-function clipTo(context, x, y, width, height, draw) {
+  for (const placed of layout.runs) drawNames(context, layout, placed, palette);
   context.save();
   context.beginPath();
-  context.rect(x, y, width, height);
+  context.rect(left, 0, width - left, height);
   context.clip();
-  draw();
+  for (const { run, index, tracks } of layout.runs) {
+    const looks = run.activities.map(({ kind, name }) => makeLook(model.data.looks[kind], name, palette));
+    for (const placed of tracks) {
+      drawTrack(context, layout, span, placed, { run, looks, palette });
+      drawMarks(context, layout, span, placed, { run, index, palette, marked: marked[index], picked });
+    }
+  }
   context.restore();
-}
-
-function clipToTime(context, { left, width, height }, draw) {
-  clipTo(context, left, 0, width - left, height, draw);
+  for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked, tiles });
 }
 
 function drawAxis(context, layout, span, palette) {
@@ -92,32 +86,32 @@ function drawAxis(context, layout, span, palette) {
   }
 }
 
-function drawRun(context, layout, span, { run, y, tracks }, { model, palette }) {
-  const { left, width } = layout;
+// The name of a run over its rows, and theirs, which the ground of the tracks cuts off.
+function drawNames(context, { left, width }, { run, y, tracks }, palette) {
+  const middle = y + HEADING / 2 + 1;
   fillBox(context, palette.background, 0, y, width, HEADING);
-  text(context, run.title, 2, y + HEADING / 2 + 1, palette.text, { size: 11.5, weight: "600" });
+  text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
   const titleEnd = 14 + context.measureText(run.title).width;
   if (width > ROOM_FOR_PROVENANCE) {
-    text(context, run.provenance, titleEnd, y + HEADING / 2 + 1, palette.muted, { size: TEXT_SIZE });
+    text(context, run.provenance, titleEnd, middle, palette.muted, { size: TEXT_SIZE });
   }
   for (const { track, y: top, h } of tracks) {
-    fillBox(context, palette.surface, left, top, width - left, h);
-    const label = () => text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
-    if (track.begins) clipTo(context, 0, top + h / 2 - 12, left - 4, 24, label);
+    if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
   }
-  const looks = run.activities.map(({ kind, name }) => makeLook(model.data.looks[kind], name, palette));
-  clipToTime(context, layout, () => {
-    for (const placed of tracks) drawTrack(context, layout, span, placed, { run, looks, palette });
-  });
+  for (const { y: top, h } of tracks) fillBox(context, palette.surface, left, top, width - left, h);
 }
 
-// How the events of an activity are drawn: the colour of narrow ones, the fill and the words of wide ones.
+// How the events of an activity are drawn: filled or, if wide enough, as a frame with words.
 function makeLook({ color, fill }, name, palette) {
-  const solid = palette[color];
-  const fills = { solid, hatched: { color: solid, spacing: 3 }, open: { color: palette.line, spacing: 5 } };
-  const onSolid = color === "plain" ? palette.text : palette.background;
-  const halo = fill === "solid" ? "" : palette.background;
-  return { name, solid, pattern: fills[fill], ink: fill === "solid" ? onSolid : palette.text, halo, fill };
+  const isSolid = fill === "solid";
+  const ink = isSolid && color !== "plain" ? palette.background : palette.text;
+  return {
+    name,
+    isSolid,
+    ink,
+    color: palette[color],
+    narrow: fill === "open" ? palette.line : palette[color],
+  };
 }
 
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
@@ -143,38 +137,36 @@ function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette
 function drawDense(context, { y, h }, looks, { pixel, widths }) {
   const filled = widths.reduce((sum, w) => sum + w, 0);
   if (!filled) return;
-  const { solid } = looks[widths.indexOf(Math.max(...widths))];
-  fillBox(context, solid, pixel, y, 1, h, Math.min(1, filled));
+  const { color } = looks[widths.indexOf(Math.max(...widths))];
+  fillBox(context, color, pixel, y, 1, h, Math.min(1, filled));
   widths.fill(0);
 }
 
 function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
   if (w < ROOM_FOR_A_FRAME) {
-    fillBox(context, look.fill === "open" ? palette.line : look.solid, x, y, Math.max(w, 0.8), h);
+    fillBox(context, look.narrow, x, y, Math.max(w, 0.8), h);
     return;
   }
-  for (const fill of [palette.background, look.pattern]) fillBox(context, fill, x, y, w - 0.5, h);
-  context.strokeStyle = look.solid;
+  fillBox(context, look.isSolid ? look.color : palette.background, x, y, w - 0.5, h);
+  context.strokeStyle = look.color;
   context.lineWidth = 1;
-  if (look.fill !== "solid") context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
+  if (!look.isSolid) context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
   const [from, to] = [Math.max(x, layout.left), Math.min(x + w, layout.width)]; // what is seen of it
   if (to - from < ROOM_FOR_WORDS) return;
-  context.font = `600 ${TEXT_SIZE}px ${FONT}`;
+  const style = { size: TEXT_SIZE, align: "center", weight: "600" };
+  context.font = `${style.weight} ${TEXT_SIZE}px ${FONT}`;
   if (context.measureText(look.name).width + 6 > to - from) return;
-  const style = { size: TEXT_SIZE, align: "center", weight: "600", halo: look.halo };
   text(context, look.name, (from + to) / 2, y + h / 2 + 0.5, look.ink, style);
 }
 
-function drawMarks(context, layout, span, { run, index, tracks }, { palette, marked, picked }) {
-  for (const { track, y, h } of tracks) {
-    const [first, end] = visibleEvents(run, track, span.from, span.to);
-    for (let event = first; event < end; event++) {
-      const isPicked = picked?.index === index && picked.event === event;
-      if (!isPicked && !marked.has(event)) continue;
-      const x = xOf(layout, span, run.begin[event]);
-      const w = xOf(layout, span, run.end[event]) - x;
-      outline(context, { x: x + 1, y: y + 1, w: w - 1, h: h - 1 }, palette, isPicked ? 3 : 1.5);
-    }
+function drawMarks(context, layout, span, { track, y, h }, { run, index, palette, marked, picked }) {
+  const [first, end] = visibleEvents(run, track, span.from, span.to);
+  for (let event = first; event < end; event++) {
+    const isPicked = picked?.index === index && picked.event === event;
+    if (!isPicked && !marked.has(event)) continue;
+    const x = xOf(layout, span, run.begin[event]);
+    const w = xOf(layout, span, run.end[event]) - x;
+    outline(context, { x: x + 1, y: y + 1, w: w - 1, h: h - 1 }, palette, isPicked ? 3 : 1.5);
   }
 }
 

@@ -15,6 +15,7 @@ import {
   smOf,
   tileOf,
 } from "./lane_model.js";
+import { clamp } from "../run/easing.js";
 import { Span } from "./span.js";
 import { WaitChart, figureTable } from "./waits.js";
 
@@ -24,6 +25,12 @@ const FIRST_BLOCKS = 6; // that are seen at first, with room for their names
 const REACH = 5; // pixels beside a block that still mean it
 const LEGEND = { product: "product under way", softmax: "softmax", wait: "waits", other: "other work" };
 const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
+
+// As drawLanes has it, in the style of an entry of the legend.
+function lookOf({ color, fill }) {
+  const ground = fill === "solid" ? `var(--fa-${color})` : "none";
+  return `border-color: var(--fa-${color}); background: ${ground}`;
+}
 
 export class LanesView {
   // `onPick` is called with what a picked block is about ({head, q, kv}) and its activity; it may return a
@@ -39,15 +46,15 @@ export class LanesView {
     this.chooser = element("div", { class: "fa-group" });
     this.legend = element("div", { class: "fa-legend" });
     const tools = [
-      ["−", "zoom out (−)", () => this.zoomBy(ZOOM)],
-      ["+", "zoom in (+)", () => this.zoomBy(1 / ZOOM)],
-      ["Fit", "all of the time (0)", () => this.fit()],
-      ["This tile", "zoom so that the marked blocks fill the view", () => this.showMarked()],
-    ].map(([words, title, act]) => button(words, title, act, { "aria-label": title }));
+      ["−", "zoom out (−)", "-"],
+      ["+", "zoom in (+)", "+"],
+      ["Fit", "all of the time (0)", "0"],
+      ["This tile", "zoom so that the marked blocks fill the view", "tile"],
+    ].map(([words, title, key]) => button(words, title, () => this.does(key), { "aria-label": title }));
     this.more = element("div", { class: "fa-lane-more" });
     const bar = [this.chooser, element("div", { class: "fa-group" }, tools), this.legend];
     this.node = element("div", { class: "fa-lane-view", role: "group", "aria-label": "lanes of an SM" }, [
-      element("div", { class: "fa-lane-tools" }, bar),
+      element("div", { class: "fa-fields" }, bar),
       this.canvas,
       this.readout,
     ]);
@@ -89,7 +96,7 @@ export class LanesView {
     );
     const kinds = new Set(runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
     const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
-    this.legend.replaceChildren(...shown.map((kind) => swatch(`fa-lane-${kind}`, LEGEND[kind])));
+    this.legend.replaceChildren(...shown.map((kind) => swatch(lookOf(data.looks[kind]), LEGEND[kind])));
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
@@ -154,22 +161,6 @@ export class LanesView {
     return [Math.min(...events.map((e) => run.begin[e])), Math.max(...events.map((e) => run.end[e]))];
   }
 
-  showMarked() {
-    const bounds = this.markedBounds();
-    if (bounds) this.span.show(...bounds);
-    this.draw();
-  }
-
-  fit() {
-    this.span.fit();
-    this.draw();
-  }
-
-  zoomBy(factor) {
-    this.span.zoom(factor);
-    this.draw();
-  }
-
   zoomAt(factor, x) {
     this.span.zoom(factor, timeAt(this.layout, this.span, x / this.zoom));
     this.draw();
@@ -211,58 +202,48 @@ export class LanesView {
   }
 
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const pan = (part) => this.panBy(part * this.canvas.clientWidth);
-    const action = {
-      ArrowLeft: () => pan(-PAN),
-      ArrowRight: () => pan(PAN),
-      "+": () => this.zoomBy(1 / ZOOM),
-      "=": () => this.zoomBy(1 / ZOOM),
-      "-": () => this.zoomBy(ZOOM),
-      0: () => this.fit(),
-      ",": () => this.pickBeside(-1),
-      ".": () => this.pickBeside(1),
-      ArrowUp: () => this.pickTrack(-1),
-      ArrowDown: () => this.pickTrack(1),
-    }[event.key];
-    if (!action) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.does(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
-    action();
   }
 
-  // All tracks that are seen, from top to bottom, and the place of the picked block's among them; -1 if none.
-  tracks() {
-    const all = this.layout.runs.flatMap(({ index, tracks }) =>
-      tracks.map(({ track }) => ({ index, track })),
+  // Do what a key or a button does. Returns whether there is such a key.
+  does(key) {
+    const { span } = this;
+    const action = {
+      ArrowLeft: () => span.pan(-PAN * span.length),
+      ArrowRight: () => span.pan(PAN * span.length),
+      "+": () => span.zoom(1 / ZOOM),
+      "=": () => span.zoom(1 / ZOOM),
+      "-": () => span.zoom(ZOOM),
+      0: () => span.fit(),
+      tile: () => span.show(...(this.markedBounds() ?? [span.from, span.to])),
+      ",": () => this.pickBeside(-1, 0),
+      ".": () => this.pickBeside(1, 0),
+      ArrowUp: () => this.pickBeside(0, -1),
+      ArrowDown: () => this.pickBeside(0, 1),
+    }[key];
+    action?.();
+    this.draw();
+    return Boolean(action);
+  }
+
+  // Pick the block so many blocks on, or of the track so many tracks below at about the same time. Without a
+  // picked one it is the first that is seen.
+  pickBeside(blocks, tracks) {
+    const { runs } = this.model;
+    const all = this.layout.runs.flatMap((placed) =>
+      placed.tracks.map(({ track }) => ({ index: placed.index, track })),
     );
     const { index, event } = this.picked ?? {};
-    const isPicked = (each) => each.index === index && each.track.first <= event && event < each.track.end;
-    return { all, at: all.findIndex(isPicked) };
-  }
-
-  // Pick the block before or after the picked one; without one, the first that is seen.
-  pickBeside(direction) {
-    const { all, at } = this.tracks();
-    if (at < 0) {
-      this.pickTrack(1);
-      return;
-    }
-    const { index, track } = all[at];
-    this.pick({
-      index,
-      event: Math.max(track.first, Math.min(track.end - 1, this.picked.event + direction)),
-    });
-  }
-
-  // Pick the block of the track above or below at about the same time.
-  pickTrack(direction) {
-    const { all, at } = this.tracks();
-    const { index, track } = all[Math.max(0, Math.min(all.length - 1, at + direction))];
-    const run = this.picked && this.model.runs[this.picked.index];
-    const time = at < 0 ? this.span.from : (run.begin[this.picked.event] + run.end[this.picked.event]) / 2;
-    const event = eventAt(this.model.runs[index], track, time, Infinity);
-    if (event >= 0) this.pick({ index, event });
+    const at = all.findIndex(
+      (each) => each.index === index && each.track.first <= event && event < each.track.end,
+    );
+    const to = all[clamp(at < 0 ? 0 : at + tracks, 0, all.length - 1)];
+    const { first, end } = to.track;
+    const time = at < 0 ? this.span.from : (runs[index].begin[event] + runs[index].end[event]) / 2;
+    const near = eventAt(runs[to.index], to.track, time, Infinity);
+    this.pick({ index: to.index, event: clamp(near + (at < 0 ? 0 : blocks), first, end - 1) });
   }
 
   draw() {

@@ -25,8 +25,7 @@ export class WaitChart {
     });
     const longest = waitWords(run, sums.indexOf(Math.max(...sums)));
     const label = `waits of ${sm.length} SMs of ${run.title}. Longest: ${longest}`;
-    const entries = names.map((name) => swatch("", name));
-    entries.forEach(({ firstChild }, i) => (firstChild.style = lookOf(colors, i)));
+    const entries = names.map((name, i) => swatch(lookOf(colors, i), name));
     const scale = `SM ${sm[0]} to ${sm.at(-1)}, up to ${formatNumber(100 * largest, 2)} %`;
     this.node = element("div", { class: "fa-lane-chart" }, [
       element("div", { class: "fa-head" }, [run.title]),
@@ -54,24 +53,15 @@ function lookOf(colors, i) {
   return `background: ${isHatched ? stripes : color}`;
 }
 
-// The figures of the runs as a table. On a narrow page what a figure is stands below its name.
+const named = (scope, name, words) => element("th", { scope }, [name, element("small", {}, [words])]);
+
+// The figures of the runs as a table; what a figure is stands below its name.
 export function figureTable({ runs, figures }) {
-  const head = element("tr", {}, [
-    element("th", { scope: "col" }, ["Figure"]),
-    ...runs.map(({ title, provenance }) =>
-      element("th", { scope: "col" }, [title, element("small", {}, [provenance])]),
-    ),
-    element("th", { scope: "col" }, ["What it is"]),
+  const head = [named("col", "Figure", ""), ...runs.map((run) => named("col", run.title, run.provenance))];
+  const rows = figures.map(({ name, values, words }) => [
+    named("row", name, words),
+    ...values.map((value) => element("td", {}, [value])),
   ]);
-  const rows = figures.map(({ name, values, words }) =>
-    element("tr", {}, [
-      element("th", { scope: "row" }, [name, element("small", { class: "fa-lane-said" }, [words])]),
-      ...values.map((value) => element("td", {}, [value])),
-      element("td", {}, [words]),
-    ]),
-  );
-  return element("table", { class: "fa-lane-figures" }, [
-    element("thead", {}, [head]),
-    element("tbody", {}, rows),
-  ]);
+  const table = [head, ...rows].map((cells) => element("tr", {}, cells));
+  return element("table", { class: "fa-lane-figures" }, table);
 }

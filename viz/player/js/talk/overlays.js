@@ -1,26 +1,16 @@
 // What may lie over a scene: the list of keys, the number of a scene, all scenes.
 
 import { button, element, press } from "../controls/dom.js";
-import { keyList } from "../controls/help.js";
+import { Panel, keyList } from "../controls/help.js";
+import { clamp } from "../run/easing.js";
 import { HELP } from "./keys.js";
 import { Screen } from "./screen.js";
 
-export class Overlay {
+export class Overlay extends Panel {
   constructor(name, label, children = []) {
-    const attributes = { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label, hidden: "" };
-    this.node = element("div", attributes, children);
-  }
-
-  get isOpen() {
-    return !this.node.hidden;
-  }
-
-  toggle() {
-    this.node.hidden = this.isOpen;
-  }
-
-  close() {
-    this.node.hidden = true;
+    super(
+      element("div", { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label }, children),
+    );
   }
 }
 
@@ -37,9 +27,9 @@ export class NumberPrompt extends Overlay {
   }
 
   open(digits = "") {
+    super.open();
     this.digits = digits;
     this.node.textContent = `Scene ${digits || "_"} of ${this.count}`;
-    this.node.hidden = false;
   }
 
   // While it is open it takes every key, so that a letter does nothing else.
@@ -60,7 +50,7 @@ export class Overview extends Overlay {
   }
 
   open(scene) {
-    this.node.hidden = false;
+    super.open();
     if (!this.tiles.length) this.data.scenes.forEach((each, index) => this.add(each, index));
     this.screens.forEach((screen, index) => {
       const shown = this.sceneOf(index);
@@ -82,7 +72,7 @@ export class Overview extends Overlay {
   }
 
   select(index) {
-    this.selected = Math.max(0, Math.min(this.tiles.length - 1, index));
+    this.selected = clamp(index, 0, this.tiles.length - 1);
     this.tiles.forEach((tile, i) => press(tile, i === this.selected));
     this.tiles[this.selected].scrollIntoView({ block: "nearest" });
   }
