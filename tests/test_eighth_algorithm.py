@@ -13,7 +13,6 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, FURTHER_FOLDERS
 from tests import ROOT
-from tests.browser.visit import Visit, running_app
 
 FOLDER = ROOT / "tests" / "algorithms"
 TESTS = FOLDER / "verbs.py"
@@ -65,32 +64,3 @@ def test_a_second_algorithm_of_a_name_is_refused(tmp_path):
 def test_a_folder_is_named_from_the_project_and_has_to_exist():
     assert importing("tests/algorithms") == ""
     assert f"names {ROOT}/test/algorithms, which is not a folder" in importing("test/algorithms")
-
-
-@pytest.fixture(scope="module")
-def url_with_it():
-    """Of the app in a process that finds the folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FURTHER_FOLDERS, str(FOLDER))
-        with running_app() as address:
-            yield address
-
-
-@pytest.mark.browser
-def test_it_plays_and_races_in_a_browser(browser, url_with_it):
-    shape = "q_len=64&kv_len=64&block_m=32&block_n=32&head_dim=16&mask=full"
-    page = Visit(browser, f"{url_with_it}/?{shape}&algorithm=two_pass").wait_for_player("run here")
-    page.click("[data-name=phase]")
-    for name in ["load Q", *["load K", "scores", "max and sum"] * 2, "empty O"]:
-        page.press("ArrowRight")
-        assert page.text(".fa-lit code").startswith(f"# [{name}]")
-    page.press("End")
-    assert page.step() == (8, 8)
-    page.assert_clean()
-    page.page.goto(f"{url_with_it}/?{shape}&algorithm=two_pass&versus=flash1&place=race:0")
-    page.page.wait_for_function("() => document.querySelector('[data-test-script-state=notRunning]')")
-    page.page.get_by_text("B: 0 of 4 steps").first.wait_for(timeout=60_000)
-    page.press("End")
-    page.page.get_by_text("A: 8 of 8 steps in").first.wait_for()
-    page.assert_clean()
-    page.context.close()

@@ -6,7 +6,6 @@ import pytest
 
 from kernels.check.files.uploads import MAX_FILE_BYTES
 from kernels.measure import peers
-from kernels.problem import InvalidProblem
 from tests import ROOT
 from viz.shared import options, runs
 
@@ -42,11 +41,8 @@ def started_with(monkeypatch):
     return client
 
 
-@pytest.mark.parametrize("words", [["--kernel"], ["--kernel", "mine.py"], ["--kernel", "gone.py:attention"]])
-def test_a_wrong_one_is_explained_and_starts_no_worker_with_it(words, kernel_file, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["app.py", *words])
-    with pytest.raises(InvalidProblem, match=r"expected a Python file and a function in it|there is no file"):
-        options.named_kernels()
+def test_a_wrong_one_starts_no_worker_with_it(kernel_file, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["app.py", "--kernel", "gone.py:attention"])
     assert started_with(monkeypatch) == []
     assert "user" not in peers.PEERS
 

@@ -5,12 +5,11 @@ import re
 import pytest
 from streamlit.util import calc_hash
 
-from kernels.problem import LIMITS
 from tests import ROOT
 from tests.app.pages import open_page
 from viz.shared import runs
 from viz.shared.formats import plain
-from viz.shared.link import LINK, UrlField
+from viz.shared.link import LINK
 from viz.shared.options import kernel_labels, named_kernels
 
 
@@ -163,12 +162,3 @@ def test_a_kernel_of_the_users_is_called_by_its_label(monkeypatch):
     monkeypatch.setattr("sys.argv", ["app.py", "--kernel", buggy])
     (label,) = kernel_labels(named_kernels()).values()
     assert toasts(open_page("check", kernel=label)) == []
-
-
-def test_a_field_reads_what_it_takes_and_nothing_else():
-    low, high = LIMITS["q_len"]
-    length = UrlField("q_len", 64, range(low, high + 1))
-    given = [str(low), str(high), "12.7", str(high + 1), "0", "-1", "x", "nan", "inf", "", None]
-    assert [length.read(text) for text in given] == [low, high, 12, *[None] * 8]
-    block = UrlField("block_m", 64, (16, 64))
-    assert [block.read(text) for text in ("16", "64", "16.0", "7", None)] == [16, 64, None, None, None]

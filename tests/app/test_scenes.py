@@ -43,11 +43,3 @@ def test_measure_writes_the_chart_that_is_shown(query, fields):
     assert (chart.metric, chart.axis, chart.direction, chart.mask) == fields
     assert chart.peers[0] == "naive"
     assert "ours" in chart.peers
-
-
-@pytest.mark.parametrize("query", [{"axis": "one point"}, {"chart": "call time"}])
-def test_measure_says_which_charts_are_no_scene(query):
-    app = open_page("measure", **query)
-    assert not app.exception
-    assert not [code for code in app.code if code.value.startswith("[[scene]]")]
-    assert [text for text in app.caption if "Choose one" in text.value]

@@ -4,15 +4,20 @@ import functools
 
 import pytest
 
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
 from tests.browser.stage import opened
 from tests.browser.visit import Visit
+from tests.viz.player.runs import GPU
+from viz.player.data import player_data
+from viz.player.html_page import export_html
 from viz.player.talk.data import export_talk, talk_data
 from viz.player.talk.read import parse_talk, read_talk
 from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 
 
 def opening(browser, url):
-    """A function that opens pages of the app, or files, until its tests have ended."""
+    """A function that opens pages of the app, or files, until its tests have ended: none has an error."""
     visits = []
 
     def open_page(path="/", **context):
@@ -23,6 +28,8 @@ def opening(browser, url):
     yield open_page
     for page in visits:
         page.context.close()
+    for page in visits:
+        page.assert_clean()
 
 
 visit = pytest.fixture(opening, name="visit")
@@ -59,25 +66,37 @@ def talk_files(talk, tmp_path_factory):
 
 
 @pytest.fixture
-def stage_of(browser, tmp_path):
+def player_of(visit, tmp_path):
+    """A function that opens a player in a state, as a file: of data, of a trace, or of a recorded run."""
+
+    def opened(shown="flash2", size=(1280, 720), scheme="light", **state):
+        if isinstance(shown, str):
+            shown = recorded_run(PRESETS["tiny"].problem, shown).trace
+        data = shown if isinstance(shown, dict) else player_data(shown, "here", GPU)
+        path = tmp_path / "player.html"
+        path.write_text(export_html(data, state))
+        page = visit(path.as_uri(), size=size, color_scheme=scheme).wait_for_player()
+        page.page.locator(".fa-player").focus()
+        return page
+
+    return opened
+
+
+@pytest.fixture
+def stage_of(visit, tmp_path):
     """A function that opens the exported file of a shipped talk, by its name, or of the text of a talk.
 
     `before` is a script that runs before those of the page.
     """
-    visits = []
 
-    def open_talk(talk, size=(1280, 720), before="", end="", **context):
-        file = tmp_path / f"{len(visits)}.html"
-        file.write_text(export_talk(data_of(talk), True))
-        visits.append(Visit(browser, "about:blank", size=size, **context))
-        visits[-1].page.add_init_script(before)
-        visits[-1].page.goto(f"{file.as_uri()}{end}")
-        return opened(visits[-1])
+    def open_talk(talk, before="", **context):
+        (tmp_path / "talk.html").write_text(export_talk(data_of(talk), True))
+        shown = visit("about:blank", **context)
+        shown.page.add_init_script(before)
+        shown.page.goto((tmp_path / "talk.html").as_uri())
+        return opened(shown)
 
-    yield open_talk
-    for visit in visits:
-        visit.assert_clean()
-        visit.context.close()
+    return open_talk
 
 
 @pytest.fixture(scope="session")

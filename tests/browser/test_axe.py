@@ -8,6 +8,7 @@ import pytest
 
 from tests.browser.stage import ROOT, Stage, opened
 from tests.browser.visit import SETTLED
+from tests.viz.learn.shown import PARTS
 from viz.learn.chapters import CHAPTERS
 from viz.player.talk.data import export_talk, talk_data
 from viz.player.talk.read import parse_talk
@@ -17,15 +18,6 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe i
 pytestmark = pytest.mark.browser
 
 PAGES = ["/", "/?open=tile", "/measure", "/check", "/talk"]
-PARTS = {
-    "softmax": "softmax_part",
-    "tiling": "tiling_part",
-    "io": "io_view",
-    "roofline": "roofline_view",
-    "gradients": "gradients_view",
-    "after": "after_topic",
-}
-"""By what control the parts of a chapter are chosen."""
 BACKGROUND = f"""() => getComputedStyle(
   {ROOT} ?? document.querySelector('.stApp') ?? document.body).backgroundColor"""
 UNFOLD = """() => {

@@ -5,31 +5,25 @@ import re
 
 import pytest
 
-from tests.browser.visit import Visit
-
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
 SMALL = "kernel=flash2&q_len=96&kv_len=96&block_m=32&block_n=32&head_dim=16&mask=full"
 
 
-@pytest.fixture
-def page(browser, url):
-    visits = []
-
-    def open_page(query):
-        visits.append(Visit(browser, f"{url}/check?{query}"))
-        return visits[-1].page
-
-    yield open_page
-    for visit in visits:
-        assert visit.outside == []
-        visit.context.close()
-
-
-def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
-    found = page(SMALL)
+def test_the_report_is_one_file_and_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(
+    visit, tmp_path
+):
+    found = visit(f"/check?{SMALL}").page
     expect(found.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
     expect(found.get_by_text("Tile sizes")).to_be_visible(timeout=60_000)
+    for button, name in (("Report as one HTML file", "report.html"), ("Numbers as JSON", "report.json")):
+        with found.expect_download() as waiting:
+            found.get_by_role("button", name=button).click()
+        waiting.value.save_as(tmp_path / name)
+    report = visit((tmp_path / "report.html").as_uri()).page
+    expect(report.get_by_text("PASSES").first).to_be_visible()
+    expect(report.get_by_role("img").first).to_be_visible()
+    assert json.loads((tmp_path / "report.json").read_text())["checks"][0]["verdict"] == "pass"
     chart = found.locator(".st-key-weights .nsewdrag").first
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
@@ -42,8 +36,8 @@ def test_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(page):
     found.wait_for_url(re.compile("q_len=96"))
 
 
-def test_a_row_of_the_grid_opens_its_case(page):
-    found = page(SMALL + "&view=grid&shapes=16x24,40&masks=full&head_dims=16")
+def test_a_row_of_the_grid_opens_its_case(visit):
+    found = visit(f"/check?{SMALL}&view=grid&shapes=16x24,40&masks=full&head_dims=16").page
     found.get_by_role("button", name="Run 2 cases").click(timeout=60_000)
     expect(found.get_by_text("Select a row to open its case")).to_be_visible(timeout=60_000)
     table = found.locator(".st-key-grid-table canvas").first
@@ -54,33 +48,14 @@ def test_a_row_of_the_grid_opens_its_case(page):
     assert re.search(r"q_len=(16|40)\b", found.url)
 
 
-def test_the_report_is_one_file_that_opens_anywhere(page, browser, tmp_path):
-    found = page(SMALL)
-    expect(found.get_by_text("Tile sizes")).to_be_visible(timeout=60_000)
-    with found.expect_download() as waiting:
-        found.get_by_role("button", name="Report as one HTML file").click()
-    waiting.value.save_as(tmp_path / "report.html")
-    report = Visit(browser, (tmp_path / "report.html").as_uri())
-    expect(report.page.get_by_text("PASSES").first).to_be_visible()
-    expect(report.page.get_by_role("img").first).to_be_visible()
-    report.assert_clean()
-    report.context.close()
-    with found.expect_download() as waiting:
-        found.get_by_role("button", name="Numbers as JSON").click()
-    waiting.value.save_as(tmp_path / "report.json")
-    assert json.loads((tmp_path / "report.json").read_text())["checks"][0]["verdict"] == "pass"
-
-
-def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(browser, url):
+def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(visit):
     """Four cases in a second, each asked for while the one before runs; then the last verdict."""
-    visit = Visit(browser, f"{url}/check?{SMALL}&q_len=160&kv_len=160&repeats=6")
-    length = visit.page.get_by_label("N, queries", exact=True)
+    page = visit(f"/check?{SMALL}&q_len=160&kv_len=160&repeats=6").page
+    length = page.get_by_label("N, queries", exact=True)
     length.wait_for(timeout=60_000)
     for value in ("144", "128", "112", "96"):
         length.fill(value)
         length.press("Enter")
-        visit.page.wait_for_timeout(250)
-    expect(visit.page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
-    visit.page.wait_for_url(re.compile("q_len=96"))
-    assert not [error for error in visit.errors if "404" not in error]  # of Streamlit's files below /check
-    visit.context.close()
+        page.wait_for_timeout(250)
+    expect(page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
+    page.wait_for_url(re.compile("q_len=96"))

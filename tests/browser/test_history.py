@@ -30,12 +30,16 @@ def go_to(page, name, url):
     settled(page, url)
 
 
-def test_a_link_to_the_player_is_one_step_and_back_returns_to_the_chapter(visit):
+def test_a_lesson_steps_by_arrow_key_and_its_link_to_the_player_is_one_step_that_back_undoes(visit):
     page = visit("/learn?chapter=tiling").page
+    page.get_by_text("1 of 8").first.wait_for()  # the value, and the end of the scale
+    page.evaluate(SETTLED)
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("2 of 8").wait_for()
     page.evaluate(SETTLED)
     before = steps(page)
-    page.locator(".stPageLink a").last.click()
-    settled(page, r"/\?algorithm=flash2&q_len=8&")
+    page.get_by_role("link", name=re.compile("The kernel at work")).click()
+    settled(page, r"/\?algorithm=flash2&q_len=8&.*block_m=")
     assert steps(page) == before + 1
     page.go_back()
     settled(page, "learn.chapter=tiling")

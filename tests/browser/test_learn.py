@@ -41,19 +41,6 @@ def test_the_way_from_the_landing_page_through_the_chapters_starts_at_the_top(vi
     page.wait_for_function(f"({SCROLLED})() === 0", timeout=60_000)
 
 
-def test_every_chapter_is_in_reach_on_a_phone(visit):
-    page = visit("/learn?chapter=after", size=(390, 844)).page
-    strip = page.locator(".st-key-chapters button")
-    strip.first.wait_for(timeout=60_000)
-    page.wait_for_function("document.querySelectorAll('.st-key-chapters button').length === 10")
-    places = strip.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().toJSON())")
-    assert len(places) == len(CHAPTERS)
-    assert all(place["left"] >= 0 and place["right"] <= 390 for place in places)
-    assert places[-1]["bottom"] < 844 / 2  # above the chapter itself
-    strip.last.click()
-    page.get_by_text(CHAPTERS[-1].question).first.wait_for(timeout=60_000)
-
-
 REACHES = f"""() => {{
   const canvas = {PLAYER}.querySelector('canvas.fa-rows');
   const from = Math.round((canvas.width * 100) / canvas.clientWidth);
@@ -72,9 +59,14 @@ REACHES = f"""() => {{
 nowhere."""
 
 
-def test_the_curves_of_a_row_end_at_the_present_step(visit):
+def test_the_kernel_chapter_tells_each_phase_and_the_curves_of_a_row_end_at_the_present_step(visit):
     shown = visit("/learn?chapter=kernel").wait_for_player()
     assert shown.page.evaluate(REACHES) == -1
+    for told in ("rows 0 to 3 of Q", "rows 0 to 3 of K", "Each query meets each key"):
+        shown.click("button[aria-label^='step forward']")
+        shown.page.wait_for_function(
+            f"(words) => {PLAYER}.querySelector('.fa-caption').textContent.includes(words)", arg=told
+        )
     shown.page.get_by_role("button", name="tile", exact=True).click()
     reached = 0
     for _ in range(3):
@@ -82,15 +74,6 @@ def test_the_curves_of_a_row_end_at_the_present_step(visit):
         shown.page.wait_for_function(f"(before) => ({REACHES})() > before", arg=reached)
         reached = shown.page.evaluate(REACHES)
     assert reached < 0.6
-
-
-def test_the_kernel_chapter_tells_each_line_from_the_first_press_on(visit):
-    shown = visit("/learn?chapter=kernel").wait_for_player()
-    for told in ("rows 0 to 3 of Q", "rows 0 to 3 of K", "Each query meets each key"):
-        shown.click("button[aria-label^='step forward']")
-        shown.page.wait_for_function(
-            f"(words) => {PLAYER}.querySelector('.fa-caption').textContent.includes(words)", arg=told
-        )
 
 
 def test_a_typed_prediction_stays_as_it_was_typed(visit):

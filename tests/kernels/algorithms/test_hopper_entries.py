@@ -7,10 +7,9 @@ from kernels.algorithms.flash2.entry import requested_bytes
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from viz.player.source import kernel_source
 
 ENTRY, BACKWARD = ALGORITHMS["flash3"], ALGORITHMS["flash3_backward"]
-(KERNEL,), SWEEP = ENTRY.kernels, BACKWARD.kernel("_attn_bwd_hopper")
+SWEEP = BACKWARD.kernel("_attn_bwd_hopper")
 PROBLEM = AttentionProblem(q_len=700, kv_len=800, head_dim=64, mask="causal")
 both = pytest.mark.parametrize("entry", [ENTRY, BACKWARD], ids=lambda entry: entry.name)
 
@@ -68,20 +67,3 @@ SUMS = 4 + 4 + 64 * 4
 )
 def test_bytes_of_the_sweep_by_hand(problem, expected):
     assert SWEEP.requested_bytes(BACKWARD.with_own_tiles(problem.with_(kv_heads=1))) == expected
-
-
-@pytest.mark.parametrize("words", ["dv = warpgroup_mma(", "dk = warpgroup_mma("])
-def test_a_product_that_stands_in_two_branches_is_shown_with_the_else_between(words):
-    """Without it, the reader would see the product added twice."""
-    texts = [line.text.strip() for line in kernel_source(SWEEP, SWEEP.source).step]
-    first, second = (number for number, text in enumerate(texts) if text.startswith(words))
-    assert "else:" in texts[first:second]
-
-
-@pytest.mark.parametrize(("head_dim", "file"), [(128, "attend"), (136, "attend_wide"), (256, "attend_wide")])
-def test_of_long_rows_the_lines_that_run_are_shown(head_dim, file):
-    source = kernel_source(KERNEL, KERNEL.source_for(PROBLEM.with_(head_dim=head_dim)))
-    files = {path.split("/")[-1] for path in source.further_files}
-    assert files & {"attend.py", "attend_wide.py"} == {f"{file}.py"}
-    shown = {line.phase for line in source.step}
-    assert shown == {line.phase for line in kernel_source(KERNEL, KERNEL.source).step}

@@ -143,13 +143,6 @@ def test_the_exit_status_is_the_worst_verdict_of_the_kernels(here, tmp_path, cap
     assert all("fail" in row and "pass" in row for row in rows)
 
 
-def test_one_pass_among_many_cases_that_were_not_checked_is_no_pass(here, tmp_path):
-    (tmp_path / "mine.py").write_text(f"import torch\ndef f(q, k, v):\n    assert q.shape[2] == 33\n{RIGHT}")
-    assert run(tmp_path, *QUICK, "--shapes", "33,64,65,66", "--kernel", f"{tmp_path}/mine.py:f")[0] == 2
-    (kernel,) = json.loads((tmp_path / "a.json").read_text())["kernels"]
-    assert kernel["verdict"] == "few"
-
-
 @on_the_interpreter
 def test_memory_faults_fail_and_torchs_compiler_runs_under_the_watch(here, tmp_path):
     kernel = ["--kernel", f"{memory_cases.__file__}:reads_past_keys", "--shapes", "33x35"]

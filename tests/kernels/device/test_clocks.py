@@ -157,15 +157,6 @@ def test_collections_within_a_measurement_find_new_garbage_and_leave_what_was_th
     assert old() is None
 
 
-@pytest.mark.parametrize(
-    ("peaks", "found"), [((6, 12, 12, 99), 12), ((40, 12, 12, 99), 12), (range(9), clocks.PEAK_CALLS - 1)]
-)
-def test_a_peak_is_taken_until_two_calls_agree(peaks, found):
-    clock, peaks = object.__new__(clocks.CudaClock), iter(peaks)
-    clock._peak_once = lambda call: next(peaks)
-    assert clock.peak_extra_bytes(None) == found
-
-
 @pytest.fixture
 def cuda():
     clock = clocks.CudaClock()

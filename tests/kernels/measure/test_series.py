@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from kernels.measure.series import SweepView, fit_exponent, peer_curves, speedups
-from kernels.problem import AttentionProblem
 from tests.kernels.documents import LENGTHS, measurement
 
 
@@ -58,14 +57,6 @@ def test_shapes_that_do_not_belong_together_are_kept_apart():
     assert heads(fixed + tokens, view(batch=1, q_heads=8)) == [8] * 2
     assert heads(fixed[:1] + tokens, view(batch=1, q_heads=8)) == [8]  # one just measured is not hidden
     assert heads(fixed + tokens, view(**BY_TOKENS)) == [4] * 4
-
-
-def test_a_view_makes_the_problems_of_its_axis():
-    problem = view(mask="causal", batch=3, q_heads=5).moved_to(2048).problem("float32")
-    assert problem == AttentionProblem(3, 5, 5, 2048, 2048, 64, "float32", "causal")
-    by_tokens = view("head_dim", **BY_TOKENS)
-    shapes = [(p.batch, p.q_heads) for p in (by_tokens.moved_to(d).problem("float16") for d in (64, 128))]
-    assert shapes == [(4, 4), (4, 2)]
 
 
 @pytest.mark.parametrize(("axis", "values"), [("head_dim", (64, 128)), ("batch", (1, 2, 8))])

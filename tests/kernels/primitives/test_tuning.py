@@ -99,15 +99,6 @@ def test_every_class_of_a_shipped_table_is_one_that_shapes_have(table):
     assert set(tuned_table(table)) <= asked
 
 
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("kernel", ["forward", "dk_dv", "dq"])
-def test_longer_rows_never_get_larger_tiles_by_the_rule(kernel, itemsize):
-    configs = [fallback_config(kernel, head_dim, itemsize) for head_dim in range(16, 257)]
-    areas = [config.block_m * config.block_n for config in configs]
-    assert areas == sorted(areas, reverse=True)
-    assert all(config.block_m >= 16 and config.block_n >= 16 for config in configs)
-
-
 def test_decoding_takes_the_smallest_query_tile_for_its_rows_and_smaller_key_tiles_for_longer_ones():
     rows = {1: 16, 16: 16, 17: 32, 32: 32, 33: 64, 64: 64, 65: 64, 999: 64}
     assert {each: split_config(each, 64, 2).block_m for each in rows} == rows

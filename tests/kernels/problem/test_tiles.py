@@ -128,13 +128,6 @@ def test_keys_and_queries_that_are_streamed_count_once_for_every_tile_that_loads
         assert streamed_queries(problem) == sum(tile.shape[1] for tile in loaded)
 
 
-def test_other_tile_sizes_can_replace_those_of_the_problem():
-    problem = AttentionProblem(q_len=40, kv_len=70, mask="causal", block_m=4, block_n=8)
-    other = problem.with_(block_m=16, block_n=32)
-    assert visited_tiles(problem, 1, (16, 32)) == visited_tiles(other, 1) != visited_tiles(problem, 1)
-    assert streamed_keys(problem, (16, 32)) == streamed_keys(other) != streamed_keys(problem)
-
-
 def test_the_keys_and_pairs_of_a_band_are_those_that_it_does_not_hide():
     """Bands of some queries alone among them: their right bound may be negative, and no query sees a key."""
     for q_len, kv_len in itertools.product((1, 2, 5, 9), repeat=2):

@@ -147,10 +147,3 @@ def test_lanes_of_one_kernel_alone_are_recorded_with_the_tiles_that_a_page_shows
     for name, problem in LANE_PROBLEMS.items():
         lanes = Lanes.load(tmp_path / f"lanes.{name}.backward_plain.npz")
         assert (lanes.problem, lanes.kernel) == (problem.with_(block_m=64), "backward_plain")
-
-
-def test_kernels_beside_each_other_are_recorded_with_the_same_tiles(measured, tmp_path):
-    record.main(["--out", str(tmp_path), "--parts", "lanes", "--kernels", "flash2,flash3"])
-    of_kernel = [{problem for kernel, problem in measured if kernel == name} for name in ("flash2", "flash3")]
-    assert of_kernel[0] == of_kernel[1] != set()
-    assert {(problem.block_m, problem.block_n) for problem in of_kernel[0]} == {(128, 128)}

@@ -200,12 +200,3 @@ def test_a_matrix_of_another_shape_and_an_activity_without_a_name_are_refused():
     lanes = plain_lanes()
     with pytest.raises(UnreadableFile, match="event_activity is not between 0 and 2"):
         type(lanes).load(changed(lanes, event_activity=np.full_like(lanes.event_activity, 99)))
-
-
-def test_what_is_left_out_is_none_and_everything_else_stays():
-    for run, left_out in (
-        (filed().without_acc(), {"acc", "acc_dk", "acc_dv"}),
-        (filed().without_results(), {"output", "d_query", "d_key", "d_value"}),
-    ):
-        again = Trace.load(run.to_bytes())
-        assert {name for name in SHAPES if getattr(again, name) is None} == left_out

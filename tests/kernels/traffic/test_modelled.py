@@ -135,21 +135,6 @@ def test_stages_and_parts_have_sizes_one_can_check_by_hand():
     assert parts == {"Q": 256, "K": 512, "V": 512, "S, P": 128, "O": 256, "m, l": 32}
 
 
-def test_parts_of_the_chip_have_the_rows_of_their_tiles():
-    problem = tiny(8, 24, 4, 8)
-    sizes = {
-        (part.name, *part.holds): part.bytes_of(problem)
-        for name in ("backward", "row_wise")
-        for kernel in ALGORITHMS[name].kernels
-        for part in kernel.parts
-    }
-    assert sizes["dK", "dK"] == sizes["dV", "dV"] == 8 * 16 * 4
-    assert sizes["S, P", "S", "P"] == sizes["dS", "dP", "dS"] == 4 * 8 * 4
-    assert sizes["rows of S", "S"] == sizes["rows of P", "P"] == 4 * 24 * 4
-    product, *_ = ALGORITHMS["standard"].kernels[-1].parts
-    assert (product.name, product.holds, product.bytes_of(problem)) == ("P", ("P",), 4 * 8 * 4)
-
-
 # --- FLOPs and time of each step ---
 
 ROWS_WITHOUT_A_KEY = tiny(12, 8, 4, 8, mask="causal")

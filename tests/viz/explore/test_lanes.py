@@ -106,18 +106,6 @@ def test_a_failure_is_said_and_the_recorded_lanes_stay(known, trace, store):
     assert all(each.recorded for each in app.session_state["found"])
 
 
-def test_in_the_interpreter_nothing_is_offered(known, trace, store):
-    app = opened(store, "interpreter", trace)
-    assert (app.session_state["found"], len(app.button)) == ((), 0)
-
-
-def test_on_another_gpu_only_the_kernels_that_run_there_are_measured(known, trace, store):
-    store.client.device = dataclasses.replace(HOPPER_GPU, compute_capability="8.0")
-    app = opened(store, "cuda", trace)
-    app.button[0].click().run()
-    assert [job.request.kernel for job in store.client.jobs] == ["flash2"]
-
-
 # --- the backward pass: plain kernels, and the sweep as an algorithm of its own ---
 
 WHOLE = PROBLEM.with_(block_m=64)

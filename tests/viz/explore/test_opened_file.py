@@ -66,7 +66,7 @@ def test_a_saved_trace_plays_is_judged_and_closed_again(opened, trace):
     assert [run["provenance"][:8] for run in player(app)["runs"]] == ["recorded", "recorded"]
 
 
-@pytest.mark.parametrize("backend", ["interpreter", "starting", "replay"])
+@pytest.mark.parametrize("backend", ["interpreter", "replay"])
 def test_a_file_may_be_dropped_in_the_sidebar(trace, tmp_path, backend, monkeypatch):
     monkeypatch.setattr(runs, "backend", lambda store: backend)
     trace.save(tmp_path / "mine.npz")

@@ -12,7 +12,6 @@ from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.device.gpus import GPUS
 from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
 from tests.app.pages import run_script
@@ -92,19 +91,6 @@ def test_the_player_has_the_lanes_and_the_url_says_whether_they_are_open(run, pl
     assert not app.exception
 
 
-def test_two_runs_are_shown_together_with_their_own_place(run, player):
-    trace = run_traced(PROBLEM, "flash1")
-    other = runs.Run(trace, judge_trace(trace), recorded=False)
-    player.state = {"place": "race:40"}
-    app = opened(panels.duel_panel, run, other, GPU, place="steps:2", step="3")
-    assert player.given.state == {"place": "steps:2"}
-    assert [shown["title"].split(",")[0] for shown in player.given.data["runs"]] == [
-        ALGORITHMS["flash2"].label,
-        ALGORITHMS["flash1"].label,
-    ]
-    assert url(app) == {"place": "race:40", "step": "3"}
-
-
 def bars(app):
     return json.loads(app.get("plotly_chart")[0].proto.spec)["data"][0]
 
@@ -126,15 +112,6 @@ def test_without_a_clock_the_timeline_is_modelled_on_the_chosen_gpu(run, monkeyp
     assert len(bars(app)["customdata"]) == 5
 
 
-def test_a_recording_shows_the_clock_of_its_own_gpu_and_a_persistent_kernel_its_query_tiles():
-    problem = ALGORITHMS["flash3"].with_own_tiles(PRESETS["layer"].problem)
-    recorded = runs.recorded(problem, "flash3")
-    words = opened(panels.timeline_panel, recorded, GPU).caption[0].value
-    assert words.startswith("**Recorded**")
-    assert f"of {recorded.trace.device.sm_count} SMs" in words
-    assert f"{problem.heads * problem.q_tiles} query tiles on " in words
-
-
 @pytest.mark.parametrize("mask", ["full", "causal", "window"])
 def test_the_mask_is_counted_over_all_heads(mask):
     problem = PROBLEM.with_(mask=mask, window_left=9, batch=3)
@@ -144,9 +121,6 @@ def test_the_mask_is_counted_over_all_heads(mask):
     assert numbers(words)[: len(expected)] == expected
     assert len(app.get("plotly_chart")) == 1
     assert (f"{100 * counts.skipped / counts.all:.0f} %" in words) == (counts.skipped > 0)
-    wide = AttentionProblem(q_len=64, kv_len=4 * 300, head_dim=16, block_m=4, block_n=4)
-    words = opened(panels.mask_panel, wide, ALGORITHMS["flash2"]).caption[0].value
-    assert numbers(words)[-1] == 256  # so many are drawn
 
 
 @pytest.fixture
@@ -160,15 +134,6 @@ def downloads(run, lanes, monkeypatch):
     monkeypatch.setattr("viz.shared.layout.st.download_button", download_button)
     opened(panels.take_away, run, GPU, lanes)
     return found
-
-
-def test_the_files_are_named_after_the_run(run, monkeypatch):
-    names = []
-    monkeypatch.setattr("viz.shared.layout.st.download_button", lambda *given, **_: names.append(given[2]))
-    other = dataclasses.replace(run.trace, problem=PROBLEM.with_(batch=3, kv_heads=2))
-    opened(panels.take_away, runs.Run(other, None, recorded=False), GPU)
-    name = "flashattention-2-50x64-batch-of-3-2-heads-head-dim-16-float16-causal-tiles-16x16"
-    assert names == [f"{name}.html", f"{name}.npz", f"{name}.trace.json"]
 
 
 def test_what_is_taken_along_is_the_run_with_its_lanes(downloads, run, lanes):

@@ -4,6 +4,16 @@ from urllib.parse import parse_qs
 
 from tests.app.pages import words
 
+PARTS = {
+    "softmax": "softmax_part",
+    "tiling": "tiling_part",
+    "io": "io_view",
+    "roofline": "roofline_view",
+    "gradients": "gradients_view",
+    "after": "after_topic",
+}
+"""By what control the parts of a chapter are chosen."""
+
 
 def html(app):
     """All pictures that are HTML."""

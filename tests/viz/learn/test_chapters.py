@@ -1,48 +1,19 @@
 """The path through Learn: every view of every chapter is drawn, whatever the URL says."""
 
-import functools
 import logging
 from urllib.parse import parse_qs
 
 import pytest
 import streamlit.elements.lib.policies as streamlit_policies
 
-from tests.app.pages import open_chapter, open_page, words
-from tests.viz.learn.shown import everything
+from tests.app.pages import open_chapter, open_page, open_whole_chapter, words
+from tests.viz.learn.shown import PARTS, everything
 from viz.learn.chapters import CHAPTERS
 from viz.shared.glossary import BY_NAME, SECTIONS
 
 pytestmark = pytest.mark.usefixtures("no_worker")
 SLUGS = [chapter.slug for chapter in CHAPTERS]
 
-SHOWN = (
-    ("io", {"io_view": "Forward"}, "**flashattention-1**", "**flashattention-2**", "**row-wise, "),
-    ("io", {"io_view": "Growth"}, "lower bound", "| standard, at least | $o(n^2)$"),
-    ("io", {"io_view": "SRAM"}, "(eq 44)", "(eq 79)", "_attn_fwd"),
-    ("gradients", {}, "lse"),
-    ("gradients", {"gradients_view": "Traffic"}, r"7\,n^2", r"8\,n^2d", "alg. 6", "alg. 7", "alg. 8"),
-    ("gradients", {"gradients_derivation": "heads", "gradients_view": "Line by line"}, "w<sub>o"),
-    ("gradients", {"gradients_derivation": "layer", "gradients_view": "Line by line"}, ">dz <small>"),
-    ("gradients", {"gradients_view": "Graphs"}, "dv_{00}", "ds_{00}"),
-    ("tiling", {}, "c_{00}"),
-    ("tiling", {"tiling_part": "Attention without softmax"}, "o_{0}"),
-    ("tiling", {"tiling_part": "Softmax in between"}, "o without tiles", "| divisions |"),
-    ("roofline", {}, "**ridge of the", "other operations"),
-    ("roofline", {"roofline_view": "Time"}, "µs |"),
-    ("roofline", {"roofline_view": "Tables"}, "| **fused** |"),
-    ("memory", {}, "registers", "l2", "hbm", "sram"),
-    ("softmax", {}, "float32 holds"),
-    ("softmax", {"softmax_part": "Just add"}, "row sum l"),
-    ("softmax", {"softmax_part": "One pass"}, r"m' = \max(m, \max x)", r"\alpha\, y", "y' / l'"),
-    ("softmax", {"softmax_part": "Three passes, two, one"}, "three passes"),
-    ("ideas", {}, "recomputation", "| products, ", "linformer", "performer", "longformer"),
-    ("kernel", {}, "exp2", "in plain words"),
-    ("after", {}, "split-kv", "merge"),
-    ("after", {"after_topic": "FlashAttention-3"}, "e4m3"),
-    ("after", {"after_topic": "FlashAttention-4"}, "rescale"),
-    ("sources", {}, "2.696", "2.749", "github.com/dao-ailab/flash-attention"),
-)
-"""A chapter, a view of it, and something that it shows."""
 FULL_URLS = {
     "memory": {"n": 8192, "gpu": "A100"},
     "kernel": {"row": 3, "after": 0},
@@ -81,18 +52,13 @@ def open_at(chapter, query):
     return open_chapter(chapter, **{f"{chapter}_{name}": value for name, value in query.items()})
 
 
-@functools.cache
-def all_words(chapter, **query):
-    """All that a view of a chapter shows, in small letters; opened once for all tests."""
-    app = open_chapter(chapter, **query)
-    assert not app.exception
-    return everything(app).lower()
-
-
-@pytest.mark.parametrize(("chapter", "query", "said"), [(*each[:2], each[2:]) for each in SHOWN], ids=str)
-def test_a_chapter_shows_it(chapter, query, said):
-    shown = all_words(chapter, **query)
-    assert [word for word in said if word not in shown] == []
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_part_of_a_chapter_is_drawn_and_one_lets_the_reader_predict(slug):
+    apps, choice = [open_whole_chapter(slug)], PARTS.get(slug)
+    others = apps[0].segmented_control(key=choice).options[1:] if choice else ()
+    apps += [open_whole_chapter(slug, **{choice: part}) for part in others]
+    assert all(len(everything(app)) > 1000 for app in apps)
+    assert any("**Predict.**" in words(app) for app in apps) is (slug != "sources")
 
 
 @pytest.mark.parametrize(("chapter", "query"), WRONG_URLS, ids=str)
@@ -126,13 +92,11 @@ def streamlit_log(monkeypatch):
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-def test_a_chapter_asks_lets_predict_links_its_neighbours_and_logs_nothing(slug, streamlit_log):
+def test_a_chapter_asks_links_its_neighbours_and_logs_nothing(slug, streamlit_log):
     app = open_at(slug, FULL_URLS.get(slug, {}))
     assert not app.exception
     place = SLUGS.index(slug)
     assert app.subheader[0].value == CHAPTERS[place].question
-    views = [query for chapter, query, *_ in SHOWN if chapter == slug]
-    assert any("**predict.**" in all_words(slug, **query) for query in views) is (slug != "sources")
     neighbours = [place + step for step in (-1, 1) if 0 <= place + step < len(SLUGS)]
     ways = [button for button in app.button if (button.key or "").startswith("chapter_")]
     assert [way.label.split(". ")[0] for way in ways] == [
@@ -152,19 +116,6 @@ def test_the_landing_page_leads_to_the_first_chapter_and_both_list_all_terms():
     for page in (app, open_chapter("memory")):
         assert sum(f"- **{name}**" in words(page) for name in BY_NAME) == len(BY_NAME)
         assert words(page).count(":gray-badge[") == len(SECTIONS)
-
-
-def test_the_way_on_leads_through_the_parts_of_a_chapter_first():
-    app = open_chapter("tiling")
-    seen = []
-    while not app.exception:
-        ways = {button.key: button.proto.type for button in app.button}
-        seen.append((ways.get("tiling_part_on"), ways["chapter_Next"]))
-        if "tiling_part_on" not in ways:
-            break
-        app.button(key="tiling_part_on").click().run()
-    assert seen == [("primary", "secondary"), ("primary", "secondary"), (None, "primary")]
-    assert app.query_params["tiling_part"] in ("Softmax in between", ["Softmax in between"])
 
 
 @pytest.mark.parametrize("chapter", ["nowhere", ""])

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests import ROOT
-from viz.learn.words import Words, filled, table
+from viz.learn.words import Words, filled
 
 FOLDERS = sorted(path.parent for path in (ROOT / "viz" / "learn").glob("*/words.md"))
 
@@ -21,10 +21,6 @@ def test_a_number_is_written_as_its_mark_says():
     assert filled(r"$\frac{{{one}}}{2}$ {word}", given) == r"$\frac{1}{2}$ {word}"
     with pytest.raises(KeyError, match="absent"):
         filled("{{absent}}", given)
-
-
-def test_a_column_of_numbers_is_named_with_a_colon():
-    assert table("a | b:", [(1, 2)]) == "| a | b |\n| :-- | --: |\n| 1 | 2 |"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -8,15 +8,12 @@ import pytest
 from kernels.measure.measurement import PeerResult
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import document, measurement
-from viz.measure.charts import largest_comparison, missing_peers, point_rows, problem_lines, table_rows
-from viz.measure.controls import Choice
+from viz.measure.charts import largest_comparison, point_rows, table_rows
 from viz.measure.sources import Source
 from viz.shared import theme
 from viz.shared.figures.sweep import peer_label, sweep_figure
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
-DIMS = SweepView("head_dim", 1024, 64, "float16", "full", q_heads=4)
-CHOICE = Choice(DIMS, "head_dim", (64, 128), ("forward",), ("naive", "ours", "sdpa", "flex"))
 
 
 @pytest.fixture
@@ -69,29 +66,3 @@ def test_the_cards_compare_at_the_largest_length_that_both_peers_have():
     live = peer_curves("measured", [measurement(512)], VIEW)
     assert largest_comparison(recorded + live)[0].source == "measured"
     assert largest_comparison(recorded[:1]) is None
-
-
-def test_what_a_chart_holds_fixed_is_true_of_all_its_points():
-    same_heads = [measurement(1024, head_dim=d, heads=4) for d in (64, 128)]
-    same_width = [measurement(1024, head_dim=d, heads=256 // d) for d in (64, 128)]
-    lines = [
-        problem_lines(peer_curves("file", measured, DIMS), CHOICE, None)
-        for measured in (same_heads, same_width)
-    ]
-    assert "head_dim 64 to 128, length 1k, full, float16, batch 1, 4 heads" in lines[0]
-    assert "1,024 tokens" in lines[1]
-    curves = peer_curves("recorded", same_heads[:1], DIMS)
-    recorded, here = problem_lines(curves, CHOICE, "float32").splitlines()
-    assert [("64 to 128" in line, "float32" in line) for line in (recorded, here)] == [
-        (False,) * 2,
-        (True,) * 2,
-    ]
-
-
-def test_a_chosen_peer_that_is_not_drawn_is_named_if_the_device_could_have_run_it():
-    source, drawn = Source("recorded", document()), {("naive", "forward", 512), ("ours", "forward", 512)}
-    assert missing_peers(source, drawn, CHOICE) == "FlexAttention"  # sdpa is of a CPU
-    both = replace(CHOICE, peers=("naive",), directions=("forward", "backward"))
-    assert missing_peers(source, drawn, both) == "naive (torch) backward"
-    more = {*drawn, ("naive", "forward", 2048), ("naive", "forward", 8192)}
-    assert missing_peers(source, more, CHOICE) == f"{peer_label('ours')} at 2k, 8k; FlexAttention"

@@ -97,16 +97,6 @@ def test_a_choice_without_a_recording_says_what_is_recorded_and_goes_there(query
     assert OURS in names(figures(app)[0])
 
 
-def test_peers_are_labelled_and_the_url_names_them():
-    app = open_measure(peers=["naive", "sdpa_math", "nobody"])
-    (peers,) = (each for each in app.multiselect if each.label == "peers")
-    assert peers.options[:2] == ["naive (torch)", "our kernels"]
-    assert peers.value == ["naive", "sdpa_math"]
-    peers.set_value([]).run()
-    assert app.query_params["peers"] == ""
-    assert len(app.error) == 1
-
-
 def test_a_range_that_is_empty_is_explained():
     assert len(open_measure(length_from=4096, length_to=256).error) == 1
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.file_format import UnreadableFile
 from kernels.measure.document import read_document
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import DEVICE, LENGTHS, document, measurement
@@ -51,11 +50,6 @@ def test_a_source_names_the_libraries_that_its_peers_are_from():
     assert Source("recorded", named).words.endswith(plain("(torch) 9.19.0"))
     text = to_csv([Source("recorded", named)], peer_curves("recorded", named.measurements, VIEW))
     assert {row["version"] for row in csv.DictReader(io.StringIO(text))} == {"", "9.19.0"}
-
-
-def test_a_file_without_measurements_is_refused():
-    with pytest.raises(UnreadableFile, match="it holds no measurement"):
-        file_source(b'{"format": "flash-attention-measurements", "version": 1}')
 
 
 @pytest.mark.parametrize("others", [(4096, 8192), (256, *LENGTHS)])

@@ -6,9 +6,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.lanes import PROBLEM, hopper_lanes, plain_lanes
+from tests.lanes import hopper_lanes, plain_lanes
 from viz.player import lanes as sent
-from viz.player.lanes import LanesRun, figures_of, lanes_data, recorded_lane_runs
+from viz.player.lanes import LanesRun, figures_of, lanes_data
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +96,6 @@ def test_a_block_keeps_its_tile_if_an_sm_worked_on_more_tiles_than_16_bits_count
     assert about[:, 3].tolist() == list(range(count))
 
 
-def test_the_waits_of_every_sm_are_sent(runs):
-    lanes = runs[0].lanes
-    waits = lanes_data(runs)["runs"][0]["waits"]
-    shares = numbers(waits["shares"], "uint16").reshape(len(lanes.sm), -1) / 65535
-    assert waits["names"] == ["wait for K", "wait for PV"]
-    np.testing.assert_allclose(shares[:, 0], lanes.sm_activity_ns[:, 3] / lanes.sm_lane_ns[:, 3], atol=1e-4)
-
-
 def test_waits_of_lanes_with_different_roles_add_up_to_the_time_of_all_of_them():
     """Two lanes of 100 ns: one waits for 60 ns, the other for 80 ns. A third one loads."""
     activities = (("S", "product"), ("wait a", "wait"), ("wait b", "wait"), ("dQ", "product"), ("w", "wait"))
@@ -122,13 +114,3 @@ def test_waits_of_lanes_with_different_roles_add_up_to_the_time_of_all_of_them()
     waits = lanes_data([LanesRun(lanes, True)])["runs"][0]["waits"]
     assert waits["names"] == ["wait a", "wait b"]
     np.testing.assert_allclose(numbers(waits["shares"], "uint16") / 65535, [0.3, 0.4], atol=1e-4)
-
-
-def test_recorded_lanes_come_with_the_fastest_kernel_first(monkeypatch):
-    known = {"flash3": hopper_lanes(plain_us=9.0), "flash2": plain_lanes(plain_us=12.0)}
-    monkeypatch.setattr(sent, "recorded_lanes", lambda problem, name: known.get(name))
-    recorded_lane_runs.cache_clear()
-    found = recorded_lane_runs(PROBLEM, "forward")
-    recorded_lane_runs.cache_clear()
-    assert [run.lanes.plain_us for run in found] == [9.0, 12.0]
-    assert all(run.recorded for run in found)

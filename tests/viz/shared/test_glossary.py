@@ -5,8 +5,7 @@ import re
 import pytest
 
 from tests import ROOT
-from viz.shared import theme
-from viz.shared.glossary import BY_NAME, MARK, TERMS, _style, mark, symbol_class, term_html
+from viz.shared.glossary import BY_NAME, MARK, TERMS, mark, term_html
 
 SOURCES = [path for folder in ("learn", "explore") for path in (ROOT / "viz" / folder).rglob("*.*")]
 JOINED = re.compile(r'"\s*\n\s*(?:rf|f|r)?"')
@@ -33,22 +32,3 @@ def test_every_marked_term_of_the_pages_is_in_the_glossary():
 def test_words_cannot_leave_their_attribute():
     said = [term_html(term.name, "x").split('aria-description="')[1].split('">')[0] for term in TERMS]
     assert '"' not in "".join(said)
-
-
-def test_marks_and_indices_of_a_label_do_not_count():
-    labels = {"Q": "Q", "K<sup>T</sup>": "K", "S<sub>1,1</sub>": "S", "α": "alpha", "dV": "dV"}
-    assert [symbol_class(label) for label in labels] == [f"sym sym-{name}" for name in labels.values()]
-    assert symbol_class("") == symbol_class("rowsum(P ∘ dP)") == ""
-
-
-def test_every_symbol_lights_its_like():
-    style = _style(theme.LIGHT)
-    for term in TERMS:
-        if symbol_class(term.symbol):
-            name = symbol_class(term.symbol).split()[-1]
-            assert f":has(.{name}:is(:hover, :focus)) .{name}" in style
-
-
-def test_names_and_symbols_are_unique():
-    symbols = [term.symbol for term in TERMS if term.symbol]
-    assert (len(BY_NAME), len(set(symbols))) == (len(TERMS), len(symbols))

@@ -67,14 +67,6 @@ def test_every_field_of_the_problem_is_taken_from_the_url():
     assert chosen(opened(**problem.as_dict())) == problem
 
 
-def test_of_what_no_control_takes_the_default_is_used():
-    numbers = {"q_len": "0", "kv_len": "2000000", "seed": "-1", "batch": "x"}
-    app = opened(mask="round", block_m="7", gpu="TPU", versus="flash9", algorithm="<script>", **numbers)
-    assert (chosen(app), chosen(app, "algorithm"), chosen(app, "versus")) == (DEFAULT, FIRST, None)
-    assert chosen(app, "gpu") == OWN_GPU
-    assert url(app) == {}
-
-
 def test_heads_that_do_not_fit_are_refused_and_kept():
     app = opened(q_heads=6, kv_heads=4)
     assert chosen(app) is None

@@ -49,14 +49,6 @@ def errors(app):
     return " ".join(each.value for each in app.error).replace("\\", "")
 
 
-def test_a_button_opens_the_stage():
-    app, *_ = listed()
-    app.button(f"stage-{NAMES[2]}").click().run()
-    assert not app.exception
-    assert app.query_params["name"] == NAMES[2]
-    assert not app.button
-
-
 def test_an_unknown_talk_is_refused_with_the_names_of_all():
     app = open_page("talk", name="none")
     assert NAMES[0] in errors(app)

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS, algorithm_of
+from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import matrix_bytes
 from kernels.device.gpus import GPUS
 from kernels.primitives.tuning import shape_class, tuned_table
-from kernels.recordings import recorded_document, recorded_problems, recorded_run
+from kernels.recordings import recorded_document, recorded_run
 from kernels.trace.schedule import step_schedule
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
@@ -246,19 +246,6 @@ def test_the_time_of_a_run_is_that_of_its_kernel_and_the_public_call_has_a_name_
     assert figures["flash_attention_time"] == format_ms(call.median_ms) != figures["ours_time"]
 
 
-def test_notes_set_no_time_of_another_kernel_against_the_bytes_of_the_one_that_is_played():
-    """Times of a kernel that flash_attention picks are said to be those of flash_attention."""
-    for talk in TALKS.values():
-        for scene in talk.scenes:
-            words = " ".join(
-                [scene.title, scene.sentence, scene.notes, *(stop.sentence for stop in scene.stops)]
-            )
-            if scene.run and "{ours_time}" in words:
-                timed_as = ALGORITHMS[scene.run.algorithm].timed_as
-                assert not timed_as.is_another
-                assert not timed_as.timing_source or "flash_attention takes {ours_time}" in words
-
-
 def test_the_share_of_the_mask_and_that_of_the_scores_are_the_whole_difference():
     shown = Shown(FIVE, 5)
     saved = shown.other_total - shown.total
@@ -266,9 +253,3 @@ def test_the_share_of_the_mask_and_that_of_the_scores_are_the_whole_difference()
     scores = shown.moved("S", shown.other) + shown.moved("P", shown.other)
     assert saved == by_mask + scores - shown.moved("lse")
     assert shown.moved("K") == shown.moved("V")
-
-
-def test_programs_are_a_number_of_a_run_unless_its_kernel_is_persistent():
-    for algorithm, has_programs in (("flash2", True), ("flash3", False)):
-        trace = recorded_run(recorded_problems(algorithm)[0], algorithm).trace
-        assert ("programs" in run_figures(trace, GPUS["H200"], None)) == has_programs

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish, place_in_sum
+from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish
 from kernels.device.runtime import DEVICE
 from kernels.primitives.launch import TileConfig, fixed_of, strides_of
 
@@ -19,13 +19,6 @@ def accumulator(thread, register):
     pair, of_pair = divmod(register, 2)
     columns, half = divmod(pair, 2)
     return warp * 16 + lane // 4 + 8 * half, columns * 8 + lane % 4 * 2 + of_pair
-
-
-def test_four_registers_of_a_thread_lie_together_and_a_warps_beside_each_other():
-    for thread in range(128):
-        for register in range(32):
-            row, column = accumulator(thread, register)
-            assert place_in_sum.fn(row, column) == register // 4 * 512 + thread * 4 + register % 4
 
 
 @pytest.mark.parametrize("head_dim", [40, 64, 96, 128])

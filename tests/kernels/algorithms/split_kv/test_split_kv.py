@@ -13,7 +13,6 @@ from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_output, judge_trace
 from kernels.primitives.launch import TileConfig
-from kernels.problem import Band
 from kernels.problem.inputs import make_inputs
 from tests.kernels.helpers import assert_forward_right, problem_id, tiny
 from tests.kernels.oracle.intermediates import oracle
@@ -90,12 +89,6 @@ def test_keys_outside_the_window_are_not_loaded():
     problem = tiny(1, 640, mask="window", window_left=30, kv_splits=2)
     run = run_traced(problem, "split_kv")
     assert set(run.kv_tile[run.kernel == 0]) == {38, 39}
-
-
-def test_the_rule_fills_the_device_and_never_makes_empty_parts(monkeypatch):
-    monkeypatch.setattr("kernels.algorithms.split_kv.launch.sm_count", lambda: 132)
-    plan = split_plan(Band.of(1, 1000), key_heads=8, packed_rows=4, config=TileConfig(16, 64), splits=0)
-    assert plan == (0, 16, 16, 1)
 
 
 @pytest.mark.parametrize("case", ["row", "part"])

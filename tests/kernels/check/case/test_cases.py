@@ -9,7 +9,6 @@ from kernels.check.case.cases import (
     CheckCase,
     estimated_seconds,
     grid_cases,
-    kernels_on,
     parse_shapes,
 )
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -57,9 +56,3 @@ def test_too_many_cases_and_none_are_refused(count):
 def test_a_case_names_what_it_does_not_accept(changes):
     with pytest.raises(InvalidProblem, match=rf"{next(iter(changes))}=.* is not accepted"):
         CheckCase(AttentionProblem(), **changes)
-
-
-def test_the_users_kernel_comes_first_where_one_was_named():
-    assert kernels_on("interpreter", 1)[0] == "user"
-    assert not {"user", "sdpa_flash"} & {*kernels_on("interpreter", 0)}
-    assert "sdpa_flash" in kernels_on("cuda", 0)

@@ -18,9 +18,7 @@ from kernels.check.report.report import (
     causes,
     overall,
     result_lines,
-    side_by_side,
     summary,
-    table_text,
     to_json,
 )
 from kernels.check.result import (
@@ -79,16 +77,6 @@ def test_what_fits_some_of_the_failing_cases_is_not_called_the_cause():
     assert " 1 " in rest
 
 
-def test_kernels_stand_side_by_side_by_their_cases():
-    rows = side_by_side([[PASS, FAIL], [result(refused="no")]])
-    assert [[*row.values()] for row in rows] == [
-        ["64x64 d64 full", "pass", "invalid"],
-        ["32x32 d64 full", "fail", ""],
-    ]
-    assert [*rows[0]] == ["case", "mine.py:f (1)", "mine.py:f (2)"]
-    assert len({line.index("pass") for line in table_text(rows).splitlines() if "pass" in line}) == 1
-
-
 def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
     found = result(findings=(READ,))
     assert found.verdict == "fail"
@@ -105,23 +93,9 @@ def test_names_of_tensors_keep_their_case_and_equal_runs_are_said_of_a_case_alon
     assert "bitwise" not in to_html(Report(replace(found, repeats=Repeats(1, {"O": 0}, 0.0))))
 
 
-def test_changed_inputs_are_a_verdict_of_their_own():
-    found = result(changed={"query": 1024, "dO": 1})
-    assert found.verdict == "fail"
-    assert "query (1,024 elements) and dO (1 elements)" in found.reason
-
-
 SMALL = tiny(36, 50, 16, 32, mask="causal", q_heads=2)
 DIFFERENCE = Difference("O", elements=3, of=576, ulps=1, largest=math.inf)
 CHANGING = Determinism((Variation("splits", "3 parts", ("O",), (DIFFERENCE,)),))
-
-
-def test_variations_that_did_not_run_are_not_among_those_that_give_the_same_bits():
-    same, failed = Variation("runs", "run 2", ("O",)), Variation("batch", "of 4", ("O",), refused="it raised")
-    assert "all 2 " in Determinism((same, same)).words
-    assert "all 1 " in Determinism((same, failed)).words
-    for words in ("other parts of the keys", "1 of 2 "):
-        assert words in Determinism((*CHANGING.variations, failed)).words
 
 
 @pytest.fixture(scope="module")

@@ -85,20 +85,6 @@ def test_what_a_kernel_knows_from_the_start_is_not_drawn_as_running():
     assert list(figures_of(replace(standard, output_distance=None))) == ["row max m"]
 
 
-def test_a_distance_of_exactly_0_has_a_tick_of_its_own():
-    trace = hand_built(PROBLEM)
-    distance = trace.output_distance.copy()
-    distance[-1] = 0
-    figure = figures_of(replace(trace, output_distance=distance), [(0, 63)])[DISTANCE]
-    (line,) = figure.data
-    ticks = dict(zip(figure.layout.yaxis.ticktext, figure.layout.yaxis.tickvals, strict=True))
-    assert len(line.y) == 4
-    assert line.y[-1] == ticks["0"] < min(line.y[:-1])
-    assert line.text[-1] == "0"
-    assert line.text[0] == "0.01"
-    assert ticks["10<sup>−2</sup>"] == pytest.approx(0.01)
-
-
 def test_infinite_values_leave_the_axis_to_the_finite_ones():
     trace = hand_built(PROBLEM)
     distance = trace.output_distance.copy()
@@ -111,13 +97,6 @@ def test_infinite_values_leave_the_axis_to_the_finite_ones():
     assert set(figure.layout.yaxis.tickvals or ()) <= set(finite.tickvals or ())
     nowhere = figures_of(replace(trace, output_distance=np.full_like(distance, np.inf)))[DISTANCE]
     assert nowhere.layout.yaxis.type != "log"
-
-
-def test_a_figure_of_zeros_alone_has_a_linear_axis():
-    trace = hand_built(PROBLEM)
-    figure = figures_of(replace(trace, output_distance=np.zeros_like(trace.output_distance)))[DISTANCE]
-    assert figure.layout.yaxis.type != "log"
-    assert all((np.array(line.y) == 0).all() for line in figure.data)
 
 
 @pytest.mark.parametrize("algorithm", BACKWARD)

@@ -41,10 +41,3 @@ def test_pauses_between_launches_are_left_out_and_work_keeps_its_length():
     ]
     assert [(one.start, one.end) for one in without_pauses(spans)] == [(5, 20), (10, 25), (25, 35)]
     assert without_pauses([]) == []
-
-
-def test_a_bar_has_the_colour_of_the_tile_that_its_program_is_about(drawn):
-    trace, spans, bars = drawn
-    for name in trace.kernels:
-        tiles = {tile for span, tile in zip(spans, bars.marker.color, strict=True) if span.kernel == name}
-        assert tiles == set(range(PROBLEM.kv_tiles if name == "_attn_bwd_dk_dv" else PROBLEM.q_tiles))

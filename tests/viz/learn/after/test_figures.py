@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from viz.learn.after import figures
-from viz.learn.after.maths import LateRescale, Occupancy, PrecisionResult, SplitRow, exp2_errors, tile_clocks
+from viz.learn.after.maths import LateRescale, PrecisionResult, SplitRow, exp2_errors, tile_clocks
 from viz.learn.after.page import HEAD_DIMS, limit_words
 from viz.shared.theme import LIGHT
 
@@ -16,20 +16,6 @@ PRECISIONS = [
     PrecisionResult("float16", 1e-4, 1e-3),
     PrecisionResult("e4m3, one scale per block", 2e-2, 1e-1),
 ]
-
-
-def test_every_sm_has_a_square_and_the_rest_of_the_line_none(colors):
-    figure = figures.sm_figure(np.array([2] * 40 + [1] * 60 + [0] * 8), 140, colors)
-    squares = figure.data[0].z
-    assert (np.nansum(squares), np.isfinite(squares).sum()) == (140, 108)
-    assert "100 of 108" in figure.layout.title.text
-
-
-def test_steps_mark_the_rule_and_the_choice(colors):
-    curve = [Occupancy(1, 8, 4, 132), Occupancy(2, 4, 8, 132), Occupancy(4, 2, 16, 132)]
-    steps, rule, choice = figures.split_steps_figure(curve, curve[0], curve[2], colors).data
-    assert list(steps.y) == [8, 4, 2]
-    assert (rule.x[0], choice.x[0]) == (4, 1)
 
 
 def test_overlapped_clocks_end_at_the_unit_that_sets_the_limit(colors):

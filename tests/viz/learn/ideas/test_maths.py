@@ -12,7 +12,6 @@ from viz.learn.ideas.maths import (
     chip_capacity,
     costs,
     falls_with,
-    idle_without,
     longest_whole_row,
     three_pass_bytes,
     tile_sums,
@@ -47,28 +46,6 @@ def test_a_row_in_one_tile_needs_no_online_softmax_and_rows_that_fit_need_no_til
     assert whole_rows_fit(short, GPU)
     assert falls_with("tiling", short, GPU) == set()
     assert falls_with("online softmax", short, GPU) == {"tiling"}
-
-
-@pytest.mark.parametrize("length", [512, 4096])
-def test_costs_follow_from_what_stands(length):
-    problem = PROBLEM.with_(q_len=length, kv_len=length)
-    every, separate = costs(problem, GPU), costs(problem, GPU, "fusion")
-    for left_out in NEEDS:
-        now = costs(problem, GPU, left_out)
-        gone, idle = falls_with(left_out, problem, GPU) | {left_out}, idle_without(left_out, problem, GPU)
-        assert not gone & idle
-        assert now.chip_bytes <= chip_capacity(GPU)  # exact attention that runs
-        kept = (4 * length, every.backward_flops)
-        if "recomputation" in gone:
-            kept = (2 * length**2, 8 * length**2 * D)
-        assert (now.kept_bytes, now.backward_flops) == kept
-        assert ("lse" in gone | idle) == ("recomputation" in gone)
-        assert "fusion" in gone or now.forward_bytes == every.forward_bytes
-        if "tiling" in gone:
-            fused = whole_rows_fit(problem, GPU)
-            assert now.chip_bytes == (whole_row_bytes(problem) if fused else separate.chip_bytes)
-            assert now.forward_bytes == (every if fused else separate).forward_bytes
-            assert "online softmax" in gone | idle
 
 
 def test_costs_with_all_five_and_without_one():

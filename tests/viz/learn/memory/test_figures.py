@@ -8,7 +8,6 @@ from kernels.algorithms.standard.traffic import matrix_bytes
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from viz.learn.memory.figures import HBM_SIDE, bars_html, to_scale_html
-from viz.learn.memory.page import ALL, PART, SPECK, share_in_sram
 from viz.learn.roofline.maths import memory_against_compute
 from viz.shared import theme
 
@@ -34,8 +33,3 @@ def test_bars_are_to_each_other_as_their_values_and_moving_takes_longer_than_com
     assert "sym-S" in html
     times = memory_against_compute(problem(4096, 256))
     assert all(times.memory_seconds(gpu) > times.compute_seconds(gpu) for gpu in GPUS.values())
-
-
-@pytest.mark.parametrize(("length", "words"), [(128, ALL), (1024, PART), (4096, SPECK)])
-def test_the_share_of_s_in_words(length, words):
-    assert share_in_sram(problem(length), GPUS["H200"])[1] == words

@@ -48,15 +48,6 @@ def test_no_dot_lies_beyond_the_axis_is_named_twice_or_left_out(q_len, kv_len, h
     assert (signs.count("●"), signs.count("○"), signs.count("◆")) == (4, 4, 4)
 
 
-def test_dots_that_lie_on_each_other_share_a_list_of_names():
-    assert names(drawn(PROBLEM, more=False)) == [
-        "●○ softmax",
-        "○ S = QKᵀ, ○ O = PV",
-        "● S = QKᵀ, ● O = PV, ○ fused",
-        "● fused",
-    ]
-
-
 def test_times_and_memories_are_those_of_the_steps_and_gpus():
     gpu, steps = GPUS["H200"], lesson.steps(PROBLEM, "perfect")
     moving, computing = times_figure(gpu, steps, theme.LIGHT).data

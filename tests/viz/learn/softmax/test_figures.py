@@ -5,13 +5,11 @@ import pytest
 
 from viz.learn.softmax.figures import (
     overflow_figure,
-    passes_html,
-    row_html,
     sum_figure,
     unscaled_figure,
     weights_figure,
 )
-from viz.learn.softmax.maths import all_ways, exp_limits, online_steps, softmax, unscaled_shares
+from viz.learn.softmax.maths import exp_limits, online_steps, softmax, unscaled_shares
 from viz.shared import theme
 
 ROW = np.array([3.0, 2.0, 5.0, 1.0])
@@ -51,24 +49,3 @@ def test_wrong_sums_and_weights_stand_beside_the_right_ones():
     right, wrong = weights_figure(ROW, softmax(ROW), unscaled_shares(STEPS), theme.LIGHT).data
     assert list(wrong.y) == pytest.approx([0.4191, 0.1542, 0.4191, 0.0077], abs=1e-4)
     assert wrong.marker.pattern.shape == "x"  # told apart without colour
-
-
-def test_long_rows_are_drawn_without_crowding():
-    row = np.arange(64.0)
-    steps = online_steps(row, 1)
-    assert words(sum_figure(steps, 63, theme.LIGHT)) == set()
-    drawn = weights_figure(row, softmax(row), unscaled_shares(steps), theme.LIGHT)
-    assert len(drawn.layout.xaxis.tickvals) <= 17
-
-
-def test_the_row_and_the_passes_are_drawn_as_far_as_they_have_come():
-    html = row_html(np.array([3.0, 2, 5, 1, 0, 0]), online_steps(np.array([3.0, 2, 5, 1, 0, 0]), 2), 1)
-    assert [html.count(f'class="block {look}"') for look in ("seen", "now", "waiting")] == [1, 1, 1]
-    assert html.count("<span>·</span>") == 2  # what has not been read has no exponential yet
-    assert "<span>0.135</span>" in html
-    ways = all_ways(ROW, 2, np.arange(1.0, 5))
-    html = passes_html(ways, 2)
-    assert html.count('<i class="reading">') == 2  # three and two passes still read
-    assert (html.count(", 4 scores<"), html.count("o = ?")) == (1, 2)
-    assert "2 of 6" in html
-    assert passes_html(ways, 6).count("o = 2.749") == 3

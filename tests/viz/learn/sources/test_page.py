@@ -2,10 +2,8 @@
 
 import math
 
-from kernels.device.gpus import GPUS
 from kernels.references import REFERENCES
 from tests.app.pages import open_whole_chapter, words
-from viz.learn.io import maths as io
 from viz.learn.sources.page import WORDS
 
 LINES = [line for line in WORDS("start").splitlines() if line.startswith("| ")][1:]
@@ -34,23 +32,6 @@ def test_the_row_worked_out_by_hand():
     printed, corrected = cells("MSRA SH Triton Study Group 2025, causal mask")
     assert f"{alpha * first / l_second:.3f}" in printed
     assert f"{first / l_first:.3f}" in corrected
-
-
-def test_the_modelled_numbers():
-    gpu, n, d, memory = GPUS["A100"], 1024, 64, 32768
-    printed, right = cells("Chu, Liu and Lin 2026, Memory")
-    moving, computing = 4 * n * n * 2, 4 * n * n * d
-    assert f"{1e6 * moving / (gpu.hbm_bandwidth * 2**40 / 1e12):.2f} µs" in printed
-    assert f"{1e6 * moving / gpu.hbm_bandwidth:.2f} µs" in right
-    assert f"{1e6 * computing / gpu.fp16_flops:.2f} µs" in right
-    forward = io.query_outer_blocks(memory, d)
-    assert f"{forward.query} rows" in cells("Chu, Liu and Lin 2026, eq 43")[0]
-    printed, right = cells("Dao et al. 2022")
-    for sizes, text in ((io.key_outer_blocks(memory, d), printed), (forward, right)):
-        assert f"{sum(io.backward_blocks(sizes, d).values()) / memory:.2f} M" in text
-    printed, right = cells("Making Attention I/O-Aware |")
-    for bandwidth, text in ((2e12, printed), (2.039e12, right), (1.555e12, right)):
-        assert f"{gpu.fp16_flops / bandwidth:.0f}" in text
 
 
 def test_every_slip_names_a_known_source_and_every_source_is_listed_with_its_address(no_worker):

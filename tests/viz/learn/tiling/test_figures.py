@@ -5,28 +5,15 @@ import pytest
 
 from viz.learn.matrices import Matrix
 from viz.learn.softmax.maths import attention
-from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
-from viz.learn.tiling.maths import tiled_attention, tiled_product
+from viz.learn.tiling.figures import attention_matrices, softmax_matrices
+from viz.learn.tiling.maths import tiled_attention
 
-A, B = np.arange(16.0).reshape(4, 4), np.eye(4)
 RNG = np.random.default_rng(1)
 QUERY, KEY, VALUE = RNG.normal(size=(4, 4)), RNG.normal(size=(4, 4)), RNG.normal(size=(4, 3))
 
 
 def matrices_of(items):
     return [item for item in items if isinstance(item, Matrix)]
-
-
-def test_a_product_step_shows_its_two_tiles_and_what_is_done():
-    steps = tiled_product(A, B, 2)
-    a, b, partial, c = matrices_of(product_matrices(A, B, 2, steps[3]))  # C_01 += A_01 B_11
-    assert (a.looks[:2, 2:] == "now").all()
-    assert (b.looks[2:, 2:] == "now").all()
-    assert partial.values.shape == (2, 2)
-    assert (c.looks[:2, :2] == "done").all()
-    assert (c.looks[:2, 2:] == "now").all()
-    assert (c.looks[2:] == "empty").all()
-    assert np.array_equal(c.values[:2], (A @ B)[:2])
 
 
 def test_only_one_tile_of_the_scores_exists():

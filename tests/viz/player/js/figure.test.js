@@ -146,20 +146,6 @@ test("a row of split keys is told of its part", () => {
   assert.match(says(givenRun("parts"), 3, "row max"), /m of row 0 in this part grows from −∞/);
 });
 
-test("a load names its rows and its bytes", () => {
-  const [step] = stepsWhere(causal.trace, { q_tile: 2, kv_tile: 3 });
-  assert.equal(says(causal, step, "load K"), "From HBM to the chip: rows 12 to 13 of K, 64 B.");
-});
-
-test("sentences need no matrices", () => {
-  const { model } = givenRun("wide");
-  for (const { name } of model.phases[0]) {
-    const words = says({ model }, 0, name);
-    assert.ok(words);
-    assert.doesNotMatch(words, /undefined|NaN|null/);
-  }
-});
-
 test("sentences tell the picked row of large tiles with its numbers, and no other", () => {
   const { model, trace } = large;
   const [step] = stepsWhere(trace, { q_tile: 1, kv_tile: 2 }); // the mask cuts it

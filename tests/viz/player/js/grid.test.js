@@ -158,18 +158,6 @@ test("tiles narrower than a pixel are drawn together, and the strip has no gap",
   assert.ok(Math.abs(loaded[0].x - (40.3 + (600 * 2 * 1600) / 5000)) <= 2); // a step is about two tiles
 });
 
-test("tiles beside each other that the mask skips are drawn together", () => {
-  const model = { kinds: new Uint8Array(400 * 400), kvTiles: 400, qTiles: 400, matrices: {} };
-  for (const q of range(400)) model.kinds.fill(2, 400 * q, 400 * q + q + 1);
-  const { context, boxes } = noting();
-  const layouts = [{ x: 0, y: 0, cellWidth: 2, cellHeight: 2 }];
-  drawMap(context, { layouts, model, palette: named, steps: [], at: { step: -1 } });
-  assert.deepEqual(
-    boxes.map(({ x, y, w, h }) => [x, y, w, h]),
-    range(399).map((q) => [2 * q + 2, 2 * q, 798 - 2 * q, 2]),
-  );
-});
-
 test("a hidden tile that was computed looks like those that are skipped", () => {
   const { model } = givenRun("standard_causal");
   const isHidden = (i) =>

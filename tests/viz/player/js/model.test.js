@@ -79,30 +79,6 @@ test("a step about several key tiles is that of each, and shares its attention o
   );
 });
 
-test("parts of the chip hold data from their first phase to their last", () => {
-  const [kernel] = clocked.model.kernels;
-  const live = Object.fromEntries(
-    kernel.phases.flat().map((phase) => {
-      const held = kernel.parts.filter((part) => isLive(kernel, part, phase)).map(({ name }) => name);
-      assert.ok(["Q", "O", "m, l"].every((name) => held.includes(name)));
-      return [phase.name, held.filter((name) => !["Q", "O", "m, l"].includes(name)).toSorted()];
-    }),
-  );
-  const scores = ["S, P"];
-  assert.deepEqual(live, {
-    "load Q": [],
-    "load K": ["K"],
-    "QK^T": ["K", "S, P"],
-    mask: scores,
-    "row max": scores,
-    exponentials: scores,
-    rescale: scores,
-    "load V": ["S, P", "V"],
-    PV: ["S, P", "V"],
-    "store O, lse": [],
-  });
-});
-
 for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
   test(`${name} can be drawn: its series are known, and what each phase moves or makes is live then`, () => {
     for (const kernel of givenRun(name).model.kernels) {

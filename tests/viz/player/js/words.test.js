@@ -128,12 +128,6 @@ test("a step is told by its kernel and its tiles, and of split keys by its part"
   assert.match(readoutOf(backward, first, "load O, dO"), /: load O, dO\. /);
 });
 
-test("the state is that of the picked row, once one of its steps has been played", () => {
-  assert.match(readout(clocked, "3"), /Row 16: m 0, l 32/);
-  assert.match(readout(clocked, "3", { head: 0, q: 0, row: 3 }), /Row 3: m 0, l 16, α 0\./);
-  assert.doesNotMatch(readout(clocked, "3", { head: 0, q: 2, row: 3 }), /Row/);
-});
-
 test("a tile is told by what the mask leaves of it, and its share in the head and kernel at hand", () => {
   const { model, trace } = backward;
   const told = (batch_head, kv_tile, kernel) => {

@@ -17,13 +17,11 @@ from viz.player.talk.chart import (
     chart_curves,
     chart_data,
     chart_figures,
-    fixed_words,
     fullest_last,
     recorded_peers,
 )
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
-from viz.player.talk.scene import InvalidTalk
 
 SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "{ours} at {last}"\n'
 
@@ -66,16 +64,6 @@ def test_a_shape_that_was_measured_twice_has_the_values_of_measure_and_of_its_fu
         assert fullest.result("flex", direction) is None
 
 
-@pytest.mark.parametrize(
-    "chart", [Chart(), Chart(axis="head_dim", mask="full"), Chart(axis="batch", dtype="bfloat16")]
-)
-def test_the_source_names_all_that_is_held_fixed_in_the_words_of_measure(chart):
-    (problem,) = {curve.points[0].problem for curve in chart_curves(chart)}
-    words = fixed_words(problem, chart.axis)
-    assert "16,384 tokens per launch, heads × head_dim = 2,048" in words
-    assert chart_data(chart)["source"].startswith(f"{words} · recorded on")
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_every_metric_has_a_chart(metric, direction):
@@ -111,13 +99,3 @@ def test_a_scene_with_a_chart_has_no_run_and_the_numbers_of_its_chart():
     data = talk_data(parse_talk(SCENE + 'chart = { metric = "memory" }\n', "a.toml"), {})
     assert data["runs"] == {}
     assert data["scenes"][0]["sentence"].endswith("at 16,384")
-
-
-@pytest.mark.parametrize(
-    ("chart", "why"),
-    {"head_dim = 96": "was not recorded", 'metric = "speedup", peers = ["naive"]': "over naive"}.items(),
-)
-def test_a_chart_that_cannot_be_drawn_is_named_with_its_scene(chart, why):
-    talk = parse_talk(SCENE + f"chart = {{ {chart} }}\n", "a.toml")
-    with pytest.raises(InvalidTalk, match=rf"a\.toml, scene 1 “One”, chart: .*{why}"):
-        talk_data(talk, {})

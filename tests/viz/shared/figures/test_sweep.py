@@ -3,7 +3,7 @@
 import pytest
 
 from kernels.measure.series import SweepView, peer_curves
-from tests.kernels.documents import LENGTHS, document, measurement
+from tests.kernels.documents import LENGTHS, document
 from viz.shared import theme
 from viz.shared.figures.sweep import peer_label, sweep_figure
 
@@ -30,14 +30,6 @@ def test_time_is_drawn_with_its_spread_and_exponent(swept):
     assert list(figure.layout.xaxis.ticktext) == ["512", "1k", "2k", "4k"]
 
 
-def test_a_wide_spread_is_a_hollow_mark(swept):
-    shown = traces(sweep_figure(swept, "time", "length", theme.LIGHT))
-    assert set(shown[peer_label("ours")].marker.symbol) == {"circle-open"}
-    assert set(shown["naive (torch)"].marker.symbol) == {"square"}
-    memory = traces(sweep_figure(swept, "memory", "length", theme.LIGHT))
-    assert set(memory[peer_label("ours")].marker.symbol) == {"circle"}
-
-
 def test_running_out_of_memory_is_drawn_where_it_happens(swept):
     figure = sweep_figure(swept, "memory", "length", theme.DARK)
     line = figure.layout.shapes[0]
@@ -52,16 +44,3 @@ def test_speed_up_leaves_naive_out_and_stops_where_naive_does(swept):
     (ours,) = sweep_figure(swept, "speedup", "length", theme.LIGHT).data
     assert list(ours.x) == [512, 1024, 2048]
     assert list(ours.y) == pytest.approx([10, 10, 10])
-
-
-def test_live_and_recorded_lie_over_each_other_and_are_told_apart(swept):
-    both = swept + peer_curves("measured", [measurement(n) for n in LENGTHS], VIEW)
-    figure = sweep_figure(both, "time", "length", theme.LIGHT)
-    dashes = {name.rpartition(" · ")[2]: trace.line.dash for name, trace in traces(figure).items()}
-    assert dashes == {"recorded": "solid", "measured": "dash"}
-
-
-def test_nothing_measured_still_gives_a_figure():
-    assert len(sweep_figure([], "time", "length", theme.LIGHT).data) == 0
-    refused = peer_curves("measured", [measurement(512, naive_fits=False)], VIEW)[:1]
-    assert len(sweep_figure(refused, "time", "length", theme.LIGHT).layout.shapes) == 1

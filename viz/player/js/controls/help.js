@@ -32,6 +32,7 @@ export class Panel {
 
   open() {
     this.node.hidden = false;
+    this.node.scrollIntoView({ block: "nearest" });
   }
 
   close() {
@@ -54,10 +55,5 @@ export function keyList(rows) {
 export class KeysPanel extends Panel {
   constructor() {
     super(element("div", { class: "fa-panel", role: "group", "aria-label": "keys" }, [keyList(KEYS)]));
-  }
-
-  open() {
-    super.open();
-    this.node.scrollIntoView({ block: "nearest" });
   }
 }

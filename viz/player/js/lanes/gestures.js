@@ -8,48 +8,40 @@ const WHEEL_ZOOM = 0.0016;
 // else it moves the page.
 export function takeGestures(view) {
   const { canvas } = view;
-  const pointers = new Map();
+  const pointers = new Map(); // those that are down, and how far right
   let moved = 0;
-  const place = ({ clientX, clientY }) => {
-    const { left, top } = canvas.getBoundingClientRect();
-    return { x: clientX - left, y: clientY - top };
-  };
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
-      if (!sideways && !event.ctrlKey && !canvas.matches(":focus")) return;
-      event.preventDefault();
-      if (sideways) view.panBy(event.deltaX);
-      else view.zoomAt(Math.exp(event.deltaY * WHEEL_ZOOM * (event.ctrlKey ? 4 : 1)), place(event).x);
-    },
-    { passive: false },
-  );
-  const on = (name, listener) => canvas.addEventListener(name, listener);
-  on("pointerdown", (event) => {
-    pointers.set(event.pointerId, place(event));
+  const on = (name, listener) => canvas.addEventListener(name, listener, { passive: false });
+  on("wheel", (event) => {
+    const { deltaX, deltaY, ctrlKey, offsetX } = event;
+    const sideways = Math.abs(deltaX) > Math.abs(deltaY);
+    if (!sideways && !ctrlKey && !canvas.matches(":focus")) return;
+    event.preventDefault();
+    if (sideways) view.panBy(deltaX);
+    else view.zoomAt(Math.exp(deltaY * WHEEL_ZOOM * (ctrlKey ? 4 : 1)), offsetX);
+  });
+  on("pointerdown", ({ pointerId, offsetX }) => {
+    pointers.set(pointerId, offsetX);
     moved = pointers.size > 1 ? Infinity : 0;
   });
-  on("pointermove", (event) => {
-    if (!event.buttons) pointers.delete(event.pointerId); // it was let go outside
-    const [before, now] = [pointers.get(event.pointerId), place(event)];
-    if (!before) {
-      view.hover(now.x, now.y);
+  on("pointermove", ({ pointerId, buttons, offsetX: now, offsetY }) => {
+    if (!buttons) pointers.delete(pointerId); // it was let go outside
+    if (!pointers.has(pointerId)) {
+      view.hover(now, offsetY);
       return;
     }
-    moved += Math.abs(now.x - before.x);
-    if (moved > CLICK) canvas.setPointerCapture(event.pointerId);
-    const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-    pointers.set(event.pointerId, now);
-    const apart = ({ x }) => Math.max(8, Math.abs(x - other.x));
-    if (other) view.zoomAt(apart(before) / apart(now), (now.x + other.x) / 2);
-    else if (moved > CLICK) view.panBy(before.x - now.x);
+    const before = pointers.get(pointerId);
+    moved += Math.abs(now - before);
+    if (moved > CLICK) canvas.setPointerCapture(pointerId);
+    pointers.set(pointerId, now);
+    const [, other] = [...pointers].find(([id]) => id !== pointerId) ?? [];
+    const apart = (x) => Math.max(8, Math.abs(x - other));
+    if (other !== undefined) view.zoomAt(apart(before) / apart(now), (now + other) / 2);
+    else if (moved > CLICK) view.panBy(before - now);
   });
-  const release = (event) => {
-    const isClick = event.type === "pointerup" && pointers.size === 1 && moved <= CLICK;
-    pointers.delete(event.pointerId);
-    const { x, y } = place(event);
-    if (isClick) view.click(x, y);
-  };
-  ["pointerup", "pointercancel"].forEach((name) => on(name, release));
+  on("pointerup", ({ pointerId, offsetX, offsetY }) => {
+    const isClick = pointers.size === 1 && moved <= CLICK;
+    pointers.delete(pointerId);
+    if (isClick) view.click(offsetX, offsetY);
+  });
+  on("pointercancel", ({ pointerId }) => pointers.delete(pointerId));
 }

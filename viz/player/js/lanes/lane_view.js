@@ -77,11 +77,10 @@ export class LanesView {
     this.tiles = [];
     if (!data) return;
     const { runs } = this.model;
-    this.chosen = runs.map(busiestSm);
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
-    this.beginAtFirst();
     this.fillChooser();
+    this.beginAtFirst();
     const chartOf = (run, i) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(i, sm));
     this.charts = runs.map(chartOf);
     const waits = runs.some((run) => run.waits.names.length);
@@ -107,35 +106,30 @@ export class LanesView {
     this.span.place(0, Math.min(this.span.last, run.end[Math.min(first + FIRST_BLOCKS, end) - 1]));
   }
 
+  // The choice of the SM of each run, which begins at its busiest.
   fillChooser() {
     const { runs } = this.model;
-    this.selects = runs.map(({ title, sms }, index) => {
-      const choice = select(
-        `SM of ${title}`,
-        sms.map(({ sm }, i) => [i, `SM ${sm}`]),
-      );
-      choice.value = this.chosen[index];
-      choice.addEventListener("change", () => this.choose(index, Number(choice.value)));
+    this.selects = runs.map((run) => {
+      const options = run.sms.map(({ sm }, i) => [i, `SM ${sm}`]);
+      const choice = select(`SM of ${run.title}`, options);
+      choice.selectedIndex = busiestSm(run);
+      choice.addEventListener("change", () => this.draw());
       return choice;
     });
     const labels = runs.map(({ title }, index) => element("label", {}, [title, this.selects[index]]));
     this.chooser.replaceChildren(...labels);
   }
 
-  choose(index, sm) {
-    this.showSm(index, sm);
-    this.draw();
-  }
-
-  showSm(index, sm) {
-    this.chosen[index] = sm;
-    this.selects[index].value = sm;
+  // The shown SM of each run, as an index into its SMs.
+  get chosen() {
+    return this.selects.map(({ selectedIndex }) => selectedIndex);
   }
 
   chooseNumber(index, number) {
     const place = this.model.runs[index].sms.findIndex(({ sm }) => sm === number);
-    if (place >= 0) this.choose(index, place);
+    if (place >= 0) this.selects[index].selectedIndex = place;
     else this.readout.textContent = `Of SM ${number} no single blocks are here, only the sum of its waits.`;
+    this.draw();
   }
 
   // Mark what is about these tiles, and go to it: to its SM, and to its time.
@@ -147,7 +141,7 @@ export class LanesView {
     // stay on an SM that has some of the events, or go to the first that has
     this.marked.forEach((events, index) => {
       const sms = [...events].map((event) => smOf(this.model.runs[index], event));
-      if (sms.length && !sms.includes(this.chosen[index])) this.showSm(index, sms[0]);
+      if (sms.length && !sms.includes(this.chosen[index])) this.selects[index].selectedIndex = sms[0];
     });
     const bounds = this.picked ? null : this.markedBounds();
     if (bounds) this.span.reveal(...bounds);

@@ -53,11 +53,10 @@ export async function film(picture, { format, scale, shots, duration, onProgress
       await tape.add(canvas, time, shots[i + 1]?.time ?? duration);
       onProgress((i + 1) / shots.length);
     }
-    await tape.end(canvas, duration);
+    return await tape.end(canvas, duration);
   } finally {
-    tape.close();
+    tape.close?.();
   }
-  return tape.file();
 }
 
 // What takes the frames of a format. Throws an Error with words for the reader if the browser cannot encode
@@ -111,14 +110,11 @@ class VideoTape {
     await this.encoder.flush();
     if (this.error) throw this.error;
     this.muxer.finalize();
+    return new Blob([this.muxer.target.buffer], { type: `video/${this.format}` });
   }
 
   close() {
     if (this.encoder.state !== "closed") this.encoder.close();
-  }
-
-  file() {
-    return new Blob([this.muxer.target.buffer], { type: `video/${this.format}` });
   }
 }
 
@@ -140,11 +136,6 @@ class GifTape {
 
   async end() {
     this.encoder.finish();
-  }
-
-  close() {}
-
-  file() {
     return new Blob([this.encoder.bytes()], { type: "image/gif" });
   }
 }

@@ -134,7 +134,6 @@ function paintNode(context, node, origin, how) {
   const ordered = scrolls ? children.toSorted((a, b) => isPinned(a) - isPinned(b)) : children;
   ordered.forEach((child) => paintNode(context, child, inner, how));
   if (scrolls) openFrame(context, whole);
-  paintOutline(context, box, style);
 }
 
 // Whether a node stays at the top of what scrolls, over the rest of it.
@@ -149,14 +148,6 @@ function paintBorders(context, { x, y, w, h }, style) {
     const at = { x: side === "Right" ? x + w - wide : x, y: side === "Bottom" ? y + h - wide : y };
     if (wide) fill(context, { ...at, w: across, h: down }, style[`border${side}Color`]);
   }
-}
-
-function paintOutline(context, box, style) {
-  const wide = parseFloat(style.outlineWidth);
-  if (style.outlineStyle !== "solid" || !wide) return;
-  context.strokeStyle = plainColor(style.outlineColor).color;
-  context.lineWidth = wide;
-  context.strokeRect(box.x - wide / 2, box.y - wide / 2, box.w + wide, box.h + wide);
 }
 
 function paintText(context, node, origin) {

@@ -1,6 +1,8 @@
 // The panel that saves what is shown: a picture as PNG or SVG, a span of steps as an animation.
 
 import { button, element, select } from "../controls/dom.js";
+import { Panel } from "../controls/help.js";
+import { clamp } from "../run/easing.js";
 import { fileName } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
@@ -26,10 +28,11 @@ const SIZES = [
 const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
-export class SavePanel {
+export class SavePanel extends Panel {
   // `owner` is a player or a duel (its `kind`), with `shownAs` {title, foot}, `palette`, and
   // `positionOf(value of its slider)`.
   constructor(owner, kind) {
+    super(element("div", { class: "fa-panel fa-save", role: "group", "aria-label": "save" }));
     this.owner = owner;
     this.what = select("picture", PICTURES[kind]);
     this.size = select("size", SIZES);
@@ -49,38 +52,30 @@ export class SavePanel {
     this.cancel = button("Cancel", "end it without a file", () => this.ending?.abort());
     this.progress = element("progress", { max: "1", value: "0", "aria-label": "progress" });
     this.says = element("span", { role: "status" });
-    const attributes = { class: "fa-panel fa-save", role: "group", "aria-label": "save", hidden: "" };
     const rows = [
       [element("label", {}, ["Picture of ", this.what]), this.size, ...stills],
       ["Animation, from ", this.from, " to ", this.to, ...films],
       [this.progress, this.cancel, this.says],
     ];
-    this.node = element(
-      "div",
-      attributes,
-      rows.map((row) => element("div", { class: "fa-fields" }, row)),
-    );
-    this.button = button("Save", "save a picture or an animation (s)", () => this.toggle());
-    this.button.setAttribute("aria-expanded", "false");
+    this.node.append(...rows.map((row) => element("div", { class: "fa-fields" }, row)));
+    const opens = { "aria-expanded": "false" };
+    this.button = button("Save", "save a picture or an animation (s)", () => this.toggle(), opens);
     this.node.addEventListener("keydown", (event) => this.press(event));
     this.node.addEventListener("input", () => this.plan());
     this.show(false);
   }
 
-  get isOpen() {
-    return !this.node.hidden;
+  close() {
+    super.close();
+    this.button.setAttribute("aria-expanded", "false");
+    this.button.focus();
   }
 
-  toggle() {
-    this.node.hidden = !this.node.hidden;
-    this.button.setAttribute("aria-expanded", String(this.isOpen));
-    if (!this.isOpen) {
-      this.button.focus();
-      return;
-    }
+  open() {
+    super.open();
+    this.button.setAttribute("aria-expanded", "true");
     [this.from.value, this.to.value] = [0, this.owner.slider.max];
     this.plan();
-    this.node.scrollIntoView({ block: "nearest" });
     this.what.focus();
   }
 
@@ -105,9 +100,7 @@ export class SavePanel {
   // The span as two positions, in order and inside of the run.
   span() {
     const last = Number(this.owner.slider.max);
-    const asked = [this.from, this.to].map(({ value }) =>
-      Math.max(0, Math.min(last, Math.round(Number(value)))),
-    );
+    const asked = [this.from, this.to].map(({ value }) => clamp(Math.round(Number(value)), 0, last));
     return asked.toSorted((a, b) => a - b).map((value) => this.owner.positionOf(value));
   }
 

@@ -46,11 +46,8 @@ export class ChartView {
     const words = chart.series.map(({ name, last }) => `${name}, ${last} at the end`).join("; ");
     const ys = chart.series.flatMap((each) => each.points.map(([, y]) => y));
     const near = chart.y.filter(([y]) => y >= Math.min(...ys) - 0.7 && y <= Math.max(...ys) + 0.7);
-    const x = scaled(
-      chart.x.map(([at]) => at),
-      LEFT,
-      RIGHT,
-    );
+    const xs = chart.x.map(([at]) => at);
+    const x = scaled(xs, LEFT, RIGHT);
     const y = scaled([...ys, ...near.map(([at]) => at)], BOTTOM, TOP);
     const ends = chart.series.map((each) => y(each.points.at(-1)[1]));
     const labels = spread(ends, LABEL_HEIGHT, TOP, BOTTOM);
@@ -58,15 +55,12 @@ export class ChartView {
       const placed = points.map(([px, py]) => [x(px), y(py)]);
       return curve(placed, series, palette[series.color], labels[i]);
     });
-    const about = {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-      role: "img",
-      "aria-label": `${chart.title}: ${words}`,
-    };
-    const title = svg("text", { class: "fa-chart-title", x: 0, y: 14 }, [chart.title]);
+    const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
+    const about = { viewBox, role: "img", "aria-label": `${chart.title}: ${words}` };
+    const title = svg("text", { "font-weight": 600, x: 0, y: 14 }, [chart.title]);
     const under = { y: BOTTOM + 22, "text-anchor": "middle" };
     const lines = near.flatMap(([at, tick]) => [
-      svg("line", { class: "fa-chart-grid", x1: LEFT, x2: RIGHT, y1: y(at), y2: y(at) }),
+      svg("line", { stroke: "var(--fa-line)", x1: LEFT, x2: RIGHT, y1: y(at), y2: y(at) }),
       svg("text", { x: LEFT - 12, y: y(at), "text-anchor": "end" }, [tick]),
     ]);
     const ticks = chart.x.map(([at, tick]) => svg("text", { x: x(at), ...under }, [tick]));
@@ -77,17 +71,13 @@ export class ChartView {
 // A curve with its marks, and its name at the height `label`, to which a thin line leads from its end.
 function curve(placed, { symbol, name, last }, color, label) {
   const line = (points, width) =>
-    svg("polyline", { points: points.join(" "), fill: "none", stroke: color, "stroke-width": width });
+    svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width });
   const [x, y] = placed.at(-1);
-  const leader = [
-    [x + 12, y],
-    [RIGHT + 26, label],
-    [RIGHT + 34, label],
-  ];
+  const leader = `${x + 12},${y} ${RIGHT + 26},${label} ${RIGHT + 34},${label}`;
   const words = svg("text", { x: RIGHT + 40, y: label, "font-weight": 600 }, [`${last}  ${name}`]);
-  return [line(placed, 4), ...placed.map((point) => mark(symbol, point, color)), line(leader, 1.5), words];
-}
-
-function mark(symbol, [x, y], fill) {
-  return svg("text", { class: "fa-chart-mark", x, y, style: `fill: ${fill}` }, [MARKS[symbol] ?? "●"]);
+  const looks = { fill: color, "font-size": 22, "text-anchor": "middle" };
+  const marks = placed.map(([at, height]) =>
+    svg("text", { x: at, y: height, ...looks }, [MARKS[symbol] ?? "●"]),
+  );
+  return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), words];
 }

@@ -34,11 +34,9 @@ export function nameOf({ key, shiftKey }) {
 }
 
 // Take the keys of the window. `press(action, name)` is called for keys that are pressed, and returns whether
-// they were of use; `release(action)` for keys that are let go.
-// A focused button keeps Space and Enter, a link Enter.
-export function takeTalkKeys(press, release) {
+// they were of use. A focused button keeps Space and Enter, a link Enter.
+export function takeTalkKeys(press) {
   const listening = new AbortController();
-  const options = { capture: true, signal: listening.signal };
   const pressed = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const name = nameOf(event);
@@ -51,7 +49,6 @@ export function takeTalkKeys(press, release) {
     event.preventDefault();
     event.stopImmediatePropagation();
   };
-  window.addEventListener("keydown", pressed, options);
-  window.addEventListener("keyup", (event) => release(ACTIONS.get(nameOf(event))), options);
+  window.addEventListener("keydown", pressed, { capture: true, signal: listening.signal });
   return () => listening.abort();
 }

@@ -1,10 +1,8 @@
 // What may lie over a scene: the list of keys, the number of a scene, all scenes.
 
 import { button, element, press } from "../controls/dom.js";
-import { Panel, keyList } from "../controls/help.js";
+import { Panel } from "../controls/help.js";
 import { clamp } from "../run/easing.js";
-import { HELP } from "./keys.js";
-import { Screen } from "./screen.js";
 
 export class Overlay extends Panel {
   constructor(name, label, children = []) {
@@ -12,10 +10,6 @@ export class Overlay extends Panel {
       element("div", { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label }, children),
     );
   }
-}
-
-export function helpOverlay() {
-  return new Overlay("help", "keys", [keyList(HELP)]);
 }
 
 // Asks for the number of a scene, digit by digit. `goTo(number)` is called with it.
@@ -43,32 +37,29 @@ export class NumberPrompt extends Overlay {
 
 // All scenes as a grid of small screens, which are made when it is first opened.
 export class Overview extends Overlay {
-  // `sceneOf(index)` is a scene as the stage shows it now.
-  constructor(data, goTo, sceneOf) {
+  // `stage` is the window that it lies over.
+  constructor(stage) {
     super("overview", "all scenes");
-    Object.assign(this, { data, goTo, sceneOf, tiles: [], screens: [] });
+    Object.assign(this, { stage, tiles: [], screens: [] });
   }
 
-  open(scene) {
+  open() {
     super.open();
-    if (!this.tiles.length) this.data.scenes.forEach((each, index) => this.add(each, index));
+    const { data, presenter, what } = this.stage;
+    if (!this.tiles.length) data.scenes.forEach((each, index) => this.add(each, index));
     this.screens.forEach((screen, index) => {
-      const shown = this.sceneOf(index);
+      const shown = what.sceneOf({ ...presenter.state, scene: index });
       if (screen.scene !== shown) screen.show({ scene: index, beat: 0, open: "" }, false, shown);
     });
-    this.select(scene);
+    this.select(presenter.state.scene);
   }
 
   add({ title }, index) {
     const root = element("div", { inert: "" });
     const label = { "aria-label": `scene ${index + 1}: ${title}` };
-    this.tiles.push(button(root, "", () => this.goTo(index + 1), label));
+    this.tiles.push(button(root, "", () => this.stage.goTo(index + 1), label));
     this.node.append(this.tiles.at(-1));
-    this.screens.push(new Screen(root, this.data));
-  }
-
-  destroy() {
-    this.screens.forEach((screen) => screen.destroy());
+    this.screens.push(this.stage.makeScreen(root));
   }
 
   select(index) {
@@ -83,7 +74,7 @@ export class Overview extends Overlay {
     const columns = this.tiles.filter(({ offsetTop }) => offsetTop === first).length;
     const by = { "↓": columns, "↑": -columns }[key] ?? { next: 1, back: -1 }[action];
     const to = { first: 0, last: Infinity }[action] ?? this.selected + by;
-    if (key === "Enter") this.goTo(this.selected + 1);
+    if (key === "Enter") this.stage.goTo(this.selected + 1);
     else if (Number.isNaN(to)) return false;
     else this.select(to);
     return true;

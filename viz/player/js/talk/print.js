@@ -9,16 +9,15 @@ import { SvgContext } from "../grid/svg.js";
 
 export class Printing {
   // `notes` has one text per scene, which is printed below it; without notes it is empty.
-  constructor(data, notes = []) {
-    this.data = data;
-    this.notes = notes;
+  constructor(data, notes) {
+    Object.assign(this, { data, notes });
     this.node = element("div", { class: `fa-print${notes.length ? " fa-print-notes" : ""}` });
     window.addEventListener("beforeprint", () => this.build());
-    window.addEventListener("afterprint", () => this.clear());
+    window.addEventListener("afterprint", () => this.node.remove());
   }
 
   build() {
-    this.clear();
+    this.node.replaceChildren();
     const palette = this.data.palettes.light;
     handColors(this.node, palette);
     // a player takes its palette by this property of the page
@@ -29,26 +28,19 @@ export class Printing {
 
   page(scene, index, background) {
     const root = element("div");
-    const note = this.notes.length
-      ? [element("div", { class: "fa-print-note" }, [this.notes[index].trim()])]
-      : [];
-    this.node.append(element("section", { class: "fa-print-page" }, [root, ...note]));
+    const page = element("section", { class: "fa-print-page" }, [root]);
+    if (this.notes.length)
+      page.append(element("div", { class: "fa-print-note" }, [this.notes[index].trim()]));
+    this.node.append(page);
     const screen = new Screen(root, this.data);
     screen.show({ scene: index, beat: beatsOf(scene) - 1, open: "" });
-    drawAsVectors(screen, background);
+    Object.values(screen.owners).forEach((owner) => drawAsVectors(owner, background));
     screen.destroy(); // it stands still: nothing draws it anew
-  }
-
-  clear() {
-    this.node.replaceChildren();
-    this.node.remove();
   }
 }
 
-// Put vectors in the place of the canvases.
-function drawAsVectors(screen, background) {
-  if (screen.scene.chart) return; // it is drawn as vectors on the stage too
-  const owner = screen.owners[screen.scene.duel ? "duel" : "player"];
+// Put vectors in the place of the canvases of a player or a duel. A chart has them on the stage too.
+function drawAsVectors(owner, background) {
   const canvases = [...owner.root.querySelectorAll("canvas")].filter((canvas) => canvas.clientWidth > 0);
   const places = new Map(
     canvases.map((canvas) => [canvas, { context: new SvgContext(background), x: 0, y: 0, scale: 1 }]),

@@ -9,8 +9,8 @@ export function beatsOf(scene) {
 
 // The stop of a beat, and whether what the scene hides is still hidden.
 export function standing(scene, beat) {
-  const asks = scene.hidden.length > 0;
-  return { stop: Math.max(0, beat - (asks ? 1 : 0)), isHidden: asks && beat === 0 };
+  const asks = beatsOf(scene) - scene.stops.length; // beats before its first stop
+  return { stop: Math.max(0, beat - asks), isHidden: beat < asks };
 }
 
 // The place one beat on (1) or back (-1); the same at either end of the talk.

@@ -5,6 +5,7 @@
 import { ChartView } from "./chart.js";
 import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
+import { clamp } from "../run/easing.js";
 import { toldRow } from "../run/figure.js";
 import { modelOf } from "../run/model.js";
 import { Player } from "../player.js";
@@ -32,7 +33,6 @@ export class Screen {
     this.picture.append(this.chart.root);
     this.owners = {}; // the player and the duel, once a scene needs them
     this.loaded = {}; // the data of each
-    this.duels = new Map(); // data of each duel, put together from its runs
     this.observer = new ResizeObserver(() => this.size());
     this.observer.observe(root);
   }
@@ -42,18 +42,12 @@ export class Screen {
     Object.values(this.owners).forEach((owner) => owner.destroy());
   }
 
-  // --- sizes ---
-
   // Sizes by the size of the screen.
   size() {
-    this.unit = Math.min(this.root.clientWidth / WIDTH, this.root.clientHeight / HEIGHT);
-    if (!(this.unit > 0)) return;
-    this.root.style.setProperty("--fa-unit", `${this.unit}px`);
-    this.zoom(this.unit * ZOOM);
-  }
-
-  zoom(factor) {
-    this.root.style.setProperty("--fa-zoom", factor.toFixed(4));
+    const unit = Math.min(this.root.clientWidth / WIDTH, this.root.clientHeight / HEIGHT);
+    if (!unit) return;
+    this.root.style.setProperty("--fa-unit", `${unit}px`);
+    this.root.style.setProperty("--fa-zoom", (unit * ZOOM).toFixed(4));
   }
 
   // --- a place of the talk ---
@@ -68,16 +62,13 @@ export class Screen {
     this.root.dataset.view = this.view;
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
     for (const name of HIDES) {
-      this.root.classList.toggle(`fa-no-${name}`, isHidden && scene.hidden.includes(name));
+      this[name].style.visibility = isHidden && scene.hidden.includes(name) ? "hidden" : "";
     }
     this.title.textContent = scene.title;
     this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
     if (!isSame) this.size();
-    if (scene.chart) {
-      this.showChart();
-      return;
-    }
-    this.stand(this.ownerOf(scene), scene, isSame && glides && !this.reduced && !document.hidden);
+    if (scene.chart) this.showChart();
+    else this.stand(this.ownerOf(scene), scene, isSame && glides && !this.reduced && !document.hidden);
   }
 
   // Take the colours of the page again.
@@ -102,7 +93,7 @@ export class Screen {
     const owner = this.owners[kind];
     if (owner.aside) owner.aside.isShown = ["row", "source"].includes(this.view);
     const { runs, duels } = scene.own ?? this.data;
-    const data = scene.duel ? this.duelData(duels[scene.duel], runs) : runs[scene.run];
+    const data = scene.duel ? duelOf(duels[scene.duel], runs) : runs[scene.run];
     if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
     this.loaded[kind] = data;
     return owner;
@@ -130,20 +121,11 @@ export class Screen {
     return owner;
   }
 
-  // Its runs are copies, because two runs share one scale of colours.
-  duelData(duel, all) {
-    if (!this.duels.has(duel)) {
-      const runs = duel.runs.map((run) => ({ ...all[run], matrices: {} }));
-      this.duels.set(duel, { ...duel, runs });
-    }
-    return this.duels.get(duel);
-  }
-
   // Make ready what takes long, so that no change of scene has to.
   warm() {
     const { runs, duels } = this.data;
-    Object.values(runs).forEach((run) => modelOf(run));
-    Object.values(duels).forEach((duel) => this.duelData(duel, runs).runs.forEach((run) => modelOf(run)));
+    const compared = Object.values(duels).flatMap((duel) => duelOf(duel, runs).runs);
+    [...Object.values(runs), ...compared].forEach((run) => modelOf(run));
   }
 
   // Why no tile can be opened in its numbers; "" if one can.
@@ -181,10 +163,7 @@ export class Screen {
     if (glides && order === track.order && Math.abs(position - track.position) > 1) {
       if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
       owner.draw();
-      const own = Math.min(
-        LONGEST_S,
-        Math.max(SHORTEST_S, PER_TILE_S * track.tilesBetween(track.position, position)),
-      );
+      const own = clamp(PER_TILE_S * track.tilesBetween(track.position, position), SHORTEST_S, LONGEST_S);
       owner.transport.glide(position, 1000 * (seconds || own));
     } else {
       owner.stand(this.stateOf(scene, this.open || step));
@@ -220,6 +199,15 @@ export class Screen {
     const tile = at && this.view === "numbers" ? `${owners.player.opened.title.textContent} · ` : "";
     write(this.source, `${tile}${scene.source}`);
   }
+}
+
+const duelsOf = new WeakMap(); // of each comparison of the talk: its data
+
+// Its runs are copies, because two runs share one scale of colours.
+function duelOf(duel, all) {
+  const copies = () => duel.runs.map((run) => ({ ...all[run], matrices: {} }));
+  if (!duelsOf.has(duel)) duelsOf.set(duel, { ...duel, runs: copies() });
+  return duelsOf.get(duel);
 }
 
 // Whether the tiles of its run were recorded with their numbers.

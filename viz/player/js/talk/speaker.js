@@ -3,7 +3,6 @@
 
 import { button, element } from "../controls/dom.js";
 import { moved } from "./scenes.js";
-import { Screen } from "./screen.js";
 import { TalkWindow } from "./talk_window.js";
 
 const TICK_MS = 500;
@@ -14,14 +13,18 @@ export class Speaker extends TalkWindow {
   constructor(root, data, notes, server = null) {
     root.classList.add("fa-speaker");
     super(root, { ...data, notes }, "", server);
-    this.actions = { overview: () => this.prompt.open(), speaker: () => window.opener?.focus() };
     this.ticking = setInterval(() => this.tick(), TICK_MS);
+  }
+
+  actions() {
+    const own = { overview: () => this.prompt.open(), speaker: () => window.opener?.focus() };
+    return { ...super.actions(), ...own };
   }
 
   build(sceneRoot) {
     const next = element("div", { inert: "" });
     this.clock = element("span", { class: "fa-clock" });
-    this.left = element("span", { class: "fa-left-time" });
+    this.left = element("span");
     this.status = element("span", { class: "fa-status", role: "status" });
     this.note = element("div", { class: "fa-note", tabindex: "0", "aria-label": "notes" });
     this.nextTitle = element("div", { class: "fa-next-title" });
@@ -30,17 +33,16 @@ export class Speaker extends TalkWindow {
       button(words, "", () => this.does(action)),
     );
     this.root.append(
-      element("div", { class: "fa-now-column" }, [sceneRoot, this.note]),
-      element("div", { class: "fa-next-column" }, [
-        element("div", { class: "fa-times" }, [this.clock, this.left]),
+      element("div", { class: "fa-column" }, [sceneRoot, this.note]),
+      element("div", { class: "fa-column" }, [
+        element("div", { class: "fa-fields fa-times" }, [this.clock, this.left]),
         this.nextTitle,
         next,
         this.status,
-        element("div", { class: "fa-speaker-keys" }, buttons),
+        element("div", { class: "fa-fields fa-speaker-keys" }, buttons),
       ]),
     );
-    this.next = new Screen(next, this.data);
-    this.screens.push(this.next);
+    this.next = this.makeScreen(next);
   }
 
   destroy() {

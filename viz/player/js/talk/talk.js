@@ -1,6 +1,7 @@
 // The stage: the audience's window of a talk.
 
 import { element } from "../controls/dom.js";
+import { nameOf } from "./keys.js";
 import { Overview } from "./overlays.js";
 import { placeText } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
@@ -11,24 +12,24 @@ export class Talk extends TalkWindow {
   // `speakerUrl()` is the address of the speaker's window; "" if there is none.
   constructor(root, data, speakerUrl, server = null) {
     super(root, data, location.hash, server);
-    this.actions = {
-      overview: () =>
-        this.overview.isOpen ? this.overview.close() : this.overview.open(this.presenter.state.scene),
-      speaker: () => this.openSpeaker(speakerUrl()),
-      laser: () => (this.laser.hidden = false),
-    };
+    this.speakerUrl = speakerUrl;
     this.loadFonts();
     this.listenToPointers();
     // so that no scene has to wait for its run
     this.warming = setTimeout(() => this.screen.warm());
   }
 
+  actions() {
+    return {
+      ...super.actions(),
+      overview: () => this.overview.toggle(),
+      speaker: () => this.openSpeaker(this.speakerUrl()),
+      laser: () => (this.laser.hidden = false),
+    };
+  }
+
   build(sceneRoot, server) {
-    this.overview = new Overview(
-      this.data,
-      (number) => this.goTo(number),
-      (scene) => this.what.sceneOf({ ...this.presenter.state, scene }),
-    );
+    this.overview = new Overview(this);
     this.laser = element("div", { class: "fa-laser", hidden: "", "aria-hidden": "true" });
     this.black = element("div", { class: "fa-black", hidden: "" });
     // the address in full, since Streamlit's page has another base
@@ -44,13 +45,7 @@ export class Talk extends TalkWindow {
   destroy() {
     clearTimeout(this.warming);
     this.pointers.abort();
-    this.overview.destroy();
     super.destroy();
-  }
-
-  useTheme() {
-    super.useTheme();
-    this.overview.screens.forEach((screen) => screen.useTheme());
   }
 
   // A scene may be the first with code in it: its font must not be asked for then.
@@ -85,20 +80,17 @@ export class Talk extends TalkWindow {
     return super.press(action, key);
   }
 
-  release(action) {
-    if (action === "laser") this.laser.hidden = true;
-  }
-
   openSpeaker(url) {
     const opened = url && window.open(url, `speaker ${this.data.id}`, "popup,width=1200,height=760");
     if (opened) this.presenter.link.windows.add(opened);
   }
 
-  // A dot where the pointer is, and swipes.
+  // A dot where the pointer is, while its key is held, and swipes.
   listenToPointers() {
     this.pointers = new AbortController();
     const options = { signal: this.pointers.signal, passive: true };
-    const on = (name, listener) => this.root.addEventListener(name, listener, options);
+    const on = (name, listener, node = this.root) => node.addEventListener(name, listener, options);
+    on("keyup", (event) => (this.laser.hidden ||= nameOf(event) === "L"), window);
     on("pointermove", ({ clientX, clientY }) => {
       const { left, top } = this.root.getBoundingClientRect();
       Object.assign(this.laser.style, { left: `${clientX - left}px`, top: `${clientY - top}px` });

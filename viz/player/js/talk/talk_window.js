@@ -2,33 +2,31 @@
 
 import { toggleFullScreen } from "../controls/dom.js";
 import { usePalette } from "../grid/draw.js";
-import { takeTalkKeys } from "./keys.js";
-import { NumberPrompt, helpOverlay } from "./overlays.js";
+import { keyList } from "../controls/help.js";
+import { HELP, takeTalkKeys } from "./keys.js";
+import { NumberPrompt, Overlay } from "./overlays.js";
 import { Presenter } from "./presenter.js";
 import { Screen } from "./screen.js";
 import { WhatIf } from "./what_if.js";
 
 export class TalkWindow {
   // `place` is that of the address, if it has one. `server` runs kernels, if there is one. `build(sceneRoot)`
-  // of the window lays it out, `show(state, glides)` shows a state, `actions` are its own.
+  // of the window lays it out, `show(state, glides)` shows a state.
   constructor(root, data, place, server) {
-    Object.assign(this, { root, data, actions: {} });
-    this.help = helpOverlay();
+    Object.assign(this, { root, data });
+    this.help = new Overlay("help", "keys", [keyList(HELP)]);
     this.prompt = new NumberPrompt(data.scenes.length, (number) => this.goTo(number));
     this.what = new WhatIf(data, server, {
       pick: (index, picks) => this.presenter.pick(index, picks),
       changed: () => this.show(this.presenter.state, false),
     });
     const sceneRoot = document.createElement("div");
-    this.screen = new Screen(sceneRoot, data, (step) => this.presenter.set({ open: step }));
-    this.screens = [this.screen];
+    this.screens = [];
+    this.screen = this.makeScreen(sceneRoot, (step) => this.presenter.set({ open: step }));
     this.build(sceneRoot, server);
     root.append(this.what.line, this.what.node, this.help.node, this.prompt.node);
     this.presenter = new Presenter(data, place, (state, glides) => this.show(state, glides));
-    this.dropKeys = takeTalkKeys(
-      (action, key) => this.press(action, key),
-      (action) => this.release(action),
-    );
+    this.dropKeys = takeTalkKeys((action, key) => this.press(action, key));
     this.useTheme();
     this.show(this.presenter.state, false);
     root.focus();
@@ -39,6 +37,11 @@ export class TalkWindow {
     this.presenter.link.destroy();
     this.what.destroy();
     this.screens.forEach((screen) => screen.destroy());
+  }
+
+  makeScreen(root, onOpen) {
+    this.screens.push(new Screen(root, this.data, onOpen));
+    return this.screens.at(-1);
   }
 
   // Take the colours of the page.
@@ -60,12 +63,16 @@ export class TalkWindow {
     return true;
   }
 
-  release() {}
-
   // Whether there is such an action; it is done.
   does(action) {
+    const { [action]: act } = this.actions();
+    act?.();
+    return Boolean(act);
+  }
+
+  actions() {
     const { presenter, screen } = this;
-    const all = {
+    return {
       next: () => presenter.move(1),
       back: () => presenter.move(-1),
       first: () => this.goTo(1),
@@ -81,10 +88,7 @@ export class TalkWindow {
       tileAfter: () => screen.open && presenter.set({ open: screen.tileBeside(1) }),
       fullScreen: () => toggleFullScreen(this.root),
       escape: () => this.escape(),
-      ...this.actions,
     };
-    all[action]?.();
-    return Boolean(all[action]);
   }
 
   // Open a tile in its numbers, or close it.

@@ -145,11 +145,11 @@ export class WhatIf extends Overlay {
       );
       const title = element("span", { class: "fa-what-name" }, named(index + 1, name));
       const chosen = index === this.row ? " fa-what-row-chosen" : "";
-      const about = { class: `fa-what-row${chosen}`, role: "group", "aria-label": name };
+      const about = { class: `fa-fields fa-what-row${chosen}`, role: "group", "aria-label": name };
       return element("div", about, [title, ...buttons]);
     });
     const back = button(named(0, "as in the talk"), "", () => this.choose());
-    const last = element("div", { class: "fa-what-row" }, [back]);
+    const last = element("div", { class: "fa-fields fa-what-row" }, [back]);
     this.node.replaceChildren(element("h2", {}, ["What if?"]), ...rows, last);
   }
 

@@ -16,15 +16,13 @@ export class Predict {
   constructor(owner) {
     this.owner = owner;
     this.given = element("div", { class: "fa-given" });
-    this.inputs = {};
-    const fields = Object.entries(NAMES).map(([name, label]) => {
-      const attributes = { type: "text", inputmode: "decimal", size: "7", autocomplete: "off" };
-      this.inputs[name] = element("input", { ...attributes, "aria-label": label });
-      return element("label", {}, [`${label} `, this.inputs[name]]);
-    });
+    const attributes = { inputmode: "decimal", size: "7", autocomplete: "off" };
+    this.inputs = Object.values(NAMES).map((label) =>
+      element("input", { ...attributes, "aria-label": label }),
+    );
+    const fields = this.inputs.map((input) => element("label", {}, [input.ariaLabel, input]));
     this.feedback = element("div", { class: "fa-feedback", role: "status" });
     this.truth = element("div", { class: "fa-truth", role: "status" });
-    this.isAnswered = false; // whether the reader has compared, or asked for the answer
     this.node = element("form", { class: "fa-panel fa-predict", hidden: "" }, [
       this.given,
       element("div", { class: "fa-fields" }, [
@@ -45,32 +43,34 @@ export class Predict {
   // `task` is {model, step, row, name}, or null to hide the form. Another task clears the fields.
   show(task) {
     this.node.hidden = !task;
-    const isSame = (name) => task?.[name] === this.task?.[name];
-    if (["model", "step", "row"].every(isSame)) return;
-    this.task = task && { ...task, ...knownOf(task) };
+    if (["model", "step", "row"].every((name) => task?.[name] === this.task?.[name])) return;
+    this.task = task;
     this.feedback.replaceChildren();
     this.truth.replaceChildren();
-    this.isAnswered = false;
+    this.isAnswered = false; // whether the reader has compared, or asked for the answer
     this.node.reset();
     if (!task) return;
-    const { state, scores, isPart } = this.task;
-    const so = `Row ${task.name} so far${isPart ? " in this part" : ""}: `;
+    const { model, step, row, name } = task;
+    const [state, scores] = [softmaxState(model, step, row), scoresOf(model, step, row)];
+    const isPart = isInPart(model, step);
+    Object.assign(this, { state, scores, isPart });
+    const so = `Row ${name} so far${isPart ? " in this part" : ""}: `;
     const old = `m = ${number(state.oldM)}, l = ${number(state.oldL)}. `;
     this.given.textContent = `${so}${old}${scoresWords(scores)} What are m, α and l after this tile?`;
   }
 
   remind() {
     this.truth.textContent ||= REMINDER;
-    this.inputs.m.focus();
+    this.inputs[0].focus();
   }
 
   compare() {
     this.isAnswered = true;
     this.truth.replaceChildren();
-    const [m, alpha, l] = Object.values(this.inputs).map(({ value }) => parseNumber(value));
-    const lines = judge({ m, alpha, l }, this.task.state, this.task.scores);
+    const [m, alpha, l] = this.inputs.map(({ value }) => parseNumber(value));
+    const lines = judge({ m, alpha, l }, this.state, this.scores);
     const said = lines.map(({ right, words }) =>
-      element("div", { class: right ? "fa-right-answer" : "fa-wrong-answer" }, [words]),
+      element("div", { style: `color: var(--fa-${right ? "good" : "bad"})` }, [words]),
     );
     this.feedback.replaceChildren(...said);
     if (lines.every(({ right }) => right)) this.solve();
@@ -78,14 +78,14 @@ export class Predict {
 
   // The answer, beside what the reader has typed and how it was judged.
   reveal() {
-    if (!this.isAnswered && Object.values(this.inputs).some(({ value }) => value.trim())) this.compare();
+    if (!this.isAnswered && this.inputs.some(({ value }) => value.trim())) this.compare();
     this.isAnswered = true;
     this.solve();
   }
 
   // The answer with its arithmetic.
   solve() {
-    const { state, scores, isPart } = this.task;
+    const { state, scores, isPart } = this;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
     this.truth.replaceChildren(element("div", {}, [`${found}. ${solution(state, scores, isPart)}`]));
   }
@@ -105,11 +105,6 @@ function scoresWords(scores) {
   );
 }
 
-function knownOf({ model, step, row }) {
-  const isPart = isInPart(model, step);
-  return { isPart, state: softmaxState(model, step, row), scores: scoresOf(model, step, row) };
-}
-
 // The number in a text, with any minus sign and decimal comma; NaN if there is none, -Infinity for "-inf" or
 // "−∞".
 export function parseNumber(text) {
@@ -125,8 +120,7 @@ function solution(state, scores, isPart) {
   return `m is the larger of ${number(oldM)} and ${number(Math.max(...scores))}. ${rescaleWords(state)}.`;
 }
 
-const sumOf = (scores, max) =>
-  max === -Infinity ? 0 : scores.reduce((sum, score) => sum + Math.exp(score - max), 0);
+const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
 const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
 
 // What is right and what is off about an answer {m, alpha, l}: [{name, right, words}].
@@ -137,10 +131,7 @@ export function judge({ m, alpha, l }, state, scores) {
   const { oldM, oldL } = state;
   const added = sumOf(scores, state.m);
   const slipsOfM = [
-    [
-      Math.max(...scores),
-      "that is the largest score of this tile, but the old max is larger: m never falls.",
-    ],
+    [Math.max(...scores), "that is this tile's largest score, but the old max is larger: m never falls."],
     [oldM, "a score of this tile is larger than the old max."],
   ];
   const slipsOfAlpha = [
