@@ -10,13 +10,11 @@ import torch
 
 import kernels.attention.flash_attention as front
 from kernels import flash_attention
-from kernels.algorithms import dispatch
 from kernels.attention import operators
 from kernels.device.runtime import DEVICE
 from kernels.primitives import replay, signature
 from kernels.primitives.replay import repeat
 from kernels.primitives.signature import is_traced, signature_of
-from kernels.primitives.tuning import TileConfig
 from tests import ROOT
 from tests.kernels.attention.conftest import draw
 
@@ -165,23 +163,6 @@ def test_autocast_and_deterministic_mode_count_at_every_call():
     finally:
         torch.use_deterministic_algorithms(False)
     assert torch.equal(flash_attention(*tensors), out)
-
-
-def test_changed_tiles_are_used_once_all_is_forgotten(monkeypatch):
-    tensors, used = qkv(1, 2, 80, 16), []
-    original = dispatch.choose_config
-
-    def changed(*shape):
-        used.append(TileConfig(16, 16, 4, 1) if used else original(*shape))
-        return used[-1]
-
-    monkeypatch.setattr(dispatch, "choose_config", changed)
-    for _ in range(2):
-        flash_attention(*tensors)
-        flash_attention(*tensors)
-        signature.forget()
-    first, second = used
-    assert first != second
 
 
 def test_gradients_that_saved_tensors_came_back_with_other_strides():

@@ -7,6 +7,7 @@ import pytest
 from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
+from tests.anywhere import ANYWHERE
 from tests.kernels.algorithms.flash3.as_if import as_if_run
 from tests.lanes import hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU, PROBLEM, WINDOW, hand_built, shown, traced
@@ -178,30 +179,6 @@ def test_of_many_scores_a_prediction_is_asked_by_their_sum(run, large):
     top, total = re.search(r"in this tile is (\S+), and all .* add up to (\S+)\. What", asked).groups()
     assert float(top.replace("−", "-")) == pytest.approx(scores.max(), rel=0.01)
     assert float(total) == pytest.approx(float(sum(2.718281828 ** (scores - scores.max()))), rel=0.01)
-
-
-def test_the_keys_go_through_the_numbers_of_a_row(look_at, large):
-    trace, data = large
-    step = int(((trace.q_tile == 1) & (trace.kv_tile == 2)).argmax())
-    look = """({ opened }) => {
-      const said = [];
-      for (let i = 0; i < 3; i++) {
-        opened.pointNext(1);
-        said.push(opened.said.textContent);
-      }
-      const hides = opened.about.hidden;
-      opened.point(null);
-      return [said, hides, opened.about.hidden];
-    }"""
-    phases = [phase["name"] for phase in data["kernels"][0]["phases"][1]]
-    place = f"{step}.{phases.index('QK^T') + 1}"
-    said, *hides = look_at(data, look, step=place, row="0.37", open="tile")
-    assert hides == [True, False]
-    scores = trace.matrices["QK^T"][step, 0] * trace.problem.scale
-    cells = [re.search(r"key (\d+): (\S+)$", words).groups() for words in said]
-    assert [int(key) for key, _ in cells] == [64, 65, 66]
-    told = [float(number.replace("−", "-")) for _, number in cells]
-    assert told == pytest.approx(scores[:3].tolist(), rel=0.005)
 
 
 def test_lanes_without_a_player_mark_the_tile_of_a_block_that_is_picked(run):
@@ -395,7 +372,7 @@ def test_a_duel_takes_the_place_of_a_player(run, given):
     assert (shown["players"], shown["lines"]) == (1, False)
 
 
-@pytest.mark.parametrize("algorithm", ["flash2", "backward", "standard"])
+@pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algorithm):
     """Scrubbing, stepping back, films and print all draw the same frame."""
     look = """(shown) => {

@@ -13,7 +13,6 @@ from viz.player.talk.read import parse_talk, read_talk
 from viz.shared import runs
 from viz.shared.run_request import RunRequest
 from viz.talk.live import answer
-from viz.talk.shipped import NAMES, talk_path
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 
@@ -158,13 +157,3 @@ def test_what_nobody_waits_for_any_more_is_cancelled(monkeypatch):
     assert "shown" in answered("b", length=0, head_dim=0, mask=1)
     with pytest.raises(Cancelled):
         job.result(10)
-
-
-def test_sentences_of_live_scenes_hold_for_every_choice():
-    """A shipped scene that is live names no mask and no length of its own in words, nor in its notes."""
-    for name in NAMES:
-        for scene in read_talk(talk_path(name)).scenes:
-            words = " ".join([scene.title, scene.sentence, *(stop.sentence for stop in scene.stops)]).lower()
-            own = ("causal", "diagonal", "window")
-            assert not scene.live or not [word for word in own if word in words + scene.notes.lower()], scene
-            assert not scene.live or "_time" not in words, scene

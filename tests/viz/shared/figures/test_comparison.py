@@ -48,11 +48,3 @@ def test_a_refusal_is_one_short_line_beside_its_bar_and_whole_when_asked(measure
     (beside,) = {note.text for note in figure.layout.annotations} - {"2 ms"}
     assert beside == shown or (shown is None and len(beside) <= 48 and beside.endswith(" …"))
     assert refused in figure.data[0].hovertext
-
-
-def test_only_the_asked_direction_is_drawn(measurement):
-    backward = PeerResult("flash2", Timing(7.0, 6.0, 8.0, 20), 9_000_000, direction="backward")
-    both = replace(measurement, results=(*measurement.results, backward))
-    assert list(time_figure(both, theme.LIGHT).data[0].x) == [2.0, 0]
-    assert list(time_figure(both, theme.LIGHT, "backward").data[0].x) == [7.0]
-    assert list(memory_figure(both, theme.LIGHT, "backward").data[0].x) == [9_000_000]
