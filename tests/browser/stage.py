@@ -36,9 +36,10 @@ class Stage:
 
 
 def opened(visit):
-    """The window of a talk that a visit shows, once it is there."""
+    """The window of a talk that a visit shows, at its first scene if it opened with its title."""
     visit.page.wait_for_function(f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent")
-    return Stage(visit.page)
+    stage = Stage(visit.page)
+    return stage.press("Home") if stage.shows(".fa-curtain") else stage
 
 
 def speaker_of(stage):

@@ -7,6 +7,7 @@ const NAMESPACE = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [110, 870, 44, 454]; // of the curves
 const LABEL_HEIGHT = 27;
+const DRAWS_MS = 1400;
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
@@ -40,8 +41,8 @@ export class ChartView {
     this.root = element("div", { class: "fa-chart", hidden: "" });
   }
 
-  // Draw the first `count` curves.
-  draw(chart, count, palettes) {
+  // Draw the first `count` curves; if it `flows`, the last of them draws itself.
+  draw(chart, count, palettes, flows = false) {
     const palette = palettes[isDark(this.root) ? "dark" : "light"];
     const words = chart.series.map(({ name, last }) => `${name}, ${last} at the end`).join("; ");
     const ys = chart.series.flatMap((each) => each.points.map(([, y]) => y));
@@ -65,13 +66,15 @@ export class ChartView {
     ]);
     const ticks = chart.x.map(([at, tick]) => svg("text", { x: x(at), ...under }, [tick]));
     this.root.replaceChildren(svg("svg", about, [title, ...lines, ...ticks, ...curves]));
+    const last = [...this.root.querySelectorAll("polyline[pathLength]")].at(-1);
+    if (flows) last.animate([{ strokeDasharray: "0 1" }, { strokeDasharray: "1 0" }], DRAWS_MS);
   }
 }
 
 // A curve with its marks, and its name at the height `label`, to which a thin line leads from its end.
 function curve(placed, { symbol, name, last }, color, label) {
-  const line = (points, width) =>
-    svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width });
+  const line = (points, width, more = {}) =>
+    svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width, ...more });
   const [x, y] = placed.at(-1);
   const leader = `${x + 12},${y} ${RIGHT + 26},${label} ${RIGHT + 34},${label}`;
   const words = svg("text", { x: RIGHT + 40, y: label, "font-weight": 600 }, [`${last}  ${name}`]);
@@ -79,5 +82,5 @@ function curve(placed, { symbol, name, last }, color, label) {
   const marks = placed.map(([at, height]) =>
     svg("text", { x: at, y: height, ...looks }, [MARKS[symbol] ?? "●"]),
   );
-  return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), words];
+  return [line(placed.join(" "), 4, { pathLength: 1 }), ...marks, line(leader, 1.5), words];
 }

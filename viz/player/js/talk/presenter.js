@@ -65,13 +65,14 @@ export class Presenter {
   constructor({ id, scenes }, place, show) {
     Object.assign(this, { scenes, show });
     this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0, picks: {} };
+    this.state.isEnded = !place; // without a place, its title is shown first
     this.link = new Link(id, (state) => this.take(state), place ? this.state : null);
   }
 
   take(state) {
-    const { scene, beat } = this.state;
+    const next = moved(this.scenes, this.state, 1);
     this.state = state;
-    this.show(state, state.scene === scene && state.beat === beat + 1);
+    this.show(state, state.scene === next.scene && state.beat === next.beat);
   }
 
   set(changes) {
@@ -86,9 +87,13 @@ export class Presenter {
     this.set({ scene, beat, ...NOTHING_OVER_IT, startedAt: this.state.startedAt || Date.now() });
   }
 
-  // One beat on (1) or back (-1); a talk that was ended goes on where it was.
+  // One beat on (1) or back (-1); behind the last one is the title again. From there it goes on where it was.
   move(direction) {
-    this.go(this.state.isEnded ? this.state : moved(this.scenes, this.state, direction));
+    const { state } = this;
+    const next = moved(this.scenes, state, direction);
+    const isLast = direction > 0 && next.scene === state.scene && next.beat === state.beat;
+    if (isLast && !state.isEnded) this.set({ isEnded: true });
+    else this.go(state.isEnded ? state : next);
   }
 
   // A scene by its number, which counts from 1; too large a one is the last.

@@ -16,6 +16,7 @@ const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
+const ENTERS_MS = 450;
 const HIDES = ["sentence", "picture", "code"];
 const LINES = 2; // of the code of a phase
 
@@ -56,7 +57,8 @@ export class Screen {
   // with runs of its own.
   show({ scene: index, beat, open }, glides = false, scene = this.data.scenes[index]) {
     const { stop, isHidden } = standing(scene, beat);
-    const isSame = this.scene === scene && this.open === open;
+    const was = this.scene;
+    const isSame = was === scene && this.open === open;
     Object.assign(this, { scene, open, stop, isHidden });
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
@@ -67,8 +69,19 @@ export class Screen {
     this.title.textContent = scene.title;
     this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
     if (!isSame) this.size();
-    if (scene.chart) this.showChart();
-    else this.stand(this.ownerOf(scene), scene, isSame && glides && !this.reduced && !document.hidden);
+    const flows = glides && !this.reduced && !document.hidden;
+    const owner = scene.chart ? null : this.ownerOf(scene);
+    const isSameRun = Boolean(owner && was && (was.duel || was.run) === (scene.duel || scene.run));
+    if (!owner) this.showChart(flows);
+    else this.stand(owner, scene, flows && (isSame || (isSameRun && this.view !== "numbers" && !scene.row)));
+    if (flows && !isSame) this.enter(isSameRun);
+  }
+
+  // A new scene comes in; a picture of the same run stays.
+  enter(isSameRun) {
+    const from = { opacity: 0, translate: "0 0.5em" };
+    for (const node of [this.title, this.sentence, ...(isSameRun ? [] : [this.picture])])
+      node.animate([from, {}], { duration: ENTERS_MS, easing: "ease-out" });
   }
 
   // Take the colours of the page again.
@@ -77,11 +90,11 @@ export class Screen {
     if (this.scene?.chart) this.showChart();
   }
 
-  // The stop of a chart is how many of its curves are drawn.
-  showChart() {
+  // The stop of a chart is how many of its curves are drawn; if it flows, the last one draws itself.
+  showChart(flows = false) {
     const { scene, stop } = this;
     this.reveal("chart");
-    this.chart.draw(scene.chart, Number(scene.stops[stop].step), this.data.palettes);
+    this.chart.draw(scene.chart, Number(scene.stops[stop].step), this.data.palettes, flows);
     this.say();
   }
 

@@ -2,7 +2,7 @@
 // too.
 
 import { button, element } from "../controls/dom.js";
-import { moved } from "./scenes.js";
+import { beatsOf, moved } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
 const TICK_MS = 500;
@@ -25,6 +25,7 @@ export class Speaker extends TalkWindow {
     const next = element("div", { inert: "" });
     this.clock = element("span", { class: "fa-clock" });
     this.left = element("span");
+    this.pace = element("span");
     this.status = element("span", { class: "fa-status", role: "status" });
     this.note = element("div", { class: "fa-note", tabindex: "0", "aria-label": "notes" });
     this.nextTitle = element("div", { class: "fa-next-title" });
@@ -35,7 +36,7 @@ export class Speaker extends TalkWindow {
     this.root.append(
       element("div", { class: "fa-column" }, [sceneRoot, this.note]),
       element("div", { class: "fa-column" }, [
-        element("div", { class: "fa-fields fa-times" }, [this.clock, this.left]),
+        element("div", { class: "fa-fields fa-times" }, [this.clock, this.left, this.pace]),
         this.nextTitle,
         next,
         this.status,
@@ -63,12 +64,12 @@ export class Speaker extends TalkWindow {
     this.nextTitle.textContent = isEnd ? "This is the end." : next;
     this.note.textContent = (scene === scenes[state.scene] ? "" : OLD_NUMBERS) + notes[state.scene].trim();
     const black = state.isBlack ? "The audience sees black." : "";
-    this.status.textContent = state.isEnded ? "The talk is ended." : black;
+    this.status.textContent = state.isEnded ? "The audience sees the title." : black;
     this.tick();
   }
 
   tick() {
-    const { startedAt } = this.presenter.state;
+    const { startedAt, scene, beat } = this.presenter.state;
     const passed = startedAt ? (Date.now() - startedAt) / 1000 : 0;
     const left = this.data.minutes * 60 - passed;
     const now = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
@@ -76,6 +77,12 @@ export class Speaker extends TalkWindow {
     const rest = left < 0 ? `${minutes(-left)} over` : `${minutes(left)} left`;
     this.left.textContent = `${minutes(passed)} gone, ${rest}`;
     this.left.classList.toggle("fa-late", left < 0);
+    // every beat of the talk has its equal part of the minutes
+    const beats = this.data.scenes.map(beatsOf);
+    const all = beats.reduce((sum, count) => sum + count, 0);
+    const done = beats.slice(0, scene).reduce((sum, count) => sum + count, beat);
+    const late = passed - (this.data.minutes * 60 * (done + 1)) / all;
+    this.pace.textContent = startedAt && late > 0 ? `${minutes(late)} behind` : "";
   }
 }
 
