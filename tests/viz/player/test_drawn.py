@@ -392,4 +392,4 @@ def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algo
     problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8, mask="causal")
     same, different = look_at(traced(problem, algorithm)[1], look)
     assert all(same)
-    assert different > 10
+    assert different > 5
