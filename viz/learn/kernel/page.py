@@ -11,15 +11,14 @@ from kernels.problem.presets import PRESETS
 from kernels.trace import Trace
 from viz.learn.controls import number
 from viz.learn.online import Update, update_words
-from viz.learn.predict import type_in
-from viz.learn.predictions import next_state
+from viz.learn.predict import next_state, type_in
 from viz.learn.softmax.maths import first_head
 from viz.learn.words import Words
 from viz.player.component import show_player
 from viz.player.data import player_data
 from viz.player.drawn import drawn_of
+from viz.player.talk.data import in_state
 from viz.player.talk.panel import scene_popover
-from viz.player.talk.places import in_state
 from viz.player.talk.scene import Scene
 from viz.shared import runs
 from viz.shared.formats import format_number
@@ -56,7 +55,6 @@ def _run() -> runs.Run:
 
 @st.fragment
 def _player() -> None:
-    """A fragment: a new state reruns the player alone."""
     state = st.session_state.setdefault("learn_player_state", {"unit": "phase"})
     st.session_state["learn_player_state"] = show_player(_data(), "learn_player", state)
 
