@@ -15,10 +15,10 @@ from pathlib import Path
 from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
 from kernels.measure import counters, sweep
-from kernels.measure.ceilings import measure_ceilings
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS
+from kernels.measure.roofline import measure_ceilings
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX

@@ -1,7 +1,6 @@
 """Pictures of a tile step that several kernels share."""
 
-from kernels.trace.algorithm import Kernel
-from kernels.trace.tile_figure import Product, RecordedMatrix, Slot, TileFigure
+from kernels.trace.algorithm import Kernel, Product, RecordedMatrix, Slot, TileFigure
 
 Q = Slot("Q", 1, 0, "q_tile", "head_dim")
 K = Slot("K", 0, 1, "kv_tile", "head_dim", transposed=True)

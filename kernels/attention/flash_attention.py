@@ -16,8 +16,14 @@ from torch.autograd import forward_ad
 
 from kernels.attention.operators import Settings, attend, launch_forward, refuse_forward_mode
 from kernels.device.runtime import BACKEND
-from kernels.primitives.replay import Repetition, repetition_of
-from kernels.primitives.signature import is_traced, remember, signature_cache, signature_of
+from kernels.primitives.replay import (
+    Repetition,
+    is_traced,
+    remember,
+    repetition_of,
+    signature_cache,
+    signature_of,
+)
 from kernels.problem import Band
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)

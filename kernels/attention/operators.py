@@ -12,8 +12,7 @@ from torch import Tensor
 
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.dispatch import attention_forward, attention_gradients
-from kernels.primitives.replay import Repetition, repeat, repetition_of
-from kernels.primitives.signature import is_traced, signature_of
+from kernels.primitives.replay import Repetition, is_traced, repeat, repetition_of, signature_of
 from kernels.problem import Band
 
 Settings = tuple[int, int, float]

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from kernels.check.case.battery import battery
 from kernels.check.case.cases import (
     KERNELS,
     PUBLIC_CALL,
@@ -23,6 +22,7 @@ from kernels.check.case.cases import (
     USERS,
     CheckCase,
     Grid,
+    battery,
     grid_cases,
     parse_shapes,
 )
@@ -180,7 +180,6 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
 
 
 def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> Grid:
-    """The cases of a kernel on a backend. Raises InvalidProblem."""
     for name in ("blocks", "window"):
         if len(getattr(arguments, name)) != 2:
             raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")

@@ -11,9 +11,9 @@ import msgspec
 
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import UnreadableFile, format_mismatch
-from kernels.measure.ceilings import Ceiling
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import Measurement
+from kernels.measure.roofline import Ceiling
 
 FORMAT = "flash-attention-measurements"
 FORMAT_VERSION = 1

@@ -160,7 +160,6 @@ Then kv_len, None if each problem has as many keys as queries; then the query he
 
 
 def _shapes(problem: AttentionProblem, axis: str) -> tuple[Shape, Shape]:
-    """The shapes of the two curves that a problem may belong to."""
     kv_len = None if problem.kv_len == problem.q_len else problem.kv_len
     batch = None if axis == "batch" else problem.batch
     width, tokens = problem.q_heads * problem.head_dim, problem.batch * problem.q_len

@@ -110,7 +110,6 @@ def _picked_sums(kernel: Kernel, steps: Steps, row: int) -> Steps:
 
 
 def _joined(parts: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
-    """The parts one after the other; a launch without the field has NaN in its steps."""
     shape = next(part.shape[1:] for part in parts if part is not None)
     pairs = zip(parts, counts, strict=True)
     return np.concatenate(

@@ -186,7 +186,6 @@ def _kept(sm: np.ndarray, place: np.ndarray) -> np.ndarray:
 def _event_times(
     marked: MarkedCall, events: _Events, timed: tuple[np.ndarray, np.ndarray], place: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Sums over the events of every SM."""
     kinds = np.array([kind for _, kind in marked.activities])[events.activity]
     sm, count = place[events.program], place.max() + 1
     product, hidden, softmax = (np.zeros(count) for _ in range(3))

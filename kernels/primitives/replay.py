@@ -7,7 +7,10 @@ allocate, put addresses in, and launch. There is one way back: a launcher that d
 call as if there were no replay. So does every launcher if a profiler watches, or if Triton looks otherwise.
 """
 
+import copy
 import functools
+import inspect
+import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -17,9 +20,214 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from kernels.device.determinism import wants_same_bits
 from kernels.device.runtime import INTERPRETED, running_on
-from kernels.primitives.relaunch import compiled_launch, interpreted_launch, is_descriptor, is_watched
-from kernels.primitives.signature import Signature, remember, signature_cache, signature_of
+
+from triton import knobs
+
+MOST_SIGNATURES = 1024
+"""Signatures that are kept. After as many, all are forgotten: a caller may never repeat a shape or scale."""
+ALIGNMENT = 16
+"""Bytes. Triton compiles another kernel for an address that is not a multiple of it."""
+
+Signature = tuple[Hashable, ...]
+
+_PLAIN_TYPES = frozenset({Tensor, torch.nn.Parameter})
+_plain_keys: set[int] = set()
+"""Dispatch keys seen of tensors that are nothing but memory."""
+_keys_of = torch._C._dispatch_keys
+
+
+def signature_of(tensors: Sequence[Tensor | None]) -> Signature | None:
+    """All that a launch can depend on except numbers and addresses.
+
+    None if a tensor is not plain memory: a subclass, a tracer, sparse, meta, a view that is to be negated.
+    """
+    parts: list[Hashable] = [torch.are_deterministic_algorithms_enabled(), wants_same_bits()]
+    for tensor in tensors:
+        if tensor is None:
+            parts.append(None)
+        elif type(tensor) in _PLAIN_TYPES and (
+            _keys_of(tensor).raw_repr() in _plain_keys or _is_plain(tensor)
+        ):
+            misaligned = tensor.data_ptr() % ALIGNMENT
+            parts.append((tensor.shape, tensor.stride(), tensor.dtype, tensor.device, misaligned))
+        else:
+            return None
+    return tuple(parts)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether torch dispatches on the tensor as on an empty one of its device; remembered."""
+    if tensor.device.type not in ("cpu", "cuda"):
+        return False
+    keys = _keys_of(tensor).raw_repr()
+    for inference in (False, True):  # a tensor made in inference mode has fewer keys
+        with torch.inference_mode(inference):
+            if keys == _keys_of(torch.empty(0, device=tensor.device)).raw_repr():
+                _plain_keys.add(keys)
+                return True
+    return False
+
+
+def is_traced() -> bool:
+    """Whether a compiler, a tracer, a mode or a transform of torch.func takes part in torch's calls."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._get_tracing_state() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+_caches: list[dict[Hashable, Any]] = []
+
+
+def signature_cache() -> dict[Hashable, Any]:
+    """A dict for what follows from a signature, which `forget` clears."""
+    cache: dict[Hashable, Any] = {}
+    _caches.append(cache)
+    return cache
+
+
+def remember(cache: dict[Hashable, Any], key: Hashable, value: Any) -> None:
+    """Put a value into a cache, which is emptied first if it holds MOST_SIGNATURES."""
+    if len(cache) >= MOST_SIGNATURES:
+        cache.clear()
+    cache[key] = value
+
+
+def forget() -> None:
+    """Forget everything that was written down, as a change of the tuned tiles requires."""
+    for cache in _caches:
+        cache.clear()
+
+
+MOST_TENSOR_MAPS = 64
+"""Encoded descriptors that are kept per argument. An allocator gives out the same few addresses again."""
+
+Slots = dict[int, int]
+"""The place among a call's tensors of each tensor of the call that is written down, by its id."""
+Start = Callable[[Sequence[Any], int], None]
+"""Launches with a call's tensors on a stream."""
+
+
+def is_descriptor(argument: Any) -> bool:
+    """Whether it is a tensor descriptor, of Triton or of Gluon."""
+    return hasattr(argument, "block_shape") and hasattr(argument, "base")
+
+
+def is_watched() -> bool:
+    """Whether somebody, such as a profiler, wants Triton to tell of its launches."""
+    return bool(getattr(knobs.runtime.launch_enter_hook, "calls", True))
+
+
+def interpreted_launch(
+    kernel: Any, grid: Sequence[int], options: dict[str, Any], arguments: Sequence[Any], slots: Slots
+) -> Start:
+    """A launch of a kernel in the interpreter."""
+    of_call = _maker([*arguments], slots, lambda tensor: tensor, _remade)
+    return lambda values, _stream: kernel[grid](*of_call(values), **options)
+
+
+def compiled_launch(
+    compiled: Any, grid: Sequence[int], arguments: Sequence[Any], slots: Slots
+) -> Start | None:
+    """A launch of what Triton compiled, past the function that encodes all descriptors at every launch.
+
+    That function takes longer than the rest of a launch; Triton 3.6 and 3.7 have it around their launcher.
+    None if there is none, or another one: then the kernel has to be launched as ever.
+    `tests/kernels/primitives/test_relaunch.py` holds the launch against Triton's own.
+    """
+    launcher = compiled.run
+    descriptors = [argument for argument in arguments if is_descriptor(argument)]
+    encoders: list[Callable[[Any], list[Any]]] = []
+    if descriptors:
+        try:
+            inside = inspect.getclosurevars(launcher.launch).nonlocals
+            bare_launch, metadata = inside["launcher"], inside["tensordesc_meta"]
+            encode = sys.modules[type(launcher).__module__].make_tensordesc_arg
+        except (TypeError, KeyError, AttributeError):
+            return None
+        if len(metadata) != len(descriptors) or None in metadata:
+            return None
+        launcher = copy.copy(launcher)
+        launcher.launch = bare_launch
+        encoders = [functools.partial(encode, metadata=each) for each in metadata]
+    given, of_descriptors = [], dict(zip(map(id, descriptors), encoders, strict=True))
+    for argument in arguments:  # an encoded descriptor is a tensor map, then numbers
+        rest = of_descriptors[id(argument)](argument)[1:] if is_descriptor(argument) else ()
+        given += [argument, *rest]
+    # Triton asks CUDA about every tensor that it is given, and takes a number as it is.
+    of_call = _maker(given, slots, Tensor.data_ptr, lambda each: _encoded(each, of_descriptors[id(each)]))
+    size = (*grid, 1, 1)[:3]
+    fixed = (compiled.function, compiled.packed_metadata, None, None, None)
+    return lambda values, stream: launcher(*size, stream, *fixed, *of_call(values))
+
+
+def _maker(
+    argument: Any,
+    slots: Slots,
+    of_tensor: Callable[[Tensor], Any],
+    of_descriptor: Callable[[Any], Callable[[Tensor], Any]],
+) -> Any:
+    """How to make an argument, or a list of them, of a call's tensors; it holds no tensor of this call.
+
+    None if the argument stays as it is. `of_descriptor` gives what makes a descriptor of a tensor.
+    """
+    if id(argument) in slots:
+        slot = slots[id(argument)]
+        return lambda values: of_tensor(values[slot])
+    if is_descriptor(argument):
+        slot, make_one = slots[id(argument.base)], of_descriptor(argument)
+        return lambda values: make_one(values[slot])
+    if not isinstance(argument, (tuple, list)):
+        return None
+    makers = [_maker(each, slots, of_tensor, of_descriptor) for each in argument]
+    makes = [(place, make) for place, make in enumerate(makers) if make]
+    if not makes:
+        return None
+    fixed = [None if make else each for make, each in zip(makers, argument, strict=True)]
+    kind = getattr(argument, "_make", type(argument))
+
+    def of_call(values: Sequence[Any]) -> Any:
+        filled = fixed.copy()
+        for place, make in makes:
+            filled[place] = make(values)
+        return kind(filled)
+
+    return of_call
+
+
+def _remade(descriptor: Any) -> Callable[[Tensor], Any]:
+    """The descriptor of another tensor of the same signature. All but the address was checked before."""
+    kind = type(descriptor)
+    fields = {name: value for name, value in vars(descriptor).items() if name != "base"}
+
+    def of(tensor: Tensor) -> Any:
+        made = object.__new__(kind)
+        made.__dict__.update(fields, base=tensor)
+        return made
+
+    return of
+
+
+def _encoded(descriptor: Any, encode: Callable[[Any], list[Any]]) -> Callable[[Tensor], Any]:
+    """The tensor map of a tensor, kept by address: nothing else differs in tensors of a signature."""
+    maps: dict[int, Any] = {}
+    remade = _remade(descriptor)
+
+    def of(tensor: Tensor) -> Any:
+        address = tensor.data_ptr()
+        found = maps.get(address)
+        if found is None:
+            if len(maps) >= MOST_TENSOR_MAPS:
+                maps.clear()
+            found = maps[address] = encode(remade(tensor))[0]
+        return found
+
+    return of
+
 
 WRITTEN_DOWN_AT = 2
 """The call that is written down. Writing takes twice the time of a run, and many signatures come only once:

@@ -4,7 +4,7 @@ Bytes are counted from the slices that a step reads and writes.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -97,7 +97,7 @@ class StepLog:
         kernel, program, batch_head, q_tile, kv_tile = np.array(self._where, np.int32).T
         self._add_distances(output, batch_head, q_tile)
         counts = np.stack(self._bytes)
-        rows = {field: np.stack(values) for field, values in self._rows.items()}
+        rows: dict[str, Any] = {field: np.stack(values) for field, values in self._rows.items()}
         return Trace(
             problem=self._problem,
             algorithm=self._algorithm.name,
@@ -116,10 +116,6 @@ class StepLog:
             output=output.float().cpu().numpy(),
             lse=lse.float().cpu().numpy(),
             acc=self._stacked_acc() if self._keeps_acc else None,
-            sample=None,
-            observed=None,
-            matrices=None,
-            matrix_row=None,
             **{field: values for field, values in rows.items() if not np.isnan(values).all()},
         )
 

@@ -2,8 +2,9 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,14 +12,243 @@ import torch
 from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem.attention_problem import BLOCKS
 from kernels.problem.tiles import TileKind, visited_tiles
-from kernels.sanitizer.regions import Launch, Product
-from kernels.sanitizer.roles import FollowCopies, Role
+from kernels.sanitizer.fresh import AfterOperation
+from kernels.sanitizer.regions import Access, Launch, Product
 from kernels.sanitizer.source import Statement, source_lines, statement_of
-from kernels.sanitizer.tiles import KEY_SIDE, QUERY_SIDE, Step, Tile, block_of, steps_of, tiles_of
 from kernels.sanitizer.watch import watch_memory
 from kernels.trace.observed import Observed, ObservedKernel, ObservedSite, Section, Stays
 from kernels.trace.trace import LaunchInfo, Trace
+
+_aten = torch.ops.aten
+_COPIES = {_aten.clone.default, _aten._to_copy.default}
+
+
+class Dim(NamedTuple):
+    """A dimension of some memory: `size` steps of `stride` elements move `factor` along `axis` of the role.
+
+    The axis is 0 to 3 (batch, head, row, column), or -1 for copies of the same element.
+    """
+
+    stride: int
+    size: int
+    axis: int
+    factor: int
+
+
+@dataclass(frozen=True)
+class Role:
+    """How a tensor with a role lies in its storage."""
+
+    name: str
+    offset: int
+    dims: tuple[Dim, ...]
+    heads: int
+    """Heads of the tensor."""
+
+    @classmethod
+    def of(cls, name: str, tensor: torch.Tensor) -> "Role":
+        """The role of a (batch, heads, length, head_dim) tensor."""
+        dims = (Dim(tensor.stride(axis), tensor.shape[axis], axis, 1) for axis in range(4))
+        return cls(
+            name, int(tensor.storage_offset()), tuple(dim for dim in dims if dim.size > 1), tensor.shape[1]
+        )
+
+    def index(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """int (4, n): index of each element of the storage; and bool (n,): whether the role has it."""
+        rest = elements - self.offset
+        index, known = np.zeros((4, len(elements)), np.int64), rest >= 0
+        for dim in sorted(self.dims, key=lambda dim: -dim.stride):
+            steps, rest = np.divmod(rest, dim.stride)
+            known &= steps < dim.size
+            if dim.axis >= 0:
+                index[dim.axis] += steps * dim.factor
+        return index, known & (rest == 0)
+
+    def copied(self, source: torch.Tensor, target: torch.Tensor) -> "Role | None":
+        """The role of a copy of a view of this memory, both shaped alike; None if they do not match."""
+        if source.storage_offset() != self.offset:
+            return None
+        left, dims = list(self.dims), []
+        for axis, size in enumerate(source.shape):
+            stride, step = source.stride(axis), target.stride(axis)
+            if size > 1 and stride == 0:
+                dims.append(Dim(step, size, -1, 0))
+                continue
+            while size > 1:
+                dim = next((dim for dim in left if dim.stride == stride and size % dim.size == 0), None)
+                if dim is None:
+                    return None
+                left.remove(dim)
+                dims.append(Dim(step, dim.size, dim.axis, dim.factor))
+                size, stride, step = size // dim.size, stride * dim.size, step * dim.size
+        return None if left else Role(self.name, int(target.storage_offset()), tuple(dims), self.heads)
+
+
+class FollowCopies(AfterOperation):
+    """Remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+        if func in _COPIES:
+            self._copies.append((args[0], made))
+        elif func is _aten.copy_.default and args[0].shape == args[1].shape:
+            self._copies.append((args[1], args[0]))
+
+    def roles(self, inputs: dict[str, torch.Tensor], output: torch.Tensor) -> dict[int, list[Role]]:
+        """Roles by address of the storage. A copy of an input has its role; what O is copied from has O's."""
+        found: dict[int, list[Role]] = {}
+        for name, tensor in (inputs | {"O": output}).items():
+            found.setdefault(_address(tensor), []).append(Role.of(name, tensor))
+        for source, target in self._copies:
+            _hand_on(found, source, target)
+        for source, target in reversed(self._copies):
+            _hand_on(found, target, source)
+        return found
+
+
+def _hand_on(found: dict[int, list[Role]], source: torch.Tensor, target: torch.Tensor) -> None:
+    if _address(target) in found:
+        return
+    copies = [role.copied(source, target) for role in found.get(_address(source), ())]
+    if known := [role for role in copies if role]:
+        found[_address(target)] = known
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+QUERY_SIDE, KEY_SIDE = ("Q", "O"), ("K", "V")
+
+
+class Tile(NamedTuple):
+    """One access as a rectangle: rows [first, end) of a head of Q, K, V or O; or some bytes of scratch."""
+
+    access: Access
+    tensor: str
+    head: int = -1
+    """batch * heads + head of the tensor; -1 for scratch."""
+    first: int = 0
+    end: int = 0
+    several_heads: bool = False
+
+    @property
+    def program(self) -> int:
+        return self.access.program
+
+
+@dataclass
+class Step:
+    """What a program did between two changes of its tiles."""
+
+    program: int
+    query: tuple[int, int] | None
+    """Head and query tile; None if it is about keys alone."""
+    key: tuple[int, int] | None
+    tiles: list[Tile] = field(default_factory=list)
+    flops: int = 0
+
+
+def tiles_of(launch: Launch, roles: dict[int, list[Role]], scratch: dict[int, str]) -> list[Tile | Product]:
+    """The events of a launch with their tensors.
+
+    `scratch` names memory without a role by its address; it grows.
+    """
+    events: list[Tile | Product] = []
+    by_region: dict[int, list[int]] = {}
+    for number, event in enumerate(launch.events):
+        if isinstance(event, Access):
+            by_region.setdefault(event.tag, []).append(number)
+            events.append(Tile(event, ""))
+        else:
+            events.append(event)
+    for tag, numbers in by_region.items():
+        tensor, left = launch.regions[tag].tensor, np.array(numbers)
+        address = tensor.untyped_storage().data_ptr()
+        near = sorted(roles.get(address, ()), key=lambda role: abs(role.offset - tensor.storage_offset()))
+        for role in near:
+            left = _give_role(role, events, left)
+        name = scratch.setdefault(address, _free_name(launch.regions[tag].name, scratch))
+        for number in left:
+            events[number] = events[number]._replace(tensor=name)
+    return events
+
+
+def _give_role(role: Role, events: list, numbers: np.ndarray) -> np.ndarray:
+    """Replace the tiles of these numbers that the role has; the numbers of the others."""
+    accesses = [events[number].access for number in numbers]
+    corners = np.array([(access.first, access.last) for access in accesses]).reshape(-1, 2)
+    (low, low_known), (high, high_known) = role.index(corners[:, 0]), role.index(corners[:, 1])
+    own = low_known & high_known
+    for i in np.flatnonzero(own):
+        batch, head, first, _ = low[:, i].tolist()
+        last_batch, last_head, last, _ = high[:, i].tolist()
+        several = (batch, head) != (last_batch, last_head)
+        rows = (batch * role.heads + head, min(first, last), max(first, last) + 1, several)
+        events[numbers[i]] = Tile(events[numbers[i]].access, role.name, *rows)
+    return numbers[~own]
+
+
+def _free_name(name: str, scratch: dict[int, str]) -> str:
+    taken = {*QUERY_SIDE, *KEY_SIDE, *scratch.values()}
+    names = (name, *(f"{name} ({number})" for number in range(2, len(taken) + 3)))
+    return next(free for free in names if free not in taken)
+
+
+def block_of(tiles: list[Tile], side: tuple[str, ...]) -> tuple[int, str]:
+    """Rows of a tile of Q and O, or of K and V, by the largest access; and what does not fit it, in words."""
+    own = [tile for tile in tiles if tile.tensor in side and not tile.several_heads]
+    if not own:
+        return 64, ""
+    largest = max(tile.end - tile.first for tile in own)
+    block = next((block for block in BLOCKS if block >= largest), BLOCKS[-1])
+    names = " and ".join(side)
+    words = ""
+    if largest > block:
+        words = f"accesses to {names} have up to {largest} rows: they are drawn at their first {block}"
+    elif any(tile.first % block for tile in own):
+        words = f"tiles of {names} do not start at multiples of {block}: they are drawn where they start"
+    return block, words
+
+
+def steps_of(events: list[Tile | Product], problem: AttentionProblem) -> Iterator[Step]:
+    """The tile steps of a launch: another query or key tile begins another step.
+
+    A step keeps the other tile of the step before, unless that one changes too before the first product.
+    """
+    step: Step | None = None
+    settled = not any(isinstance(event, Product) for event in events)
+    kept = ""
+    for event in events:
+        if step is not None and step.program != event.program:
+            yield step
+            step = None
+        if step is None:
+            step, kept = Step(event.program, None, None), ""
+        if isinstance(event, Product):
+            step.flops += event.flops
+            kept = ""
+            continue
+        side = "query" if event.tensor in QUERY_SIDE else "key" if event.tensor in KEY_SIDE else ""
+        if side:
+            block = problem.block_m if side == "query" else problem.block_n
+            tile = (event.head, event.first // block)
+            if getattr(step, side) not in (None, tile) and kept != side:
+                yield step
+                step = Step(event.program, step.query, step.key)
+                kept = "" if settled else {"query": "key", "key": "query"}[side]
+            elif kept == side:
+                kept = ""
+            setattr(step, side, tile)
+        step.tiles.append(event)
+    if step is not None:
+        yield step
+
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 MAX_EVENTS = 400_000

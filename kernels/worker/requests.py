@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from kernels.device.interpreter import watch_programs
 from kernels.lessons.gradients import GradientLesson
-from kernels.measure.ceilings import Ceiling
 from kernels.measure.measurement import Measurement
+from kernels.measure.roofline import Ceiling
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
@@ -136,7 +136,7 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
     answers = tuple[Ceiling, ...]
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.measure.ceilings import measure_ceilings
+        from kernels.measure.roofline import measure_ceilings
 
         return measure_ceilings(lambda label: progress(0.0, f"measuring {label}")), b""
 

@@ -3,7 +3,8 @@
 import pytest
 
 from kernels.device.runtime import DEVICE
-from kernels.measure import ceilings, sweep
+from kernels.measure import roofline as ceilings
+from kernels.measure import sweep
 from kernels.problem import AttentionProblem
 
 

@@ -3,10 +3,10 @@
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import Timing
 from kernels.device.gpu_state import GpuState
-from kernels.measure.ceilings import Ceiling
 from kernels.measure.counters import CounterRun, KernelCounters
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement, PeerResult
+from kernels.measure.roofline import Ceiling
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
 

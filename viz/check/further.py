@@ -1,24 +1,89 @@
-"""What a check can be asked beyond its verdict, and what can be taken along: variations, time, the report."""
+"""What a check can be asked beyond its verdict: variations, time, its kernel played beside ours, a report."""
 
+import functools
 import math
 from dataclasses import replace
 
 import streamlit as st
 
+from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
 from kernels.check.report.report import Report, to_json, varied_tables
-from kernels.check.requests import DeterminismRequest, SensitivityRequest
+from kernels.check.requests import DeterminismRequest, PlayRequest, SensitivityRequest
 from kernels.check.result import CheckResult, Determinism, Sensitivity
-from kernels.worker.requests import MeasureRequest
+from kernels.trace.observed import NOT_SEEN
+from kernels.worker.requests import MeasureRequest, TraceRequest
 from viz.check.context import CheckContext
+from viz.player.component import duel_of, show_player
+from viz.player.data import player_data
+from viz.player.html_page import export_html
 from viz.shared import runs, theme
-from viz.shared.figures.comparison import memory_figure, time_figure
-from viz.shared.formats import file_name, problem_words
-from viz.shared.layout import REPORT, colors, download, plot
+from viz.shared.figures.sweep import memory_figure, time_figure
+from viz.shared.formats import file_name, format_bytes, problem_words
+from viz.shared.layout import PLAYER, REPORT, TRACE, colors, download, plot
+from viz.shared.problem_form import gpu_control, gpu_of
 from viz.shared.runs import measured_problem
 from viz.shared.waiting import asked_job, result_of
+
+PLAYING = "played_kernel"
+"""Key in the session of the request that the user wants to see."""
+
+
+def played_panel(context: CheckContext, result: CheckResult) -> None:
+    """A button that plays the kernel, and then the player."""
+    if result.case.kernel not in USERS or result.refused or result.broken or result.stopped:
+        return
+    st.subheader("Play it", anchor="play")
+    if context.backend != "interpreter":
+        st.caption("A compiled kernel cannot be watched. Start the app with TRITON_INTERPRET=1 to play it.")
+        return
+    if not result.interpreted:
+        st.caption("It launched no Triton kernel, so there are no tiles to play.")
+        return
+    request = PlayRequest(result.case, context.version(result.case.kernel))
+    if st.session_state.get(PLAYING) != request:
+        once = replace(result.case, gradients=False, repeats=1, upload="")
+        seconds = max(2 * estimated_seconds(once, context.backend), 1)
+        play, args = st.session_state.__setitem__, (PLAYING, request)
+        st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=play, args=args)
+        st.caption(
+            "Runs the kernel once more, and plays which tiles of Q, K, V and O each program loads and "
+            f"stores, with bytes and source line, beside {ALGORITHMS[FIRST].label}: about {seconds:,.0f} s."
+        )
+        return
+    traced = result_of(context.store, context.store.job(request), "play")
+    if traced:
+        _show(context, runs.live_run(traced), "the seed, not the file" if result.case.upload else "the check")
+
+
+def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
+    gpu = gpu_of(gpu_control(), run.trace.device.name)
+    problem = run.trace.problem
+    st.caption(
+        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on inputs of "
+        f"{inputs_of}. {NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
+        f"{problem.block_n}, by its largest accesses; ours runs with the same."
+    )
+    if ours := _ours(context, run):
+        show_player(duel_of(run, ours, gpu), "played", {})
+    alone = "Your kernel alone. It opens in any browser without a network or a server."
+    with st.container(horizontal=True):
+        page = functools.partial(player_data, run.trace, run.provenance, gpu)
+        download(PLAYER, lambda: export_html(page()), "kernel.html", alone)
+        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", "Explore opens it.")
+
+
+def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
+    """Our kernel on the same problem, with the tiles of the user's."""
+    problem, entry = run.trace.problem, ALGORITHMS[FIRST]
+    seconds = runs.estimated_seconds(problem, entry, context.backend)
+    request, button = TraceRequest(problem, FIRST), f"Run {entry.label}"
+    job = asked_job(context.store, request, seconds, button, key="ask-ours")
+    traced = result_of(context.store, job, "ours")
+    return runs.live_run(traced) if traced else None
+
 
 VARIATIONS = 8
 """About as many runs of the kernel as the variations take."""
@@ -60,9 +125,9 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
         key="ask-sensitivity",
         holder=f"{runs.session_name()} variations",
     )
-    sensitivity = result_of(context.store, job, "sensitivity", wait_s=0) if job else None
+    sensitivity = result_of(context.store, job, "sensitivity", wait_s=0)
     if sensitivity:
-        _show(Report(result, sensitivity), sensitivity.notes)
+        _show_tables(Report(result, sensitivity), sensitivity.notes)
     return sensitivity
 
 
@@ -81,13 +146,13 @@ def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism
     request = DeterminismRequest(result.case, context.version(result.case.kernel))
     button = f"Compare bit by bit (about {seconds:,.0f} s)"
     job = asked_job(context.store, request, math.inf, button, blob=context.file, key="ask-determinism")
-    determinism = result_of(context.store, job, "determinism", wait_s=0) if job else None
+    determinism = result_of(context.store, job, "determinism", wait_s=0)
     if determinism:
-        _show(Report(result, determinism=determinism), determinism.notes)
+        _show_tables(Report(result, determinism=determinism), determinism.notes)
     return determinism
 
 
-def _show(report: Report, notes: tuple[str, ...]) -> None:
+def _show_tables(report: Report, notes: tuple[str, ...]) -> None:
     for title, rows in varied_tables(report).items():
         if rows:
             st.markdown(f"**{title}**")

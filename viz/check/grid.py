@@ -5,13 +5,13 @@ from typing import Any
 
 import streamlit as st
 
-from kernels.check.case.battery import battery
 from kernels.check.case.cases import (
     TRUSTED_CAUSAL_SHAPES,
     TRUSTED_SHAPES,
     USERS,
     CheckCase,
     Grid,
+    battery,
     estimated_seconds,
     grid_cases,
     parse_shapes,

@@ -10,7 +10,7 @@ from kernels.problem.presets import PRESETS, Preset
 from kernels.recordings import recorded_problems
 from kernels.trace.sample import choose_sample, sampled_steps
 from kernels.worker.requests import TraceRequest
-from viz.player.selection import is_large
+from viz.player.drawn import is_large
 from viz.shared import runs
 from viz.shared.run_request import RunRequest
 

@@ -7,17 +7,22 @@ from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
 from kernels.traffic.modelled import least_bytes
 from viz.explore import cards, panels
-from viz.explore.asked_here import can_pick, lanes_of, measurement_of, with_picked_row
-from viz.explore.figures.ledger import ledger_figure, ledgers_of
-from viz.explore.figures.row_state import state_figures
+from viz.explore.asked_here import (
+    can_pick,
+    judged_again,
+    lanes_of,
+    measurement_of,
+    opened_run,
+    with_picked_row,
+)
+from viz.explore.figures import ledger_figure, ledgers_of, state_figures
 from viz.explore.first_visit import STATE, end_first_visit
-from viz.explore.opened_file import judged_again, opened_run
-from viz.explore.shown_run import shown_run, this_machine
+from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
-from viz.shared.figures.comparison import memory_figure, time_figure
+from viz.shared.figures.sweep import memory_figure, time_figure
 from viz.shared.formats import format_bytes, plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot

@@ -6,8 +6,7 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
-from kernels.worker.client import Job
-from kernels.worker.requests import TracedRun, TraceRequest
+from kernels.worker.requests import TraceRequest
 from viz.shared import runs
 from viz.shared.waiting import results_of
 
@@ -47,30 +46,21 @@ def counted_runs(
             "are counted."
         )
         return ready
-    jobs = _started(store, backend, missing, key, ask)
+    requests = {item: TraceRequest(*item) for item in missing}
+    new = [item for item in missing if store.peek(requests[item]) is None]
+    seconds = sum(runs.estimated_seconds(problem, ALGORITHMS[name], backend) for problem, name in new)
+    if new and (ask or seconds > AT_ONCE_S):
+        words, start = (
+            f"Count with the kernels, about {max(seconds, 1):,.0f} s",
+            [requests[item] for item in new],
+        )
+        icon = ":material/calculate:"
+        st.button(words, key=f"{key}_count", icon=icon, on_click=store.start, args=(start,))
+    else:
+        store.start(requests[item] for item in new)
+    jobs = {item: job for item in missing if (job := store.peek(requests[item])) is not None}
     traced = results_of(store, jobs, key, WAIT_S)
     return ready | {item: runs.live_run(run) for item, run in traced.items()}
-
-
-def _started(
-    store: runs.RunStore, backend: str, missing: Sequence[WantedRun], key: str, ask: bool
-) -> dict[WantedRun, Job[TracedRun]]:
-    """The jobs of missing runs that have been started; draws the button that starts the others."""
-    jobs = {item: job for item in missing if (job := store.peek(TraceRequest(*item))) is not None}
-    new = [item for item in missing if item not in jobs]
-    if not new:
-        return jobs
-    seconds = sum(runs.estimated_seconds(problem, ALGORITHMS[name], backend) for problem, name in new)
-    if ask or seconds > AT_ONCE_S:
-        st.button(
-            f"Count with the kernels, about {max(seconds, 1):,.0f} s",
-            key=f"{key}_count",
-            icon=":material/calculate:",
-            on_click=store.start,
-            args=([TraceRequest(*item) for item in new],),
-        )
-        return jobs
-    return jobs | {item: store.job(TraceRequest(*item)) for item in new}
 
 
 def where_counted(ready: Mapping[WantedRun, runs.Run]) -> str:

@@ -13,7 +13,6 @@ from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene, Stop
-from viz.shared.figures.comparison import short_reason
 from viz.shared.figures.sweep import (
     LETTERS,
     TITLES,
@@ -22,6 +21,7 @@ from viz.shared.figures.sweep import (
     format_metric,
     host_words,
     peer_label,
+    short_reason,
     sweep_figure,
 )
 from viz.shared.formats import format_length, format_ratio, plain

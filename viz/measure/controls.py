@@ -33,12 +33,6 @@ NOT_OFFERED = ("flash2", "flash3")
 """Peers that only Explore measures: they run with the tiles of its run."""
 
 
-def offered_peers(backend: str) -> tuple[str, ...]:
-    """Peers to choose from. The interpreter's time is not that of a kernel: it does not time the user's."""
-    own = [name for name in USERS if name in PEERS and backend == "cuda"]
-    return (*own, *(name for name in PEERS if name not in (*NOT_OFFERED, *USERS)))
-
-
 CPU_DTYPE_HELP = (
     "Chooses which recordings are shown. Measurements on a CPU always run in float32, because a CPU emulates "
     "products of 16-bit types."
@@ -90,7 +84,8 @@ def measure_controls(backend: str) -> Choice | None:
         dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", CPU_DTYPE_HELP if on_cpu else None)
         view = SweepView(axis if axis in AXES else "length", length, head_dim, dtype, mask)
         view = _with_batch_and_heads(view, on_cpu)
-        offered = offered_peers(backend)
+        own = [] if on_cpu else [name for name in USERS if name in PEERS]
+        offered = (*own, *(name for name in PEERS if name not in (*NOT_OFFERED, *USERS)))
         peers = _peers(offered)
         if on_cpu and USERS[0] in PEERS:
             st.caption("Your kernel is timed on a GPU alone: the interpreter's time is not the kernel's.")

@@ -22,8 +22,15 @@ from viz.shared.figures.charts import (
     note,
     rows,
 )
-from viz.shared.figures.comparison import peer_bars, short_reason
-from viz.shared.figures.sweep import TITLES, curve_names, curve_values, format_metric, peer_label
+from viz.shared.figures.sweep import (
+    TITLES,
+    curve_names,
+    curve_values,
+    format_metric,
+    peer_bars,
+    peer_label,
+    short_reason,
+)
 from viz.shared.formats import format_bytes, format_flops, significant
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
@@ -116,6 +123,7 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
     """Horizontal bars, the first curve on top. A peer without a value says why."""
     shown = [curve for curve in reversed(curves) if metric != "speedup" or curve.peer != "naive"]
     mixed = len({curve.source for curve in shown}) > 1
+    missing = "not measured" if metric == "call" else "no naive attention beside it"
     values = [next((y for _, y in curve_values(curve, curves, metric)), None) for curve in shown]
     return peer_bars(
         TITLES[metric],
@@ -123,16 +131,12 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
         curve_names(shown),
         [value or 0 for value in values],
         [
-            refusal_words(curve, metric) if value is None else format_metric(value, metric)
+            short_reason(curve.points[-1].result.refused or missing)
+            if value is None
+            else format_metric(value, metric)
             for curve, value in zip(shown, values, strict=True)
         ],
         colors,
         marker_pattern_shape=["." if curve.source == "measured" and mixed else "" for curve in shown],
         hoverinfo="skip",
     )
-
-
-def refusal_words(curve: PeerCurve, metric: str) -> str:
-    """Why the only point of a curve has no number."""
-    missing = "not measured" if metric == "call" else "no naive attention beside it"
-    return short_reason(curve.points[-1].result.refused or missing)

@@ -1,16 +1,224 @@
 """Measure: speed, memory and traffic of attention, live on this machine and recorded on a GPU."""
 
+from dataclasses import replace
+
 import streamlit as st
 
+from kernels.device.gpu_state import clock_words
+from kernels.file_format import UnreadableFile
+from kernels.measure.counters import CounterRun
+from kernels.measure.document import MAX_FILE_BYTES
+from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
+from kernels.measure.series import PeerCurve
+from kernels.problem import AttentionProblem
+from kernels.worker.requests import CeilingsRequest
 from viz.measure import charts, live
-from viz.measure.controls import IN_URL, measure_controls
-from viz.measure.origin import how_measured, say_missing, source_row
-from viz.measure.roofline import roofline_panel
+from viz.measure.charts import missing_peers
+from viz.measure.controls import IN_URL, LENGTHS, Choice, measure_controls
+from viz.measure.figures import roofline_figure
+from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, recorded_source
 from viz.measure.traffic import traffic_panel
 from viz.shared import runs, theme
+from viz.shared.figures.sweep import peer_label
+from viz.shared.formats import plain
 from viz.shared.glossary import in_words
-from viz.shared.layout import header
+from viz.shared.layout import colors, header, plot, segments
 from viz.shared.link import takes_from_link
+from viz.shared.waiting import asked_job, result_of, retry_button
+
+# About what the ceilings of a device take.
+CEILINGS_S = 10.0
+EXPLAINED = (
+    "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
+    "at its FLOP per byte: a filled circle by **requested** bytes (counted), a diamond by **DRAM** bytes "
+    "(recorded by hardware counters), a ring by **modelled** bytes (with S and P for naive attention, "
+    "compulsory bytes for fused ones). A line joins the marks of one call: if the diamond lies further "
+    "right, caches served the difference. A measured roof is what one copy and one product of torch reached "
+    "on random numbers. It is not a limit: a mark may lie above it, a circle also because caches served its "
+    "bytes."
+)
+
+
+def roofline_panel(
+    store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[PeerCurve], choice: Choice
+) -> None:
+    """One device at a time: points of different devices do not belong under one roof."""
+    sources = {source.name: source for source in shown if source.device is not None}
+    if not sources:
+        st.caption("Nothing is measured yet.")
+        return
+    name = segments("Device", tuple(sources), "roof", label_visibility="collapsed")
+    source = sources.get(name) or next(iter(sources.values()))
+    found = "measured" if source.name == HERE else "recorded"
+    document, dtype = source.document, source.dtype or choice.view.dtype
+    lines = roofs(document.ceilings, document.devices[0], dtype, found)
+    points = source_points(source, curves, choice)
+    st.caption(f"**{source.name}**: {source.words}. {EXPLAINED}")
+    if source.name == HERE:
+        _ceilings(store, backend)
+    if lines or points:
+        plot(roofline_figure(lines, points, colors()), key="roofline")
+    if missing := missing_peers(source, {(point.peer, point.direction, 0) for point in points}, choice):
+        st.caption(plain(f"Without a mark, because not timed on the problem shown: {missing}."))
+
+
+def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> list[RoofPoint]:
+    """Points of a source's first device: calls with hardware counters, and timed calls of the other peers."""
+    device = source.document.devices[0].name  # versions may differ between the parts of a recording
+    wanted = (device, choice.view.head_dim, choice.view.mask)
+    counted = [
+        run
+        for run in source.document.counters
+        if (run.device.name, run.problem.head_dim, run.problem.mask) == wanted
+        and run.direction in choice.directions
+        and run.peer in choice.peers
+    ]
+    points = counter_points(counted)
+    drawn = {(point.peer, point.direction) for point in points}
+    problems = _problems_beside(counted, [curve for curve in curves if curve.source == source.name])
+    for measurement in source.document.measurements:
+        if measurement.problem in problems and measurement.device.name == device:
+            for point in timed_points(measurement, choice.directions):
+                if point.peer in choice.peers and (point.peer, point.direction) not in drawn:
+                    drawn.add((point.peer, point.direction))
+                    points.append(point)
+    return points
+
+
+def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[AttentionProblem]:
+    """The problems at the length of the counter runs, or at the largest x if none was measured there."""
+    lengths = {run.problem.q_len for run in counted}
+    measured = [point for curve in curves for point in curve.points if point.result.timing]
+    candidates = [point for point in measured if point.problem.q_len in lengths] or measured
+    largest = max((point.x for point in candidates), default=None)
+    return {point.problem for point in candidates if point.x == largest}
+
+
+def _ceilings(store: runs.RunStore | None, backend: str) -> None:
+    """Measure the ceilings of this machine's device, for the rest of the session."""
+    if store is None or backend in live.NO_DEVICE:
+        return
+    button = "Measure the ceilings of this device"
+    job = asked_job(store, CeilingsRequest(), CEILINGS_S, button, key="ceilings")
+    found = result_of(store, job, "ceilings")
+    if job and found:
+        if st.session_state["live"].ceilings != found:
+            st.session_state["live"] = replace(st.session_state["live"], ceilings=found)
+            st.rerun()
+        retry_button(store, [job], "ceilings-again", "Measure the ceilings again")
+
+
+SOURCE_HELP = (
+    "**recorded**: on the GPU and at the date named, shipped with the app. **measured**: on this machine, in"
+    " this session. **file**: recorded in a file of yours, on the device and at the date that it names. "
+    "Several are compared in one chart."
+)
+NO_SWEEP = {
+    RECORDED: "This copy has no recorded sweep. On a GPU machine `python -m kernels.record` makes one.",
+    FILE: "Your file holds no sweep; its ceilings and counters are used below.",
+}
+METHOD_WORDS = (
+    "Each number is the median of samples after warm-up, with the 10th and 90th percentile. Peers take "
+    "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, "
+    "with the L2 flushed before it; on a CPU it is the processor time of one thread in the fastest of up to "
+    "30 calls. Peak memory is what torch allocates during a call beyond the inputs; results count. TFLOP/s "
+    "count 4 N² d per head, half of that if causal, 2.5 times that backward, and 4 d per visible pair under "
+    "a window or a causal mask of unequal lengths. Triton's interpreter is never timed."
+)
+
+
+def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> list[Source]:
+    """The chosen sources. One row: origins, a file to show beside them, the button that measures here."""
+    pills, popover, button = st.columns([3, 1.4, 1.4], vertical_alignment="bottom")
+    with popover.popover("Your own file", icon=":material/upload_file:", width="stretch"):
+        uploaded = _upload()
+    with button:
+        live.start_button(store, backend, choice)
+    sources = [recorded_source(), live.live_source(backend), *([uploaded] if uploaded else [])]
+    names = pills.pills(
+        "Numbers",
+        [source.name for source in sources],
+        selection_mode="multi",
+        default=[RECORDED, HERE],
+        key="from",
+        bind="query-params",
+        help=SOURCE_HELP,
+    )
+    return [source for source in sources if source.name in names]
+
+
+def _upload() -> Source | None:
+    """The user's file, or None after showing why it is not accepted."""
+    st.markdown(
+        "A file from `python -m kernels.measure --out my.json` or `python -m kernels.record`, or this page's "
+        "JSON download."
+    )
+    file = st.file_uploader(
+        "Measurements (.json)",
+        type="json",
+        key="upload",
+        on_change=_show_file,
+        max_upload_size=MAX_FILE_BYTES >> 20,
+    )
+    if file is None:
+        return None
+    try:
+        return file_source(file.getvalue())
+    except UnreadableFile as error:
+        st.error(plain(f"{file.name} is not accepted: {str(error).rstrip('.')}."), icon=":material/error:")
+        return None
+
+
+def _show_file() -> None:
+    shown = list(st.session_state.get("from") or [])
+    if st.session_state.get("upload") is not None and FILE not in shown:
+        st.session_state["from"] = [*shown, FILE]
+
+
+def say_missing(shown: list[Source], curves: list[PeerCurve]) -> None:
+    """Say of each source that gave no curve what it holds instead, and offer to show that."""
+    drawn = {curve.source for curve in curves}
+    for source in (source for source in shown if source.name not in drawn):
+        measurements = source.document.measurements
+        if not measurements:
+            if source.name in NO_SWEEP:
+                st.info(NO_SWEEP[source.name], icon=":material/search_off:")
+            continue
+        fields = {"head_dim": "head_dim", "length": "q_len", "mask": "mask", "dtype": "dtype"}
+        held = {
+            name: {getattr(each.problem, field) for each in measurements} for name, field in fields.items()
+        }
+        held["peers"] = {peer_label(result.peer) for each in measurements for result in each.results}
+        words = "; ".join(f"{name} {', '.join(map(str, sorted(values)))}" for name, values in held.items())
+        nothing = f"**{source.name}** has nothing for this choice. It holds {plain(words)}."
+        st.info(nothing, icon=":material/search_off:")
+        st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
+
+
+def _jump(source: Source) -> None:
+    """Choose the source's first problem, and all peers."""
+    first = source.document.measurements[0].problem
+    st.session_state.update({"hd": first.head_dim, "masking": first.mask, "element": first.dtype})
+    if first.q_len in LENGTHS:
+        st.session_state["len"] = first.q_len
+    st.query_params.pop("peers", None)
+
+
+def how_measured(shown: list[Source]) -> None:
+    """Device, versions, date, command, clocks and throttling of everything on the page."""
+    with st.expander("How this was measured", icon=":material/info:"):
+        for source in (source for source in shown if source.device is not None):
+            document = source.document
+            st.markdown(f"**{source.name}**: {source.words}.")
+            if document.command:
+                st.code(document.command.replace(" && ", "\n"), language=None)
+            states = [measurement.gpu for measurement in document.measurements if measurement.gpu is not None]
+            if clocks := clock_words(states):
+                st.caption(plain(clocks))
+            if document.left_out:
+                st.caption(plain(f"Left out ({len(document.left_out)}): {'; '.join(document.left_out)}"))
+        st.caption(METHOD_WORDS)
+
 
 store = runs.run_store()
 backend = runs.backend(store)

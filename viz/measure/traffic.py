@@ -105,8 +105,7 @@ def _count_ours(store: runs.RunStore, backend: str, problem: AttentionProblem) -
     head, heads = problem.with_(batch=1, q_heads=1, kv_heads=1), problem.batch * problem.q_heads
     seconds = runs.estimated_seconds(head, FLASH2, backend)
     label = f"Count our kernel here (about {seconds:.0f} s)"
-    job = asked_job(store, TraceRequest(head, FLASH2.name), seconds, label)
-    traced = result_of(store, job, "count-ours") if job else None
+    traced = result_of(store, asked_job(store, TraceRequest(head, FLASH2.name), seconds, label), "count-ours")
     if traced is None:
         return ()
     read, written = (

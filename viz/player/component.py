@@ -6,8 +6,7 @@ import streamlit as st
 
 from kernels.device.gpus import Gpu
 from viz.player.data import duel_data
-from viz.player.html_page import CSS, MOUNT, State
-from viz.player.modules import one_script
+from viz.player.html_page import CSS, MOUNT, State, one_script
 from viz.shared import theme
 from viz.shared.runs import Run
 

@@ -16,7 +16,6 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import requested_ledger, standard_requested
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
-from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, Kernel
@@ -34,6 +33,7 @@ SHARES = {"alpha": np.multiply, "weight": np.add}
 
 
 MOST_WORDS = 1024
+"""The words of the rows and of the keys are sent if the inputs are a text of at most so many."""
 
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
@@ -42,13 +42,14 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     problem, algorithm = trace.problem, drawn.algorithm
     names = zip(algorithm.kernels, trace.kernels, strict=True)
     share = sampled_share(trace) * drawn.selection.share
+    is_read = problem.inputs == "text" and problem.q_len + problem.kv_len <= MOST_WORDS
     data = {
         "label": algorithm.label,
         "title": title_of(trace),
         "idea": f"{algorithm.label}: {algorithm.idea}.",
         "provenance": provenance,
         "problem": _problem(drawn),
-        "words": _words(problem),
+        "words": list(words_of(problem)) if is_read else None,
         "notes": _notes(drawn),
         "tensors": [
             {"name": name, "written": bool(written), "color": theme.tensor_entry(name)}
@@ -77,7 +78,11 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             for name, values in drawn.matrices.items()
         },
         "matrix_row": trace.matrix_row,
-        "clock": _clock(drawn),
+        "clock": {
+            "start": encode(drawn.start, "uint32"),
+            "end": encode(np.clip(drawn.schedule.end[drawn.selection.last], 0, 2**32 - 1), "uint32"),
+            "measured": drawn.schedule.measured,
+        },
     }
     # The GPU's limits alone make no other run; its number of SMs does, since it changes the modelled clock.
     told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "matrices", "clock")]
@@ -97,13 +102,6 @@ def _problem(drawn: Drawn) -> dict:
         "packed": drawn.algorithm.packs_heads,
         "scale": problem.scale,
     }
-
-
-def _words(problem: AttentionProblem) -> list[list[str]] | None:
-    """The words of the rows and of the keys, if the inputs are a text that is short enough to be read."""
-    if problem.inputs != "text" or problem.q_len + problem.kv_len > MOST_WORDS:
-        return None
-    return list(words_of(problem))
 
 
 def _notes(drawn: Drawn) -> list[str]:
@@ -296,13 +294,3 @@ ENCODERS: dict[str, Callable[[np.ndarray], str]] = {
 
 def _row_values(values: np.ndarray, scale: str, per_tile: bool = False) -> dict:
     return {"data": ENCODERS[scale](values), "scale": scale, "per_tile": per_tile}
-
-
-def _clock(drawn: Drawn) -> dict:
-    """When each drawn step starts and ends, and on which SM: by the GPU's timer, or as modelled."""
-    schedule, selection = drawn.schedule, drawn.selection
-    return {
-        "start": encode(drawn.start, "uint32"),
-        "end": encode(np.clip(schedule.end[selection.last], 0, 2**32 - 1), "uint32"),
-        "measured": schedule.measured,
-    }

@@ -11,8 +11,7 @@ import numpy as np
 from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
-from kernels.trace.lane_rows import Track, tracks_of
-from kernels.trace.lanes import WAIT, LaneKernel, Lanes
+from kernels.trace.lanes import WAIT, LaneKernel, Lanes, Track, tracks_of
 from viz.player.numbers import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant

@@ -18,7 +18,7 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
-from kernels.traffic.whole import WholeTraffic, whole_traffic
+from kernels.traffic.modelled import WholeTraffic, whole_traffic
 from kernels.worker.client import Job, WorkerClient
 from kernels.worker.requests import Request, Result, TracedRun
 from viz.shared.options import named_kernels

@@ -3,7 +3,7 @@
 The smallest distance of two tensors in OKLab is above 0.07 for every colour vision.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,61 +11,6 @@ import plotly.graph_objects as go
 FONT = "Source Sans, Source Sans Pro, sans-serif"
 
 
-@dataclass(frozen=True)
-class Palette:
-    """Colours of one appearance. Text on background has a contrast of 7:1 or more, muted text 4.5:1."""
-
-    background: str
-    surface: str
-    text: str
-    muted: str
-    line: str
-    query: str
-    key: str
-    value: str
-    output: str
-    state: str
-    flash: str
-    standard: str
-    rival: str
-    now: str
-    good: str
-    bad: str
-    plain: str
-    """A tile of which nothing more is known than that it was computed."""
-    hidden: str
-    """What the mask hides."""
-    cold: str
-    """A negative score ..."""
-    warm: str
-    """... and a positive one: before exp makes weights of them."""
-    scale: tuple[str, ...]
-    """Of weights: from the colour of the ground to the one that stands out most."""
-
-
-LIGHT_AND_DARK: dict[str, Any] = {
-    "background": ("#fbfaf8", "#121116"),
-    "surface": ("#f1eee9", "#1b1a21"),
-    "text": ("#1b1a1e", "#f3f0eb"),
-    "muted": ("#625e68", "#a8a3af"),
-    "line": ("#d3cec6", "#484552"),
-    "query": ("#1a4794", "#8ab8ff"),
-    "key": ("#9c5600", "#f2bd5a"),
-    "value": ("#053a24", "#86f0c4"),
-    "output": ("#7455cb", "#9479ee"),
-    "state": ("#c0245a", "#ee4d80"),
-    "flash": ("#1a4794", "#8ab8ff"),
-    "standard": ("#b4531b", "#f0a06a"),
-    "rival": ("#6d6a12", "#d9d46c"),
-    "now": ("#b3124f", "#ff8db8"),
-    "good": ("#00704f", "#2fc79c"),
-    "bad": ("#b3261e", "#ff8a80"),
-    "plain": ("#bdb7ae", "#5f5b6a"),
-    "hidden": ("#e2ddd5", "#2b2933"),
-    "cold": ("#2b7f8c", "#5fbfcd"),
-    "warm": ("#5f5b73", "#b9b4cc"),
-}
-"""Each tensor has a hue; m, l and alpha are of one family with what is worked on."""
 PAPER_TO_INK = (
     "#f9f3f0 #ffd2c2 #ffafa0 #ff8d88 #ff6c78 #f64d6e #e03468 #c52262 #a61c5b #851e51 #642143 #432133 #221e20"
 )
@@ -73,10 +18,54 @@ NIGHT_TO_CREAM = (
     "#2b242a #472843 #66295a #87276b #a92475 #ca2677 #e73473 #ff4e6b #ff6f65 #ff936b #ffb885 #ffd9b2 #fbf4e9"
 )
 """Weights: lightness falls (or grows) evenly, so that the picture reads without its colours too."""
-LIGHT = Palette(**{name: each[0] for name, each in LIGHT_AND_DARK.items()}, scale=tuple(PAPER_TO_INK.split()))
-DARK = Palette(
-    **{name: each[1] for name, each in LIGHT_AND_DARK.items()}, scale=tuple(NIGHT_TO_CREAM.split())
-)
+
+
+def _both(light: str, dark: str) -> Any:
+    """A colour in the light and in the dark appearance."""
+    return field(default="", metadata={"both": (light, dark)})
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of one appearance. Text on background has a contrast of 7:1 or more, muted text 4.5:1.
+
+    Each tensor has a hue; m, l and alpha are of one family with what is worked on.
+    """
+
+    background: str = _both("#fbfaf8", "#121116")
+    surface: str = _both("#f1eee9", "#1b1a21")
+    text: str = _both("#1b1a1e", "#f3f0eb")
+    muted: str = _both("#625e68", "#a8a3af")
+    line: str = _both("#d3cec6", "#484552")
+    query: str = _both("#1a4794", "#8ab8ff")
+    key: str = _both("#9c5600", "#f2bd5a")
+    value: str = _both("#053a24", "#86f0c4")
+    output: str = _both("#7455cb", "#9479ee")
+    state: str = _both("#c0245a", "#ee4d80")
+    flash: str = _both("#1a4794", "#8ab8ff")
+    standard: str = _both("#b4531b", "#f0a06a")
+    rival: str = _both("#6d6a12", "#d9d46c")
+    now: str = _both("#b3124f", "#ff8db8")
+    good: str = _both("#00704f", "#2fc79c")
+    bad: str = _both("#b3261e", "#ff8a80")
+    plain: str = _both("#bdb7ae", "#5f5b6a")
+    """A tile of which nothing more is known than that it was computed."""
+    hidden: str = _both("#e2ddd5", "#2b2933")
+    """What the mask hides."""
+    cold: str = _both("#2b7f8c", "#5fbfcd")
+    """A negative score ..."""
+    warm: str = _both("#5f5b73", "#b9b4cc")
+    """... and a positive one: before exp makes weights of them."""
+    scale: tuple[str, ...] = _both(PAPER_TO_INK, NIGHT_TO_CREAM)
+    """Of weights: from the colour of the ground to the one that stands out most."""
+
+
+def _palette(appearance: int) -> Palette:
+    colors = {each.name: each.metadata["both"][appearance] for each in fields(Palette)}
+    return Palette(**colors | {"scale": tuple(colors["scale"].split())})
+
+
+LIGHT, DARK = _palette(0), _palette(1)
 
 ABOUT_NUMBERS = (
     "Each number says where it is from. **Counted**: by the code that ran, from the masks of its own loads "

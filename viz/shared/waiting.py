@@ -62,9 +62,9 @@ def asked_job(
     return None
 
 
-def result_of(store: RunStore, job: Job[Result], key: str, wait_s: float = WAIT_S) -> Result | None:
-    """The result of one job, as `results_of` gives it; None while it runs and after a failure."""
-    return results_of(store, {0: job}, key, wait_s).get(0)
+def result_of(store: RunStore, job: Job[Result] | None, key: str, wait_s: float = WAIT_S) -> Result | None:
+    """The result of one job, as `results_of` gives it; None without a job, while it runs, after a failure."""
+    return results_of(store, {0: job}, key, wait_s).get(0) if job else None
 
 
 def results_of(

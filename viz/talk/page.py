@@ -17,13 +17,12 @@ from viz.shared.layout import download, header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of
-from viz.talk.live import answer
-from viz.talk.shipped import NAMES, measured, recorded_runs, runs_to_make, talk_path
+from viz.talk.shipped import NAMES, answer, measured, recorded_runs, runs_to_make, talk_path
 
 OWN = "own"  # name in the URL of the talk that the command line names
 LIVE = "talk_live"
+# By label: what the name of the file ends with.
 FILES = {"One HTML file": "", "With the speaker's notes": "-with-notes"}
-"""By label: what the name of the file ends with."""
 STAGE = """<style>
 [data-testid="stHeader"], [data-testid="stSidebar"], [data-testid="stToolbar"] { display: none; }
 </style>"""
@@ -105,7 +104,7 @@ def _live_runs(talk: Talk, found: Runs) -> Runs | None:
         assert store
         label = ALGORITHMS[name.algorithm].label
         job = asked_job(store, TraceRequest(*name), seconds, f"Run {label}", notice=label)
-        traced = result_of(store, job, f"talk-{len(made)}-{name.algorithm}") if job else None
+        traced = result_of(store, job, f"talk-{len(made)}-{name.algorithm}")
         if traced is None:
             return None
         run = runs.live_run(traced)

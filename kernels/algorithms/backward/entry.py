@@ -3,11 +3,64 @@
 from dataclasses import replace
 
 from kernels.algorithms import chip
-from kernels.algorithms.backward.lanes import PLAIN
 from kernels.algorithms.tile_figures import backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm, Kernel, Phase, RecordedSum, SourceRef
+from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
+
+KEY_PROGRAM = LaneRole(
+    "dK, dV",
+    ("start", "has Q", "has S", "has P", "has dO", "has dV", "has dP", "has dS", "has dK", "wrote"),
+    (
+        Activity("wait for Q", WAIT, "load Q", "start", "has Q"),
+        Activity("S^T", PRODUCT, "QK^T", "has Q", "has S"),
+        Activity("P^T", SOFTMAX, "P from lse", "has S", "has P"),
+        Activity("wait for dO", WAIT, "load dO", "has P", "has dO"),
+        Activity("dV", PRODUCT, "dV", "has dO", "has dV"),
+        Activity("dP^T", PRODUCT, "dP", "has dV", "has dP"),
+        Activity("dS^T", OTHER, "dS", "has dP", "has dS"),
+        Activity("dK", PRODUCT, "dK", "has dS", "has dK"),
+        Activity("write dK, dV", OTHER, "store dK, dV", "has dK", "wrote"),
+    ),
+    kernel="_attn_bwd_dk_dv",
+)
+"""A program keeps a key tile; a turn is about a query tile of one of its query heads.
+
+All warps of a program do the same: it has one lane. The kernels run with one stage, so a tile is waited for
+where it is loaded, and a product where it is issued. Without TMA the warps go on after a load; then the time
+of a product includes the wait for its tile.
+"""
+
+QUERY_PROGRAM = LaneRole(
+    "dQ",
+    ("start", "has K", "has S", "has P", "has V", "has dP", "has dS", "has dQ", "wrote"),
+    (
+        Activity("wait for K", WAIT, "load K", "start", "has K"),
+        Activity("S", PRODUCT, "QK^T", "has K", "has S"),
+        Activity("P", SOFTMAX, "P from lse", "has S", "has P"),
+        Activity("wait for V", WAIT, "load V", "has P", "has V"),
+        Activity("dP", PRODUCT, "dP", "has V", "has dP"),
+        Activity("dS", OTHER, "dS", "has dP", "has dS"),
+        Activity("dQ", PRODUCT, "dQ", "has dS", "has dQ"),
+        Activity("write dQ", OTHER, "store dQ", "has dQ", "wrote"),
+    ),
+    kernel="_attn_bwd_dq",
+)
+"""A program keeps a query tile; a turn is about a key tile."""
+
+PLAIN = LaneKernel(
+    "backward_plain",
+    "Plain backward kernels",
+    "kernels.algorithms.backward.run",
+    (KEY_PROGRAM, QUERY_PROGRAM),
+    words="Two kernels, one after the other: the first computes dK and dV, the second dQ. The time is that "
+    "of both; the short kernel before them, which computes D, is not in it. An SM's time is that from its "
+    "first program to its last in each of the two, without the pause between them. On a GPU without TMA, and "
+    "with tiles of fewer than 16 rows, the time of a product includes the wait for its tile.",
+    as_played=True,
+)
+
 
 FOLDER = "kernels.algorithms.backward"
 ROW_FIELDS = ("row_share",)
@@ -55,6 +108,10 @@ UNSCALED_DK, UNSCALED_DQ = (replace(phase, sentence_key="unscaled gradient") for
 STORE_DK_DV = Phase("store dK, dV", needs=("dK", "dV"), stores=("dK", "dV"))
 STORE_DQ = Phase("store dQ", needs=("dQ",), stores=("dQ",))
 
+KEYS = (chip.key_tile("K"), chip.key_tile("V"))
+QUERIES = (chip.query_tile("Q"), chip.query_tile("dO"))
+SQUARES = (chip.scores("S, P", "S", "P"), chip.scores("dS", "dP", "dS"))
+
 PREPROCESS = Kernel(
     name="_attn_bwd_preprocess",
     source=SourceRef(f"{FOLDER}.preprocess", "_attn_bwd_preprocess"),
@@ -87,15 +144,8 @@ DK_DV = Kernel(
     ),
     after=(STORE_DK_DV,),
     parts=(
-        chip.key_tile("K"),
-        chip.key_tile("V"),
-        chip.query_tile("Q"),
-        chip.query_tile("dO"),
-        chip.scores("S, P", "S", "P"),
-        chip.scores("dS", "dP", "dS"),
-        chip.key_sum("dK"),
-        chip.key_sum("dV"),
-        chip.row_state("lse", "D"),
+        *(*KEYS, *QUERIES, *SQUARES),
+        *(chip.key_sum("dK"), chip.key_sum("dV"), chip.row_state("lse", "D")),
     ),
     requested_bytes=dk_dv_bytes,
     products=4,
@@ -126,16 +176,7 @@ DQ = Kernel(
         UNSCALED_DQ,
     ),
     after=(STORE_DQ,),
-    parts=(
-        chip.query_tile("Q"),
-        chip.query_tile("dO"),
-        chip.key_tile("K"),
-        chip.key_tile("V"),
-        chip.scores("S, P", "S", "P"),
-        chip.scores("dS", "dP", "dS"),
-        chip.query_sum("dQ"),
-        chip.row_state("lse", "D"),
-    ),
+    parts=(*QUERIES, *KEYS, *SQUARES, chip.query_sum("dQ"), chip.row_state("lse", "D")),
     requested_bytes=dq_bytes,
     products=3,
     row_fields=ROW_FIELDS,

@@ -1,7 +1,6 @@
 """What a program of the dK-dV kernel writes down."""
 
-from kernels.algorithms.backward.entry import DK_DV
-from kernels.algorithms.backward.lanes import KEY_PROGRAM
+from kernels.algorithms.backward.entry import DK_DV, KEY_PROGRAM
 from kernels.algorithms.backward.recording import record_share, record_tiles
 from kernels.primitives.marks import mark, mark_numbers, mark_tile
 from kernels.primitives.recorder import (

@@ -1,7 +1,6 @@
 """What a program of the dQ kernel writes down."""
 
-from kernels.algorithms.backward.entry import DQ
-from kernels.algorithms.backward.lanes import QUERY_PROGRAM
+from kernels.algorithms.backward.entry import DQ, QUERY_PROGRAM
 from kernels.algorithms.backward.recording import MASKED_TILE, P, record_share, record_tiles
 from kernels.primitives.marks import mark, mark_numbers, mark_tile
 from kernels.primitives.recorder import (

@@ -2,9 +2,8 @@
 
 import torch
 
-from kernels.algorithms.backward.entry import ENTRY
+from kernels.algorithms.backward.entry import ENTRY, KEY_PROGRAM, PLAIN, QUERY_PROGRAM
 from kernels.algorithms.backward.inputs import BackwardInputs
-from kernels.algorithms.backward.lanes import KEY_PROGRAM, PLAIN, QUERY_PROGRAM
 from kernels.algorithms.backward.launch import BackwardCall, tiles_of_backward
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import DEVICE

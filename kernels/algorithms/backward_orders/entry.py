@@ -48,13 +48,8 @@ def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> 
         name=name,
         source=SourceRef(FOLDER + module, name),
         parts=(
-            *tiles,
-            chip.scores("S, P", "S", "P"),
-            chip.scores("dS", "dP", "dS"),
-            chip.key_sum("dK"),
-            chip.key_sum("dV"),
-            chip.query_sum("dQ"),
-            chip.row_state("lse", "D"),
+            *(*tiles, *plain.SQUARES),
+            *(chip.key_sum("dK"), chip.key_sum("dV"), chip.query_sum("dQ"), chip.row_state("lse", "D")),
         ),
         products=5,
         row_fields=("row_share",),
@@ -76,7 +71,7 @@ def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> 
 KV_OUTER = _kernel(
     "_attn_bwd_kv_outer",
     "kv_outer",
-    (*map(chip.key_tile, ("K", "V")), *map(chip.query_tile, ("Q", "dO"))),
+    (*plain.KEYS, *plain.QUERIES),
     before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
     step=(
         Phase("load Q, dO", loads=("Q", "dO")),
@@ -95,13 +90,7 @@ KV_OUTER = _kernel(
 Q_OUTER = _kernel(
     "_attn_bwd_q_outer",
     "q_outer",
-    (
-        chip.query_tile("Q"),
-        chip.query_tile("dO"),
-        chip.query_tile("O"),
-        chip.key_tile("K"),
-        chip.key_tile("V"),
-    ),
+    (*plain.QUERIES, chip.query_tile("O"), *plain.KEYS),
     before=(Phase("load O, dO, lse, Q", loads=("O", "dO", "lse", "Q"), makes=("D", "dQ")),),
     step=(
         Phase("load K, V, dK, dV", loads=("K", "V", "dK", "dV")),

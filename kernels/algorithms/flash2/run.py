@@ -66,10 +66,9 @@ def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
     return flash_forward(query, key, value, **asked_of(problem))[:2]
 
 
-def gradients(
-    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor, d_out: Tensor
-) -> Gradients:
-    """dQ, dK and dV by the plain backward kernels."""
-    results, config = forward(problem, query, key, value), config_of(problem)
+def gradients(problem: AttentionProblem, *tensors: Tensor) -> Gradients:
+    """dQ, dK and dV, of query, key, value and d_out, by the plain backward kernels."""
+    (query, key, value, d_out), config = tensors, config_of(problem)
+    results = forward(problem, query, key, value)
     inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
     return flash_backward(inputs, config, config)

@@ -33,17 +33,15 @@ def own_config(problem: AttentionProblem) -> TileConfig:
     return TileConfig(problem.block_m, problem.block_n, 4 * (problem.block_m // 64 + 1), 2)
 
 
-def ensure_runs_on(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, entry: Algorithm = ENTRY
-) -> None:
+def ensure_runs_on(*inputs: torch.Tensor, entry: Algorithm = ENTRY) -> None:
     """Raise InvalidProblem if the entry's kernels cannot run here, or not on such tensors."""
     if missing := entry.missing(compute_capability(BACKEND)):
         raise missing
     if not gluon_is_known():
         accepted = f"it is written in Gluon, of which Triton {' or '.join(GLUON_VERSIONS)}x is known"
         raise InvalidProblem("algorithm", entry.label, accepted, "Install one of these.")
-    if not can_run_hopper(query, key, value):
-        given = [tensor.stride() for tensor in (query, key, value)]
+    if not can_run_hopper(*inputs):
+        given = [tensor.stride() for tensor in inputs]
         accepted = "TMA takes rows whose numbers lie beside each other, at multiples of 16 bytes"
         raise InvalidProblem("strides", given, accepted, "Copy the tensors with contiguous().")
 
@@ -82,26 +80,16 @@ def run_traced(problem: AttentionProblem) -> Trace:
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
 
 
-def forward(
-    problem: AttentionProblem, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def forward(problem: AttentionProblem, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """O and lse with the problem's mask, and tiles that have to be those of the entry."""
     config = own_config(problem)
-    ensure_runs_on(query, key, value)
-    out, lse, _ = flash_forward_hopper(
-        query, key, value, band=problem.band, scale=problem.scale, config=config
-    )
-    return out, lse
+    ensure_runs_on(*inputs)
+    return flash_forward_hopper(*inputs, band=problem.band, scale=problem.scale, config=config)[:2]
 
 
-def gradients(
-    problem: AttentionProblem,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    d_out: torch.Tensor,
-) -> Gradients:
-    """dQ, dK and dV, by the fastest kernels for these tensors (dispatch.py)."""
+def gradients(problem: AttentionProblem, *tensors: torch.Tensor) -> Gradients:
+    """dQ, dK and dV, of query, key, value and d_out, by the fastest kernels for these (dispatch.py)."""
+    query, key, value, d_out = tensors
     results = forward(problem, query, key, value)
     inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
     return attention_gradients(inputs)

@@ -1,6 +1,6 @@
 """dQ = dS K of a step, and its way into the float32 sum in device memory."""
 
-from kernels.algorithms.flash3_backward.lanes import QUERIES
+from kernels.algorithms.flash3_backward.entry import QUERIES
 from kernels.algorithms.flash3_backward.rows import place_in_sum
 from kernels.primitives.marks import lane_of, mark, mark_numbers
 

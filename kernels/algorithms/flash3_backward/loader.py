@@ -1,6 +1,6 @@
 """The warp that loads."""
 
-from kernels.algorithms.flash3_backward.lanes import LOADS
+from kernels.algorithms.flash3_backward.entry import LOADS
 from kernels.algorithms.flash3_backward.shared import load_into
 from kernels.primitives.marks import lane_of, mark_numbers, mark_tile
 

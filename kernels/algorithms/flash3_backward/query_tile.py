@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kernels.algorithms.flash3_backward.d_query import add_dq, issue_dq
-from kernels.algorithms.flash3_backward.lanes import KEYS
+from kernels.algorithms.flash3_backward.entry import KEYS
 from kernels.algorithms.flash3_backward.shared import Shared, barrier, key_tiles, release, tile_of, wait_for
 from kernels.algorithms.flash3_backward.work import Item
 from kernels.primitives.marks import mark, mark_numbers

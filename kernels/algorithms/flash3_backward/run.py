@@ -5,8 +5,7 @@ import torch
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import flash_forward_hopper
 from kernels.algorithms.flash3.run import ensure_runs_on
-from kernels.algorithms.flash3_backward.entry import ENTRY
-from kernels.algorithms.flash3_backward.lanes import KEYS, KEYS_AND_DQ, LOADS, QUERIES, SWEEP_LANES
+from kernels.algorithms.flash3_backward.entry import ENTRY, KEYS, KEYS_AND_DQ, LOADS, QUERIES, SWEEP_LANES
 from kernels.algorithms.flash3_backward.launch import HopperBackwardCall
 from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
@@ -43,7 +42,7 @@ def run_traced(problem: AttentionProblem) -> Trace:
 def _call(problem: AttentionProblem) -> HopperBackwardCall:
     """A call on the problem's own inputs. Raises InvalidProblem if the kernels cannot run on them."""
     query, key, value = make_inputs(problem, DEVICE)
-    ensure_runs_on(query, key, value, ENTRY)
+    ensure_runs_on(query, key, value, entry=ENTRY)
     band, scale = problem.band, problem.scale
     config = TileConfig(128, 128, 12, 2)
     out, lse, _ = flash_forward_hopper(query, key, value, band=band, scale=scale, config=config)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kernels.algorithms.flash3_backward.lanes import BLOCK_M, BLOCK_N
+from kernels.algorithms.flash3_backward.entry import BLOCK_M, BLOCK_N
 from kernels.primitives.marks import mark
 
 from triton.experimental import gluon

@@ -60,7 +60,6 @@ class WideBackwardCall(PreparedCall):
     """One backward pass: its tensors, and one method per kernel: `prepare_rows`, `dk_dv`, `dq`."""
 
     def _arguments(self, block_m: int) -> dict[str, Any]:
-        """Arguments that both kernels take."""
         fixed = Fixed(**cases_of(self.inputs.band, BLOCK_N), BLOCK_M=block_m, BLOCK_D=self.block_d)
         given = self.inputs
         tensors = {"q": given.query, "do": given.d_out, "k": given.key, "v": given.value}

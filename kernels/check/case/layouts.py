@@ -33,7 +33,8 @@ def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor
         return tuple(map(_sliced, tensors))
     if layout == "packed":
         same = query.shape == key.shape
-        packed = _packed((query, key, value) if same else (key, value))
+        parts = [part.transpose(1, 2) for part in ((query, key, value) if same else (key, value))]
+        packed = (part.transpose(1, 2) for part in torch.stack(parts, dim=2).unbind(2))
         return (*(() if same else (_transposed(query),)), *packed, *map(_transposed, rest))
     if layout == "mixed":
         return (_plain(query), _transposed(key), _plain(value.mT).mT, *map(_sliced, rest))
@@ -56,9 +57,3 @@ def _sliced(tensor: torch.Tensor) -> torch.Tensor:
     batch, heads, length, head_dim = tensor.shape
     around = tensor.new_full((batch, heads + 1, length + PADDING, head_dim + 2 * PADDING), float("nan"))
     return around[:, 1:, PADDING:, PADDING : PADDING + head_dim].copy_(tensor)
-
-
-def _packed(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Views of one (batch, length, parts, heads, head_dim) tensor."""
-    together = torch.stack([part.transpose(1, 2) for part in parts], dim=2)
-    return tuple(together[:, :, index].transpose(1, 2) for index in range(len(parts)))

@@ -167,12 +167,10 @@ def _read_tensors(data: bytes) -> tuple[dict[str, Tensor], tuple[str, ...]]:
 
 
 def _our_name(name: str) -> str | None:
-    """Our name of the tensor that is called `name` in a file, or None if the name is unknown."""
     return NAME_OF_ALIAS.get(name.lower())
 
 
 def _quoted(name: str) -> str:
-    """A name from a file for a message: quoted, and cut if it is long."""
     return repr(name if len(name) <= 40 else name[:40] + "…")
 
 

@@ -121,7 +121,6 @@ def ulps_between(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The bits of each element as an integer."""
     return tensor.contiguous().view(INTEGERS[tensor.element_size()])
 
 

@@ -108,7 +108,6 @@ def undefined_findings(watch: Watch, calls: Calls, repeats: Repeats | None) -> t
 
 
 def _again(calls: Calls) -> dict[str, torch.Tensor]:
-    """Results of one more run; none if it raises an error."""
     try:
         return calls.again()
     except (Broken, Refused):

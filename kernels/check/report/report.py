@@ -197,14 +197,9 @@ def varied_tables(report: Report) -> dict[str, list[Row]]:
     return tables
 
 
-def worst_words(tensor: TensorCheck) -> str:
-    """Where the largest error of a tensor is, what the kernel gave there, and what is exact."""
-    index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
-    return f"{index}: {tensor.worst_value:.9g}, exact {tensor.exact_value:.9g}"
-
-
 def error_row(tensor: TensorCheck, number: Callable[[float], str] = number_words) -> Row:
     """The errors of one tensor; `number` writes them."""
+    index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
     return {
         "tensor": tensor.name,
         "verdict": VERDICT_WORDS["pass" if tensor.passes else "fail"],
@@ -216,7 +211,7 @@ def error_row(tensor: TensorCheck, number: Callable[[float], str] = number_words
         "its mean": number(tensor.naive_mean_error),
         "error / reference": f"{tensor.ratio:.2f}",
         "wrong NaN, ∞": f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
-        "worst at": worst_words(tensor),
+        "worst at": f"{index}: {tensor.worst_value:.9g}, exact {tensor.exact_value:.9g}",
     }
 
 

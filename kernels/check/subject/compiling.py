@@ -179,7 +179,6 @@ class Compiler:
 
 @contextlib.contextmanager
 def _up_to_last_stage() -> Iterator[None]:
-    """Compile no further than LAST_STAGE while the body runs."""
     from triton import knobs
 
     def stop(*_: Any) -> None:
@@ -290,7 +289,6 @@ def compile_case(user: UserKernel, case: CheckCase) -> Compiled:
 
 
 def _call(loaded: LoadedKernel, case: CheckCase) -> None:
-    """Call the user's function for the case, and take its gradients."""
     import torch
 
     from kernels.check.case.layouts import laid_out

@@ -121,7 +121,6 @@ def _is_static(cause: BaseException) -> bool:
 
 
 def _last_frame(error: BaseException) -> TracebackType | None:
-    """Where the error was raised; None without a traceback."""
     link = error.__traceback__
     while link and link.tb_next:
         link = link.tb_next

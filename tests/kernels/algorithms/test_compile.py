@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.backward.lanes import PLAIN
+from kernels.algorithms.backward.entry import PLAIN
 from kernels.device.gpus import SHARED
 from kernels.primitives.tuning import gluon_is_known
 from kernels.problem import AttentionProblem

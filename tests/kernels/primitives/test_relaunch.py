@@ -7,8 +7,8 @@ import weakref
 import pytest
 import torch
 
-from kernels.primitives import relaunch
-from kernels.primitives.relaunch import compiled_launch, is_watched
+from kernels.primitives import replay as relaunch
+from kernels.primitives.replay import compiled_launch, is_watched
 
 from triton import knobs
 from triton.backends.nvidia import driver

@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from tests.kernels.attention.conftest import draw
 
 import kernels.attention.flash_attention as front
 from kernels import flash_attention
 from kernels.attention import operators
 from kernels.device.runtime import DEVICE
-from kernels.primitives import replay, signature
-from kernels.primitives.replay import repeat
-from kernels.primitives.signature import is_traced, signature_of
+from kernels.primitives import replay
+from kernels.primitives import replay as signature
+from kernels.primitives.replay import is_traced, repeat, signature_of
 from tests import ROOT
-from tests.kernels.attention.conftest import draw
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import run_traced
-from kernels.check.case import battery
+from kernels.check.case import cases as battery
 from kernels.check.case.cases import CheckCase, Grid
 from kernels.device.backend import DeviceInfo
 from kernels.device.runtime import DEVICE
@@ -22,7 +22,7 @@ from tests import ROOT
 from viz.check import grid as check_grid
 from viz.check.context import CheckContext
 from viz.check.grid import AT_ONCE, GRID_IN_URL, GridRun
-from viz.check.maps import Tile, step_of
+from viz.check.verdict import Tile, step_of
 from viz.shared import runs
 
 RIGHT = "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\n"

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.app.pages import run_script
+from tests.lanes import hopper_lanes, plain_lanes
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.device.gpus import GPUS
@@ -14,8 +16,6 @@ from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
-from tests.app.pages import run_script
-from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
 from viz.player.lanes import LanesRun
 from viz.player.talk.read import parse_talk
@@ -104,7 +104,7 @@ def test_without_a_clock_the_timeline_is_modelled_on_the_chosen_gpu(run, monkeyp
     busy = 100 * run.trace.steps / (3 * (max(detail[7] for detail in bars(app)["customdata"])))
     assert numbers(words.split(GPU.name)[1]) == [programs, 3, 3, round(busy)]
     assert len(bars(app)["customdata"]) == programs
-    for module in ("panels", "figures.timeline"):
+    for module in ("panels", "figures"):
         monkeypatch.setattr(f"viz.explore.{module}.MAX_SPANS", 5)
     app = opened(panels.timeline_panel, run, few)
     assert numbers(app.caption[0].value)[-1] == 5

@@ -4,11 +4,11 @@ import math
 import re
 
 import pytest
-
 from tests.app.pages import open_chapter, words
 from tests.viz.learn.shown import everything, html
+
 from viz.learn.memory.page import SPECK
-from viz.learn.predictions import NOT_RESCALED
+from viz.learn.predict import NOT_RESCALED
 
 pytestmark = pytest.mark.usefixtures("no_worker")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.viz.player.runs import FILES, ORIGIN, PROBLEM, hand_built, shown
-from viz.player.modules import FOLDER
+from viz.player.html_page import FOLDER
 
 
 @pytest.fixture(scope="module")

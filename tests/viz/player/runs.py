@@ -10,7 +10,7 @@ from kernels.problem.tiles import visited_tiles
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace.sample import Sample
 from viz.player.data import player_data
-from viz.player.modules import FOLDER
+from viz.player.html_page import FOLDER
 
 ORIGIN = "http://player.test"
 ENTRIES = ("component", "lanes_component", "live_component", "page", "talk_component", "talk_page")

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo
-from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import PROBLEM, hand_built
-from viz.player import selection, tiles
+from viz.player import drawn, tiles
 from viz.player.data import player_data
 
 
@@ -126,7 +126,7 @@ def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
 
 def test_shares_of_every_algorithm_add_up_to_one_and_its_turns_keep_a_tile(real):
     entry = algorithm_of(real)
-    share, turn = tiles.attention_share(real, entry), selection.turns(real, entry)
+    share, turn = tiles.attention_share(real, entry), drawn.turns(real, entry)
     for one in np.unique(turn):  # a turn keeps one tile on the chip
         steps = turn == one
         assert len(np.unique(real.kernel[steps])) == 1

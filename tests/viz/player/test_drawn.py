@@ -3,18 +3,18 @@
 import re
 
 import pytest
+from tests.anywhere import ANYWHERE
+from tests.kernels.algorithms.flash3.as_if import as_if_run
+from tests.lanes import hopper_lanes, plain_lanes
 
 from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from tests.anywhere import ANYWHERE
-from tests.kernels.algorithms.flash3.as_if import as_if_run
-from tests.lanes import hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU, PROBLEM, WINDOW, hand_built, shown, traced
 from viz.player import drawn
 from viz.player.data import duel_data
+from viz.player.drawn import select_steps
 from viz.player.lanes import LanesRun, lanes_data
-from viz.player.selection import select_steps
 from viz.shared.theme import palettes_for_player
 
 pytestmark = pytest.mark.browser
@@ -393,4 +393,4 @@ def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algo
     problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8, mask="causal")
     same, different = look_at(traced(problem, algorithm)[1], look)
     assert all(same)
-    assert different > 10
+    assert different > 5

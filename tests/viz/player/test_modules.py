@@ -5,7 +5,7 @@ import posixpath
 import pytest
 
 from tests.viz.player.runs import FILES
-from viz.player.modules import FOLDER, IMPORT, one_script
+from viz.player.html_page import FOLDER, IMPORT, one_script
 
 PAPER = ("talk/print.js",)
 """Modules of the exported talk alone."""
@@ -51,6 +51,6 @@ def test_what_one_script_cannot_hold_is_refused(files, message, tmp_path, monkey
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr("viz.player.modules.FOLDER", tmp_path)
+    monkeypatch.setattr("viz.player.html_page.FOLDER", tmp_path)
     with pytest.raises(ValueError, match=message):
         one_script.__wrapped__("a.js")

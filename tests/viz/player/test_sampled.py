@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
-from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU, SAMPLE
 from tests.viz.player.runs import SAMPLED as PROBLEM
 from tests.viz.player.test_data import decode
-from viz.player import selection
+from viz.player import drawn as drawn_steps
 from viz.player.data import duel_data, player_data
 from viz.player.tiles import tile_kinds
 
@@ -44,7 +44,7 @@ def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_a_grid_that_is_too_large_has_rows_for_the_drawn_tiles(algorithm, monkeypatch):
-    monkeypatch.setattr(selection, "MAX_CELLS", 15)
+    monkeypatch.setattr(drawn_steps, "MAX_CELLS", 15)
     trace = run_traced(PROBLEM, algorithm)
     data = player_data(trace, "here", GPU)
     numbers = data["problem"]["tile_numbers"]

@@ -11,12 +11,14 @@ from kernels.device.gpus import GPUS
 from kernels.traffic.modelled import modelled_ns
 from tests.viz.player.runs import PROBLEM, hand_built
 from tests.viz.player.test_data import bytes_of, decode, values_of
-from viz.player import drawn, selection
+from viz.player import drawn
 from viz.player.data import duel_data, player_data
 
+SELECT_STEPS = drawn.select_steps
 
-def select_steps(trace, limit=selection.MAX_STEPS):
-    return selection.select_steps(trace, algorithm_of(trace), limit)
+
+def select_steps(trace, limit=drawn.MAX_STEPS):
+    return SELECT_STEPS(trace, algorithm_of(trace), limit)
 
 
 @pytest.mark.parametrize(

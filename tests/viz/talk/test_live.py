@@ -4,15 +4,15 @@ import time
 from dataclasses import replace
 
 import pytest
+from tests.app.pages import fail_jobs
 
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Cancelled, TimedOut
 from kernels.worker.requests import TraceRequest
-from tests.app.pages import fail_jobs
 from viz.player.talk.read import parse_talk, read_talk
 from viz.shared import runs
 from viz.shared.run_request import RunRequest
-from viz.talk.live import answer
+from viz.talk.shipped import answer
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 
@@ -149,7 +149,7 @@ def begun(store, *windows):
 
 def test_what_nobody_waits_for_any_more_is_cancelled(monkeypatch):
     """It runs on while another window waits for it, until that one asks for something else or leaves too."""
-    monkeypatch.setattr("viz.talk.live.LONGEST_S", 1e6)
+    monkeypatch.setattr("viz.talk.shipped.LONGEST_S", 1e6)
     store = runs.run_store()
     job = begun(store, "a", "b")
     assert answer(lambda: TALK, {"leaves": True}, store, "a") is None

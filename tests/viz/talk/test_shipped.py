@@ -15,8 +15,7 @@ from kernels.trace.schedule import step_schedule
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
 from viz.player.talk.chart import chart_curves, recorded_peers
-from viz.player.talk.data import talk_data
-from viz.player.talk.figures import UnknownFigure, filled, run_figures
+from viz.player.talk.data import UnknownFigure, filled, run_figures, talk_data
 from viz.player.talk.read import read_talk
 from viz.shared.figures.sweep import curve_values
 from viz.shared.formats import format_ms

@@ -1,6 +1,10 @@
 """Chapter "Gradients": P from lse, the derivation line by line against autograd, and what moves."""
 
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
@@ -25,21 +29,78 @@ from viz.learn.controls import (
 )
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths
-from viz.learn.gradients import maths_traffic as traffic
 from viz.learn.gradients.graphs import SQUARE, flow, layer_graph, two_tokens_graphs
-from viz.learn.gradients.lines import LINE_WORDS, LINES, ROW_BY_ROW, equations_of, numbers_of
 from viz.learn.io.figures import ByteBar, bytes_figure
 from viz.learn.matrices import Matrix, matrices_html
-from viz.learn.predict import type_in
-from viz.learn.predictions import weight_of_lse
+from viz.learn.predict import type_in, weight_of_lse
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
 from viz.learn.words import Words, filled, formulas, links, table
 from viz.shared import runs, theme
 from viz.shared.figures.charts import chart, framed, hatched
-from viz.shared.formats import format_count, format_error, format_tex
+from viz.shared.formats import format_count, format_error, format_tex, significant
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import redraw_when_done, retry_button
+
+
+@dataclass(frozen=True)
+class DerivationLine:
+    """One line of the derivation, as `derivation.toml` has it."""
+
+    words: str
+    formulas: tuple[str, ...]
+    equations: tuple[str, ...]
+    checks: tuple[str, ...] = ()
+    """The results to check: keys of LINE_WORDS."""
+    checked_against: str = ""
+    """What is differentiated, if it is not the loss by the quantity itself."""
+
+
+DOCUMENT = tomllib.loads(Path(__file__).with_name("derivation.toml").read_text("utf-8"))
+LINES = {name: DerivationLine(**line) for name, line in DOCUMENT["lines"].items()}
+"""In the order of the derivation. The URL uses the keys."""
+LINE_WORDS: dict[str, str] = DOCUMENT["results"]
+ROW_BY_ROW = ("dS deltas", "dS log")
+"""Lines that show one row of S at a time."""
+
+
+def numbers_of(lesson: GradientLesson, row: int, heads: int) -> dict[str, int | str]:
+    """The numbers in the words and equations of a line."""
+    length, dim = lesson.length, lesson.dim
+    shape = {"length": length, "square": length**2, "dim": dim, "size": dim // heads}
+    return {"row": row, "heads": heads, "scale": significant(lesson.scale), **shape}
+
+
+def equations_of(name: str, lesson: GradientLesson, row: int, heads: int) -> list[list[Matrix | str]]:
+    """The equations of a line as matrices of the reader's numbers and the signs between them."""
+    values = maths.several_heads(lesson, heads) if name == "heads" else maths.derived(lesson)
+    marked_row = row if name in ROW_BY_ROW else None
+
+    def of_each_head(part: re.Match) -> str:
+        return "".join(f"{{{part[1]}_{head}}}" for head in range(heads))
+
+    drawn = []
+    for equation in LINES[name].equations:
+        text = filled(re.sub(r"{(\w+)_\*}", of_each_head, equation), numbers_of(lesson, row, heads))
+        pieces = re.split("{(.+?)}", text)  # sign, name, sign and so on
+        parts = [
+            _matrix(piece, values, row, marked_row) if place % 2 else piece.strip()
+            for place, piece in enumerate(pieces)
+        ]
+        drawn.append([part for part in parts if part != ""])
+    return drawn
+
+
+def _matrix(shown: str, values: Mapping[str, np.ndarray], row: int, marked_row: int | None) -> Matrix:
+    name = shown.removesuffix("ᵀ").removesuffix("[row]")
+    array, label = values[name], re.sub(r"_(\w)", r"<sub>\1</sub>", maths.CHECKED_AGAINST.get(name, name))
+    if "[row]" in shown:
+        array, label, marked_row = array[row], f"{label}, row {row}", None
+    if shown.endswith("ᵀ"):
+        array, label = array.T, f"{label}<sup>T</sup>"
+    color = "bad" if name == "difference" else theme.tensor_entry(name.partition("_")[0])
+    return Matrix(label, array, color, marked_row=marked_row)
+
 
 WORDS = Words(__file__)
 DEFAULT = GradientLesson()
@@ -204,7 +265,6 @@ LABELS = {"length": "N, tokens", "dim": "d, features", "spread": "Spread of S", 
 
 
 def _inputs() -> st.delta_generator.DeltaGenerator:
-    """Where the inputs of the small layer stand side by side."""
     return st.container(horizontal=True, gap="small", vertical_alignment="bottom", key="gradients_inputs")
 
 
@@ -307,17 +367,17 @@ def _traffic() -> None:
     found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")  # below the rest, which its
     ready = {name: run for (_, name), run in found.items()}  # progress would push down
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
-    rows, _ = traffic.row_wise_backward(problem, SRAM_BYTES)
+    rows, _ = maths.row_wise_backward(problem, SRAM_BYTES)
     times = tiles_of(problem.q_len, rows) if rows else 0
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
-    counted = {name: f"{traffic.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
-    if draft := traffic.draft_run(problem):
-        counted[traffic.DRAFT.algorithm] = f"{draft.elements_in_loop:,}"
+    counted = {name: f"{maths.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
+    if draft := maths.draft_run(problem):
+        counted[maths.DRAFT.algorithm] = f"{draft.elements_in_loop:,}"
     orders = (
         {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
         | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
-        for order in traffic.LOOP_ORDERS
+        for order in maths.LOOP_ORDERS
     )
     with page:
         WORDS.draw(
@@ -328,10 +388,10 @@ def _traffic() -> None:
             links=[(label, problem, name) for label, name in LINKS.items()],
             orders=WORDS.rows("orders", orders),
             problem=problem,
-            query=traffic.QUERY_OUTER.elements(problem),
-            key=traffic.KEY_OUTER.elements(problem),
-            query_bytes=traffic.QUERY_OUTER.requested_bytes(problem),
-            key_bytes=traffic.KEY_OUTER.requested_bytes(problem),
+            query=maths.QUERY_OUTER.elements(problem),
+            key=maths.KEY_OUTER.elements(problem),
+            query_bytes=maths.QUERY_OUTER.requested_bytes(problem),
+            key_bytes=maths.KEY_OUTER.requested_bytes(problem),
             squares=squares,
             squares_bytes=squares * problem.itemsize,
             products=sum(kernel.products for kernel in backward.kernels),
@@ -340,7 +400,7 @@ def _traffic() -> None:
             backward_chip=backward.chip_bytes(problem),
             forward_bytes=forward.requested_bytes(problem),
             backward_bytes=backward.requested_bytes(problem),
-            **traffic.backward_work(problem),
+            **maths.backward_work(problem),
         )
 
 
@@ -363,12 +423,12 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
 def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
     """A bar for each way through the backward pass; counted if a kernel, or the draft, has run."""
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
-    rows, moved = traffic.row_wise_backward(problem, SRAM_BYTES)
+    rows, moved = maths.row_wise_backward(problem, SRAM_BYTES)
     bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
     counted = {name: run.trace.total_bytes for name, run in ready.items()}
-    if draft := traffic.draft_run(problem):
-        counted[traffic.DRAFT.algorithm] = draft.bytes_moved
-    for order in traffic.LOOP_ORDERS:
+    if draft := maths.draft_run(problem):
+        counted[maths.DRAFT.algorithm] = draft.bytes_moved
+    for order in maths.LOOP_ORDERS:
         modelled = order.requested_bytes(problem)
         bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))
     return bars

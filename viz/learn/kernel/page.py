@@ -11,14 +11,13 @@ from kernels.problem.presets import PRESETS
 from kernels.trace import Trace
 from viz.learn.controls import number
 from viz.learn.online import Update, update_words
-from viz.learn.predict import type_in
-from viz.learn.predictions import next_state
+from viz.learn.predict import next_state, type_in
 from viz.learn.softmax.maths import first_head
 from viz.learn.stage import stage, state_key
 from viz.learn.words import Words
 from viz.player.drawn import drawn_of
+from viz.player.talk.data import in_state
 from viz.player.talk.panel import scene_popover
-from viz.player.talk.places import in_state
 from viz.player.talk.scene import Scene
 from viz.shared import runs
 from viz.shared.formats import format_number

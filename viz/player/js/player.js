@@ -13,7 +13,7 @@ import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
-import { captionOf, countWords, noteWords, rateWords, readoutWords } from "./run/words.js";
+import { captionOf, countWords, noteWords, rateWords, saidWords } from "./run/words.js";
 
 const SLOW = 0.25; // tiles per second: the numbers of each can be read
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
@@ -260,7 +260,8 @@ export class Player extends Playback {
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
-    write(this.caption, asks ? "" : says || this.intro);
+    const caption = asks ? "" : says || this.intro;
+    write(this.caption, caption);
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));
@@ -270,6 +271,6 @@ export class Player extends Playback {
       this.lanes.draw();
     }
     this.onDrawn?.(at);
-    shown.tell(readoutWords(timeline, at, bytes, active, picked), now);
+    shown.tell(saidWords(timeline, at, caption), now);
   }
 }

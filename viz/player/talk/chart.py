@@ -111,7 +111,16 @@ def chart_data(chart: Chart) -> dict:
         "title": f"{TITLES[chart.metric]}, {chart.direction}, against {chart.axis} ({LETTERS[chart.axis]})",
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks],
-        "series": [_series(curve.peer, values, chart.metric) for curve, values in drawn],
+        "series": [
+            {
+                "name": peer_label(curve.peer).split(",")[0],
+                "color": PEER_COLORS.get(curve.peer, "text"),
+                "symbol": SYMBOLS.get(curve.peer, "star"),
+                "points": [[math.log(x), math.log(y)] for x, y in values],
+                "last": format_metric(values[-1][1], chart.metric),
+            }
+            for curve, values in drawn
+        ],
         "source": _source(chart, drawn[0][0].points[0].problem),
     }
 
@@ -123,16 +132,6 @@ def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
     if not drawn:
         raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
     return drawn
-
-
-def _series(peer: str, values: list[tuple[int, float]], metric: str) -> dict:
-    return {
-        "name": peer_label(peer).split(",")[0],
-        "color": PEER_COLORS.get(peer, "text"),
-        "symbol": SYMBOLS.get(peer, "star"),
-        "points": [[math.log(x), math.log(y)] for x, y in values],
-        "last": format_metric(values[-1][1], metric),
-    }
 
 
 def _source(chart: Chart, problem: AttentionProblem) -> str:

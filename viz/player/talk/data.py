@@ -6,23 +6,184 @@ Notes are kept apart: only the speaker's window is given them.
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
+import numpy as np
 
-from kernels.device.gpus import GPUS
-from kernels.measure.measurement import Measurement
+from kernels.algorithms import algorithm_of
+from kernels.algorithms.standard.traffic import standard_requested
+from kernels.device.gpus import GPUS, Gpu
+from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.trace import Trace
+from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
 from viz.player.data import duel_clock, player_data
-from viz.player.drawn import drawn_of
+from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
+from viz.player.places import tile_at, wrong_row, wrong_state, wrong_step
 from viz.player.talk.chart import InvalidChart, chart_data, chart_figures
-from viz.player.talk.figures import UnknownFigure, filled, run_figures
-from viz.player.talk.places import misplaced
 from viz.player.talk.read import Findings
-from viz.player.talk.scene import InvalidTalk, Scene, Talk
+from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
+from viz.player.tiles import KIND_CODES, tile_kinds
+from viz.shared.formats import format_bytes, format_kib, format_ms, significant
 from viz.shared.run_request import RunRequest
 from viz.shared.theme import palettes_for_player
+
+
+def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]:
+    """The fields of a scene that its run, or both runs, do not have: field, and what is accepted."""
+    for number, stop in enumerate(scene.stops):
+        if wrong := wrong_step(stop.step, shown):
+            yield "stops" if number else "step", f"{stop.step!r} {wrong}"
+    if scene.view == "numbers" and not shown[0].matrices:
+        accepted = "tiles of at most 16 × 16 and head_dim up to 64, such as tiny"
+        yield "view", f"'numbers', but this run has no numbers; expected {accepted}"
+    elif "state" in scene.hidden and (wrong := _known_too_early(scene.stops[0].step, shown[0])):
+        yield "hidden", f"'state' {wrong}"
+    if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
+        yield "row", f"{scene.row!r} {wrong}"
+
+
+def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
+    """A scene as a player shows it in a state; what a talk's run does not have is left out."""
+    field, first = ("place", "race:0") if scene.versus else ("step", "0")
+    step, row = state.get(field, ""), state.get("row", "")
+    if wrong_state(field, step, shown):
+        step = first
+    if scene.versus or wrong_state("row", row, shown):
+        row = ""
+    is_open = state.get("open") == "tile" and shown[0].trace.matrix_row is None and shown[0].matrices
+    view = "bytes" if scene.versus else "numbers" if is_open else "grid"
+    scene = replace(scene, stops=(Stop(step),), row=row, view=view)
+    return replace(scene, row="") if "row" in dict(misplaced(scene, shown)) else scene
+
+
+def _known_too_early(step: str, run: Drawn) -> str:
+    """Why m of the first stop is known already; "" if it is still to be asked."""
+    done, _, phase = step.partition(".")
+    told = run.tells(int(done)) if phase and int(done) < run.count else []
+    last = told.index("row max") if "row max" in told else 0
+    if last and int(phase) <= last:
+        return ""
+    accepted = f"up to {done}.{last}" if last else "such as 1.2, of a forward pass"
+    return f"is known at {step}, or not told there; expected a step in a phase before the row max, {accepted}"
+
+
+def _wrong_row(scene: Scene, run: Drawn) -> str:
+    """Why there is no such row, or why no stop shows it in its numbers; "" if it is right."""
+    if wrong := wrong_row(scene.row, run):
+        return wrong
+    head, number = map(int, scene.row.split("."))
+    problem = run.trace.problem
+    tiles = [tile_at(stop.step, run) for stop in scene.stops]
+    if scene.view != "numbers" or (head, number // problem.block_m) in tiles:
+        return ""
+    at, first = tiles[0][0], tiles[0][1] * problem.block_m
+    last = min(first + problem.block_m, run.algorithm.rows(problem)) - 1
+    return f"is not in the tile that is shown; expected {at}.{first} to {at}.{last}"
+
+
+PROBLEM_FIELDS = ("q_len", "kv_len", "head_dim", "block_m", "block_n", "q_heads", "kv_heads", "kv_splits")
+
+
+class UnknownFigure(ValueError):
+    """A name in braces that the run has no number for."""
+
+
+def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict[str, str]:
+    """Name to text of every number of a run: counted, modelled (standard attention), and measured times."""
+    problem, algorithm = trace.problem, algorithm_of(trace)
+    read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
+    standard = standard_requested(problem, algorithm.direction)
+    figures = {name: f"{getattr(problem, name):,}" for name in PROBLEM_FIELDS}
+    figures |= {
+        "steps": f"{trace.steps:,}",
+        "kernels": f"{len(trace.kernels)}",
+        "q_tiles": f"{problem.q_tiles:,}",
+        "kv_tiles": f"{problem.kv_tiles:,}",
+        "bytes": format_bytes(read + written),
+        "read": format_bytes(read),
+        "written": format_bytes(written),
+        "standard_bytes": format_bytes(standard),
+        "standard_ratio": significant(standard / (read + written), 2),
+        "matrix_bytes": format_bytes(problem.heads * problem.q_len * problem.kv_len * problem.itemsize),
+        "on_chip": format_kib(algorithm.chip_bytes(problem)),
+        "sms": f"{gpu.sm_count:,}",
+        "gpu": gpu.name,
+        "device": trace.device.name,
+    }
+    if not algorithm.persistent:  # else the trace does not tell them
+        programs = np.unique(np.stack([trace.kernel, trace.program]), axis=1)
+        figures["programs"] = f"{programs.shape[1]:,}"
+    for index, name in enumerate(trace.tensors):
+        moved = trace.tensor_bytes_read[:, index].sum() + trace.tensor_bytes_written[:, index].sum()
+        figures[f"bytes_{name.replace(' ', '_')}"] = format_bytes(int(moved))
+    for memory, limit in gpu.program_limits.items():
+        name = memory.replace(" ", "_")
+        figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
+        figures[f"{name}_limit"] = format_kib(limit)
+    return figures | _tiles(trace) | _rescales(trace) | _times(measurement, algorithm)
+
+
+def _tiles(trace: Trace) -> dict[str, str]:
+    if is_large(trace.problem):
+        return {}
+    kinds = tile_kinds(trace.problem, algorithm_of(trace))
+    skipped, masked, full, _ = np.bincount(kinds.ravel(), minlength=len(KIND_CODES)).tolist()
+    return {
+        "tiles": f"{kinds.size:,}",
+        "visited_tiles": f"{kinds.size - skipped:,}",
+        "skipped_tiles": f"{skipped:,}",
+        "masked_tiles": f"{masked:,}",
+        "full_tiles": f"{full:,}",
+        "skipped_percent": f"{100 * skipped / kinds.size:.0f} %",
+    }
+
+
+def _rescales(trace: Trace) -> dict[str, str]:
+    """How often a row's sums shrink after its first tile: alpha is below 1 although something was summed."""
+    if trace.alpha is None:
+        return {}
+    later = trace.alpha[trace.alpha > 0]
+    return {"rescaled_percent": f"{100 * (later < 1).mean() if later.size else 0:.0f} %"}
+
+
+def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
+    """Recorded times and peaks: our kernel as Explore's cards time it, the public call, naive attention."""
+    if measurement is None:
+        return {}
+    figures = {}
+    peers = {"naive": "naive", "sdpa_flash": "sdpa_flash", "flash_attention": FLASH_ATTENTION.peer}
+    peers |= {"ours": algorithm.timed_as.peer} if algorithm.timed_as.peer != "naive" else {}
+    named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
+    for name, result in named.items():
+        if result and result.timing:
+            figures[f"{name}_time"] = format_ms(result.timing.median_ms)
+        if result and result.peak_extra_bytes is not None:
+            figures[f"{name}_memory"] = format_bytes(result.peak_extra_bytes)
+    ours, naive = named.get("ours"), named["naive"]
+    ratio = ratio_to_naive(ours, naive) if ours and naive else None
+    if ratio and ratio.is_usable:
+        figures["naive_ratio"] = f"{significant(ratio.low, 2)} to {significant(ratio.high, 2)}"
+    return figures
+
+
+def filled(words: str, figures: dict[str, str]) -> str:
+    """Words with the names in braces replaced, without line breaks in numbers. Raises UnknownFigure."""
+    try:
+        found = [each[1:] for each in string.Formatter().parse(words) if each[1] is not None]
+    except ValueError as error:
+        raise UnknownFigure(f"{words[:60]!r}: {error}; write a brace itself as {{{{ or }}}}") from None
+    for name, form, conversion in found:
+        if form or conversion:
+            raise UnknownFigure(f"{name!r} has more than a name in its braces; expected {{name}} alone")
+        if name not in figures:
+            known = ", ".join(sorted(figures))
+            raise UnknownFigure(f"{{{name}}} is not a number of this run; expected one of {known}")
+    return words.format_map({name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in figures.items()})
+
 
 TALK_CSS = style_sheets("screen", "talk")
 PRINT_CSS = style_sheets("print")

@@ -209,7 +209,6 @@ def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None
 
 
 def _live(given: bool | Live, runs: tuple[RunRequest, RunRequest | None], view: str) -> tuple[Choice, ...]:
-    """What may be changed during the talk: given, or good values if the field is true."""
     try:
         if isinstance(given, Live):
             return choices_of(given, runs)

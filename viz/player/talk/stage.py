@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from viz.player.html_page import CSS
-from viz.player.modules import one_script
+from viz.player.html_page import CSS, one_script
 from viz.player.talk.data import TALK_CSS, TALK_MOUNT, without_notes
 
 _component = st.components.v2.component(

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernels.check.case.cases import LAYOUTS
-from kernels.check.judge import calls, later_calls
+from kernels.check.judge import calls
+from kernels.check.judge import run as later_calls
 from kernels.check.subject import user_kernel
 from kernels.device.runtime import BACKEND
 

@@ -4,8 +4,7 @@ from kernels.algorithms import run_traced
 from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.problem import AttentionProblem
 from tests.viz.player.runs import hand_built
-from viz.explore.figures.ledger import ledger_figure, ledgers_of
-from viz.explore.figures.row_state import gradient_figures, state_figures
+from viz.explore.figures import gradient_figures, ledger_figure, ledgers_of, state_figures
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
-from tests.anywhere import ANYWHERE
-from viz.explore.figures.mask import mask_figure
+from viz.explore.figures import mask_figure
 from viz.player.tiles import tile_kinds
 from viz.shared import theme
 

@@ -8,7 +8,7 @@ import pytest
 from kernels.algorithms import algorithm_of, run_traced
 from kernels.problem import AttentionProblem
 from kernels.trace.schedule import program_spans, step_schedule
-from viz.explore.figures.timeline import busy_share, timeline_figure, without_pauses
+from viz.explore.figures import busy_share, timeline_figure, without_pauses
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")

@@ -6,12 +6,12 @@ import pytest
 from kernels import AttentionProblem, run_traced
 from kernels.algorithms.standard.traffic import standard_ledger
 from kernels.problem.inputs import draw_inputs
-from viz.learn.gradients.maths import attention_gradients
-from viz.learn.gradients.maths_traffic import (
+from viz.learn.gradients.maths import (
     DRAFT,
     KEY_OUTER,
     QUERY_OUTER,
     TWO_KERNELS,
+    attention_gradients,
     backward_work,
     counted_inner_loop_elements,
     draft_run,

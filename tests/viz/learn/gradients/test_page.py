@@ -3,16 +3,15 @@
 import re
 
 import pytest
-
-from kernels.lessons.gradients import GradientLesson
-from kernels.problem import AttentionProblem
 from tests.app.pages import open_whole_chapter as open_chapter
 from tests.app.pages import words
 from tests.viz.learn.shown import html
+
+from kernels.lessons.gradients import GradientLesson
+from kernels.problem import AttentionProblem
 from viz.learn.gradients.graphs import layer_graph, two_tokens_graphs
-from viz.learn.gradients.lines import LINE_WORDS, LINES, equations_of
 from viz.learn.gradients.maths import derived
-from viz.learn.gradients.page import byte_bars
+from viz.learn.gradients.page import LINE_WORDS, LINES, byte_bars, equations_of
 from viz.learn.matrices import Matrix
 from viz.shared import theme
 from viz.shared.formats import format_tex

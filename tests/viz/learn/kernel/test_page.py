@@ -7,7 +7,7 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from viz.learn.kernel.page import row_scores, row_steps
 from viz.learn.online import update
-from viz.learn.predictions import judge, next_state
+from viz.learn.predict import judge, next_state
 
 
 @pytest.fixture(scope="module")

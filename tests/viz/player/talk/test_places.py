@@ -6,8 +6,7 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
-from viz.player.talk.data import talk_data
-from viz.player.talk.places import in_state
+from viz.player.talk.data import in_state, talk_data
 from viz.player.talk.read import parse_talk
 from viz.player.talk.scene import InvalidTalk, Scene
 from viz.shared.run_request import RunRequest

@@ -9,8 +9,7 @@ from kernels.device.clocks import Timing
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 from viz.shared import theme
-from viz.shared.figures.comparison import memory_figure, time_figure
-from viz.shared.figures.sweep import peer_label
+from viz.shared.figures.sweep import memory_figure, peer_label, time_figure
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 

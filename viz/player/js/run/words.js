@@ -4,7 +4,7 @@ import { lerp, scanOf, within } from "./easing.js";
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
 import { KIND, bytesInStep, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { sentenceOf } from "./sentences.js";
-import { lastKnown, recordedSeries, seriesValues, shownRow, stepsOfSeries, whoseWords } from "./series.js";
+import { shownRow } from "./series.js";
 
 export function countWords(timeline, at) {
   const { model, moments, order, position, unit } = timeline;
@@ -66,15 +66,11 @@ export function rowHint(model, at, pinned, isOpen = false) {
   return ` (picked${isReached ? "" : ", not reached yet"}; click it again to let go)`;
 }
 
-export function readoutWords(timeline, at, bytes, active, pinned) {
-  const { model } = timeline;
-  if (timeline.order === "gpu") return momentWords(timeline, at, bytes, active);
-  if (at.step < 0) return "Not started. Space plays, the arrow keys step.";
-  const kernel = model.kernels.length > 1 ? `${model.kernels[at.kernel].name}: ` : "";
+// What is said aloud: which tiles and which phase the playback stands at, and its caption.
+export function saidWords({ model, order }, at, caption) {
+  if (order === "gpu" || at.step < 0) return caption;
   const phase = at.complete ? "" : `: ${at.phase.name}`;
-  const state = stateWords(model, at, pinned);
-  const sentence = `${kernel}${tilesOfStep(model, at)}${phase}. ${state}${formatBytes(bytes.total)} so far.`;
-  return sentence[0].toUpperCase() + sentence.slice(1);
+  return `${capital(tilesOfStep(model, at))}${phase}. ${caption}`;
 }
 
 // The caption under the picture: what happens now, in one or two sentences. `row` is the drawn row that is
@@ -116,22 +112,6 @@ function momentWords(timeline, at, bytes, active) {
     : `modelled: one program per SM of the ${name}, every step takes the same time`;
   const tiles = `${active} ${active === 1 ? "tile" : "tiles"} in progress`;
   return `${tiles}, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
-}
-
-// "Row 3: m 1.2, l 3.4. ": what is known by now of the row that the curves show, and of the tile.
-function stateWords(model, at, pinned) {
-  const shown = shownRow(model, at, pinned);
-  const told = recordedSeries(model, at.kernel).filter(({ sumOf, key }) => !sumOf && key !== "distance");
-  let ofRow = "";
-  const known = told.flatMap((series) => {
-    const steps = stepsOfSeries(model, series, shown);
-    const last = lastKnown(model, series, at, steps);
-    if (last < 0) return [];
-    if (!series.perTile) ofRow = `Row ${rowNumber(model, shown)}: `;
-    const value = formatNumber(seriesValues(model, series, steps, shown.row)[last]);
-    return [`${series.name} ${value}${whoseWords(model, series, at, steps, last)}`];
-  });
-  return known.length ? `${ofRow}${known.join(", ")}. ` : "";
 }
 
 // Which tiles a step is about.
