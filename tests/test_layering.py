@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.imports import Sources, module_name
 
 from kernels.algorithms import ALGORITHMS
 from kernels.trace.algorithm import Algorithm, SourceRef
 from tests import ROOT
+from tests.imports import Sources, module_name
 
 FLOORS = (
     ("kernels.file_format", "kernels.references"),  # files that import nothing of ours

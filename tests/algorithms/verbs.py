@@ -8,8 +8,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.app.pages import drawn_with_results, mounted_player, open_page
-from tests.kernels.helpers import tiny
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.two_pass import run
@@ -23,6 +21,8 @@ from kernels.recordings import recorded_run
 from kernels.trace import Trace
 from kernels.trace.schedule import chrome_trace, step_schedule
 from kernels.worker.requests import TraceRequest
+from tests.app.pages import drawn_with_results, mounted_player, open_page
+from tests.kernels.helpers import tiny
 from tests.viz.player.test_data import decode
 from viz.player.data import player_data
 from viz.player.html_page import export_html

@@ -6,7 +6,6 @@ With head_dim up to 128 these are the sweep and the kernels around it, over 128 
 import numpy as np
 import pytest
 import torch
-from tests.kernels.helpers import assert_gradients_right, on_hopper
 
 from kernels.algorithms import ALGORITHMS, dispatch, run_traced
 from kernels.algorithms.backward.inputs import BackwardInputs
@@ -25,6 +24,7 @@ from kernels.primitives.replay import forget
 from kernels.primitives.tuning import HOPPER_KERNEL
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from tests.kernels.helpers import assert_gradients_right, on_hopper
 
 ENTRY = ALGORITHMS["flash3_backward"]
 MASKS = {

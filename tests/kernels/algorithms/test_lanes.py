@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from tests.kernels.helpers import problem_id
 
 from kernels.algorithms import kernels_with_lanes, lane_kernel, run_lanes
 from kernels.algorithms.backward import dk_dv, dq, recording_dk_dv, recording_dq
@@ -18,6 +17,7 @@ from kernels.primitives.assemble_lanes import MAX_EVENTS, assemble_lanes
 from kernels.primitives.marks import CLOCK_COLUMNS, RECORD, program_number
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.tiles import TileKind, visited_tiles
+from tests.kernels.helpers import problem_id
 
 import triton
 import triton.language as tl

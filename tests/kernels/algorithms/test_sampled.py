@@ -4,8 +4,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from tests.anywhere import ANYWHERE
-from tests.kernels.helpers import problem_id
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.oracle.rule import judge_trace
@@ -13,6 +11,8 @@ from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.trace import Trace
 from kernels.trace.sample import Sample
 from kernels.traffic.modelled import counted_bytes, whole_traffic
+from tests.anywhere import ANYWHERE
+from tests.kernels.helpers import problem_id
 
 SMALL = AttentionProblem(head_dim=16, block_m=16, block_n=16, mask="causal")
 RAGGED = SMALL.with_(q_len=45, kv_len=58, q_heads=2, kv_heads=2)

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from tests.kernels.attention.conftest import draw
 
 import kernels.attention.flash_attention as front
 from kernels import flash_attention
@@ -17,6 +16,7 @@ from kernels.primitives import replay
 from kernels.primitives import replay as signature
 from kernels.primitives.replay import is_traced, repeat, signature_of
 from tests import ROOT
+from tests.kernels.attention.conftest import draw
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from tests.lanes import hopper_lanes, plain_lanes
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from kernels.trace.lanes import pack, tracks_of
 from kernels.trace.schedule import chrome_trace, step_schedule
+from tests.lanes import hopper_lanes, plain_lanes
 
 BUILT = {"hopper": hopper_lanes(), "plain": plain_lanes()}
 

@@ -4,14 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from tests.anywhere import ANYWHERE
-from tests.kernels.helpers import tiny
 
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.device.backend import DeviceInfo
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.schedule import ProgramSpan, chrome_trace, program_spans
+from tests.anywhere import ANYWHERE
+from tests.kernels.helpers import tiny
 
 PROBLEM = tiny(64, 32, mask="causal", q_heads=4, kv_heads=2)
 

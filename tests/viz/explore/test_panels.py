@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.app.pages import run_script
-from tests.lanes import hopper_lanes, plain_lanes
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.device.gpus import GPUS
@@ -16,6 +14,8 @@ from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import count_tiles
 from kernels.trace import Trace
+from tests.app.pages import run_script
+from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
 from viz.player.lanes import LanesRun
 from viz.player.talk.read import parse_talk

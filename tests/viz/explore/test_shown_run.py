@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
-from tests.app.pages import run_script
-from tests.viz.shared.fakes import FakeClient, end
 
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import OutOfMemory
+from tests.app.pages import run_script
+from tests.viz.shared.fakes import FakeClient, end
 from viz.explore.choice import Machine
 from viz.shared.run_request import RunRequest
 from viz.shared.runs import RunStore

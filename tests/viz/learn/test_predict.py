@@ -4,9 +4,9 @@ import math
 import re
 
 import pytest
+
 from tests.app.pages import open_chapter, words
 from tests.viz.learn.shown import everything, html
-
 from viz.learn.memory.page import SPECK
 from viz.learn.predict import NOT_RESCALED
 

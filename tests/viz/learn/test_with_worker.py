@@ -4,13 +4,13 @@ import json
 import re
 
 import pytest
-from tests.app.pages import drawn_with_results, fail_jobs, open_whole_chapter, words
-from tests.viz.learn.shown import links
 
 from kernels.lessons.gradients import GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import LessonGradientsRequest, TraceRequest
+from tests.app.pages import drawn_with_results, fail_jobs, open_whole_chapter, words
+from tests.viz.learn.shown import links
 from viz.learn.gradients.page import LINE_WORDS
 from viz.shared import runs
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo
+from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import PROBLEM, hand_built
 from viz.player import drawn, tiles
 from viz.player.data import player_data

@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from tests.anywhere import ANYWHERE
-from tests.kernels.algorithms.flash3.as_if import as_if_run
-from tests.lanes import hopper_lanes, plain_lanes
 
 from kernels.algorithms import run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
+from tests.anywhere import ANYWHERE
+from tests.kernels.algorithms.flash3.as_if import as_if_run
+from tests.lanes import hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU, PROBLEM, WINDOW, hand_built, shown, traced
 from viz.player import drawn
 from viz.player.data import duel_data

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
+from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU, SAMPLE
 from tests.viz.player.runs import SAMPLED as PROBLEM
 from tests.viz.player.test_data import decode

@@ -4,11 +4,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.app.pages import fail_jobs
 
 from kernels.problem.presets import PRESETS
 from kernels.worker.failures import Cancelled, TimedOut
 from kernels.worker.requests import TraceRequest
+from tests.app.pages import fail_jobs
 from viz.player.talk.read import parse_talk, read_talk
 from viz.shared import runs
 from viz.shared.run_request import RunRequest

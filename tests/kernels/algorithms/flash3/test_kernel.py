@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.kernels.helpers import on_hopper
 
 from kernels.algorithms import run_traced
 from kernels.algorithms.flash2.entry import requested_bytes as flash2_requested_bytes
@@ -23,6 +22,7 @@ from kernels.primitives.replay import forget
 from kernels.problem import AttentionProblem, Band
 from kernels.problem.inputs import make_inputs
 from kernels.trace.sample import Sample
+from tests.kernels.helpers import on_hopper
 
 pytestmark = [pytest.mark.gpu, on_hopper]
 SHAPES = [*TRUSTED_SHAPES, *TRUSTED_CAUSAL_SHAPES, (1, 1), (64, 64), (384, 384)]

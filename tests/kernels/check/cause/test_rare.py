@@ -1,13 +1,13 @@
 """Mistakes that show in few cases, and right kernels that do not take all of them: what the battery says."""
 
 import pytest
-from tests.kernels.helpers import tiny
 
 from kernels.check.case.cases import PUBLIC_CALL, CheckCase, battery
 from kernels.check.judge.run import run_check
 from kernels.check.report.report import overall
 from kernels.check.subject.subjects import MASK_INSTEAD
 from kernels.problem import AttentionProblem
+from tests.kernels.helpers import tiny
 
 TINY = tiny(20, 24)
 SOURCE = """

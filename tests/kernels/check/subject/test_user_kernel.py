@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from tests.kernels.helpers import tiny
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_kernel import Limits, UserKernel, call_arguments
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY
+from tests.kernels.helpers import tiny
 
 
 @pytest.mark.parametrize(("function", "verdict"), [("attention", "fail"), ("attention_fixed", "pass")])

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
+from tests.anywhere import ANYWHERE
 from viz.explore.figures import mask_figure
 from viz.player.tiles import tile_kinds
 from viz.shared import theme

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.anywhere import ANYWHERE
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
+from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import hand_built
 from viz.explore.figures import DISTANCE, gradient_figures, row_state_figures, spread_rows
 from viz.shared import theme

@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from tests.app.pages import open_whole_chapter as open_chapter
-from tests.app.pages import words
-from tests.viz.learn.shown import html
 
 from kernels.lessons.gradients import GradientLesson
 from kernels.problem import AttentionProblem
+from tests.app.pages import open_whole_chapter as open_chapter
+from tests.app.pages import words
+from tests.viz.learn.shown import html
 from viz.learn.gradients.graphs import layer_graph, two_tokens_graphs
 from viz.learn.gradients.maths import derived
 from viz.learn.gradients.page import LINE_WORDS, LINES, byte_bars, equations_of
