@@ -1,7 +1,7 @@
 // Where the tracks of the shown SMs lie, and what is drawn of them: only what is seen.
 
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
-import { visibleEvents } from "./lane_model.js";
+import { productShare, visibleEvents } from "./lane_model.js";
 import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
@@ -32,7 +32,7 @@ export function layoutLanes(model, chosen, width) {
       return placed;
     });
     y += RUN_GAP;
-    return { run, index, y: heading, end: y - RUN_GAP / 2, tracks };
+    return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
@@ -54,8 +54,9 @@ export function xOf({ left, width }, span, time) {
   return left + ((time - span.from) / span.length) * (width - left);
 }
 
-// `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null.
-export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles }) {
+// `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null. `head` is
+// the time that a playback of the span has come to; Infinity for none.
+export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles, head }) {
   const { left, width, height } = layout;
   context.clearRect(0, 0, width, height);
   drawAxis(context, layout, span, palette);
@@ -72,7 +73,22 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
     }
   }
   context.restore();
-  for (const placed of layout.runs) drawPointer(context, layout, span, placed, { palette, marked, tiles });
+  for (const placed of layout.runs) {
+    if (head <= span.to) drawHead(context, layout, span, placed, { palette, head });
+    else drawPointer(context, layout, span, placed, { palette, marked, tiles });
+  }
+}
+
+// What comes later is pale; beside the name of the run stands what a playback has come to.
+function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head }) {
+  const [top, bottom] = [tracks[0].y, tracks.at(-1).y + TRACK];
+  const x = xOf(layout, span, head);
+  fillBox(context, palette.background, x, top, layout.width - x, bottom - top, 0.85);
+  fillBox(context, palette.now, x - 1, top - 2, 2, bottom - top + 4);
+  const share = Math.round(100 * productShare(run, sm, span.from, Math.max(head, span.from + 1)));
+  const words = `a product was under way for ${share} % of it`;
+  const style = { size: 13, align: "right", weight: "600" };
+  text(context, words, layout.width - 4, y + HEADING / 2 + 1, palette.text, style);
 }
 
 function drawAxis(context, layout, span, palette) {

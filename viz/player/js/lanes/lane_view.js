@@ -22,9 +22,11 @@ import { WaitChart, figureTable } from "./waits.js";
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
 const FIRST_BLOCKS = 6; // that are seen at first, with room for their names
+const PLAYS_MS = 9000;
 const REACH = 5; // pixels beside a block that still mean it
 const LEGEND = { product: "product under way", softmax: "softmax", wait: "waits", other: "other work" };
-const KEYS = "Keys: ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
+const KEYS =
+  "Keys: p plays, ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
 // As drawLanes has it, in the style of an entry of the legend.
 function lookOf({ color, fill }) {
@@ -39,6 +41,7 @@ export class LanesView {
     this.onPick = onPick;
     this.span = new Span();
     this.picked = null; // {index of the run, event}
+    this.head = Infinity; // the time that a playback of what is seen has come to
     this.canvas = canvas("lanes", "lanes of an SM");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
@@ -46,6 +49,7 @@ export class LanesView {
     this.chooser = element("div", { class: "fa-group" });
     this.legend = element("div", { class: "fa-legend" });
     const tools = [
+      ["Play", "play what is seen (p)", "p"],
       ["−", "zoom out (−)", "-"],
       ["+", "zoom in (+)", "+"],
       ["Fit", "all of the time (0)", "0"],
@@ -201,6 +205,24 @@ export class LanesView {
     event.stopPropagation();
   }
 
+  // Go over what is seen, or end that.
+  play() {
+    const { from, to, length } = this.span;
+    cancelAnimationFrame(this.playing);
+    if (this.head < to) {
+      this.head = Infinity;
+      return;
+    }
+    const start = performance.now();
+    this.head = from;
+    const tick = (now) => {
+      this.head = from + (clamp((now - start) / PLAYS_MS) * length || 0);
+      this.draw();
+      if (this.head < to && this.canvas.isConnected) this.playing = requestAnimationFrame(tick);
+    };
+    this.playing = requestAnimationFrame(tick);
+  }
+
   // Do what a key or a button does. Returns whether there is such a key.
   does(key) {
     const { span } = this;
@@ -211,6 +233,7 @@ export class LanesView {
       "=": () => span.zoom(1 / ZOOM),
       "-": () => span.zoom(ZOOM),
       0: () => span.fit(),
+      p: () => this.play(),
       tile: () => span.show(...(this.markedBounds() ?? [span.from, span.to])),
       ",": () => this.pickBeside(-1, 0),
       ".": () => this.pickBeside(1, 0),
@@ -247,8 +270,8 @@ export class LanesView {
     this.layout = layoutLanes(model, this.chosen, node.clientWidth / this.zoom);
     node.style.height = `${this.layout.height * this.zoom}px`;
     const { context } = fitCanvas(node);
-    const { marked, picked, tiles } = this;
-    drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles });
+    const { marked, picked, tiles, head } = this;
+    drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles, head });
     this.charts.forEach((chart, i) => chart.mark(model.runs[i].sms[this.chosen[i]].sm));
   }
 }
