@@ -171,6 +171,8 @@ def test_pixels_have_the_size_that_was_chosen(saver):
         large = picture_of(panel.save("PNG")[1])
         assert large.size == (wide, pytest.approx(small.height * wide / small.width, abs=1))
         assert difference(large, small) < 10  # the same picture, with finer lines
+    slide = picture_of(panel.choose(size="1920 × 1080, as a slide").save("PNG")[1])
+    assert slide.size == (1920, 1080)
 
 
 def pictures_of(panel, *steps):

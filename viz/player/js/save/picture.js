@@ -14,7 +14,8 @@ const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict, .fa-row-
 
 export class Picture {
   // `parts` are the nodes of a player or duel that are seen; its `shownAs` has what stands above and below.
-  constructor(owner, parts, palette) {
+  // With a `ratio` of its sides it has room around it until it has that.
+  constructor(owner, parts, palette, ratio = 0) {
     Object.assign(this, { owner, parts, palette });
     owner.drawStill(); // before anything is measured
     const box = this.place();
@@ -24,6 +25,13 @@ export class Picture {
     this.top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
     this.width = inside + 2 * MARGIN;
     this.height = Math.ceil(this.top + box.height + GAP + linesHigh(this.foot, FOOT) + MARGIN);
+    this.left = MARGIN;
+    if (!ratio) return;
+    const [wider, higher] = [this.height * ratio - this.width, this.width / ratio - this.height];
+    this.left += Math.max(0, wider / 2);
+    this.top += Math.max(0, higher / 2);
+    this.width += Math.max(0, wider);
+    this.height += Math.max(0, higher);
   }
 
   footLines(inside) {
@@ -50,7 +58,7 @@ export class Picture {
     if (context.isVector) fillBox(context, palette.background, 0, 0, width, height);
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
     openFrame(context, whole);
-    const origin = { x: this.page.left - MARGIN, y: this.page.top - this.top };
+    const origin = { x: this.page.left - this.left, y: this.page.top - this.top };
     this.parts.forEach((part) => paintNode(context, part, origin, { palette, whole }));
     this.foot = this.footLines(width - 2 * MARGIN).slice(0, this.foot.length); // there is room for as many
     writeLines(context, this.title, MARGIN, palette.text, TITLE);
@@ -70,7 +78,7 @@ export class Picture {
     return new Map(
       seen.map((canvas) => {
         const { left, top } = canvas.getBoundingClientRect();
-        const x = (left - this.page.left + MARGIN) * scale;
+        const x = (left - this.page.left + this.left) * scale;
         const y = (top - this.page.top + this.top) * scale;
         return [canvas, { context, x, y, scale }];
       }),

@@ -22,6 +22,7 @@ const SIZES = [
   ["2×", "2 times as large as here"],
   ["1×", "as large as here"],
   ["4×", "4 times as large as here"],
+  ["16:9", "1920 × 1080, as a slide"],
   ["1920", "1920 pixels wide"],
   ["3840", "3840 pixels wide"],
 ];
@@ -90,8 +91,9 @@ export class SavePanel extends Panel {
   picture(owner = this.owner) {
     const { what, size } = this;
     const parts = [...owner.root.querySelectorAll(what.value)];
-    const picture = new Picture(owner, parts, owner.palette);
-    const asked = parseFloat(size.value);
+    const isSlide = size.value === "16:9";
+    const picture = new Picture(owner, parts, owner.palette, isSlide ? 16 / 9 : 0);
+    const asked = isSlide ? 1920 : parseFloat(size.value);
     const scale = size.value.endsWith("×") ? asked : asked / picture.width;
     const most = Math.sqrt(MOST_PIXELS / (picture.width * picture.height));
     return { picture, scale: Math.min(scale, most) };
