@@ -14,7 +14,8 @@ import { drawShares, drawState } from "./state.js";
 
 const PAD = 14;
 const LOW = 250; // height of a chip that has no room for its memories
-const MEMORIES = 50; // height of the gauges with their words
+const MEMORIES = 10; // height of the gauges below the name of the chip, beside which they stand
+const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
 const SMALLEST = 9; // of a word
@@ -78,7 +79,8 @@ export function drawBench(context, chip, bench, how) {
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
-  namePlace(context, "Chip", "small and fast", chip, palette);
+  const named = hasGauges(kernel, chip) ? nameWide(chip) : chip.w;
+  namePlace(context, "Chip", "small and fast", { ...chip, w: named }, palette);
   if (hasGauges(kernel, chip)) drawMemories(context, chip, how);
   if (!kernel.parts.length) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
@@ -134,14 +136,16 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 // --- memories ---
 
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
+const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
 // A gauge per memory, to scale: what a program can have of it, and what is filled now.
 function drawMemories(context, chip, { model, palette, at }) {
   const memories = Object.entries(model.data.gpu.limits);
   const kernel = model.kernels[at.kernel];
-  const wide = (chip.w - 2 * PAD - 18 * (memories.length - 1)) / memories.length;
+  const left = nameWide(chip);
+  const wide = (chip.w - left - PAD - 18 * (memories.length - 1)) / memories.length;
   memories.forEach(([name, limit], i) => {
-    const [x, y] = [chip.x + PAD + i * (wide + 18), chip.y + HEAD + 14];
+    const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
     const parts = kernel.parts.filter(({ memory }) => memory === name);
     const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
     const filled = parts.filter((part) => isFilled(kernel, part, at));

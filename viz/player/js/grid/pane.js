@@ -16,7 +16,7 @@ import { drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
-const MEMORIES = 76; // height of the gauges of the chip, with their names
+const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 200, below: 300 }; // height with room for the chip: on a lower stage the map stands alone
 
 export class Pane {
