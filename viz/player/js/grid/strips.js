@@ -12,9 +12,11 @@ export function drawStrips(context, layout, model, palette, at) {
     const box = stripBox(strip, layout);
     drawStrip(context, strip, box, palette, (from, end) => stripState(model, strip, at, from, end));
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + box.thick / 2);
-    const style = { size: 15, weight: "650", align: strip.side === "top" ? "right" : "center" };
+    const isTop = strip.side === "top";
+    const size = isTop ? 15 : Math.min(15, (box.thick + 5) / (0.6 * strip.name.length)); // of those side by side
+    const style = { size, weight: "650", align: isTop ? "right" : "center" };
     const middle = box.thick / 2;
-    const [x, y] = strip.side === "top" ? [box.x - 6, box.y + middle] : [box.x + middle, box.y - 10];
+    const [x, y] = isTop ? [box.x - 6, box.y + middle] : [box.x + middle, box.y - 10];
     text(context, strip.name, x, y, palette[strip.color], style);
   }
 }
