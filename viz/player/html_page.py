@@ -3,6 +3,7 @@
 Imports no streamlit, so that a notebook can use it too.
 """
 
+import base64
 import functools
 import html
 import json
@@ -77,6 +78,17 @@ def style_sheets(*names: str) -> str:
     return "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
+def _font_face() -> str:
+    """The font of a page on disk, with its licence: a part of Source Sans, as `.ci/font.py` makes it."""
+    file = Path(__file__).parent / "css" / "stage_font.woff2"
+    licence = file.with_suffix(".licence.txt").read_text(encoding="utf-8")
+    data = base64.b64encode(file.read_bytes()).decode()
+    source = f"url(data:font/woff2;base64,{data})"
+    return (
+        f'/* {licence} */\n@font-face {{ font-family: "Stage Sans"; font-weight: 400 700; src: {source}; }}'
+    )
+
+
 CSS = style_sheets("player", "controls", "tile", "lanes", "sizes")
 MOUNT = '<div class="fa-player" role="group" tabindex="-1"></div>'
 
@@ -105,8 +117,9 @@ def html_page(title: str, style: str, body: str, entry: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
 <style>
+{_font_face()}
 :root {{ color-scheme: light dark; }}
-body {{ margin: 0; font-family: system-ui, sans-serif; background: Canvas; }}
+body {{ margin: 0; font-family: "Stage Sans", system-ui, sans-serif; background: Canvas; }}
 {style}</style></head>
 <body>{body}
 <script type="module">

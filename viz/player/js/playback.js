@@ -28,12 +28,15 @@ export class Playback {
       this.draw();
     });
     canvases.forEach((node) => this.observer.observe(node));
+    this.fontsCame = () => this.draw(); // they come after a canvas has asked for them
+    document.fonts.addEventListener("loadingdone", this.fontsCame);
   }
 
   destroy() {
     this.dropKeys();
     this.save.destroy();
     this.observer.disconnect();
+    document.fonts.removeEventListener("loadingdone", this.fontsCame);
     this.transport.stop();
   }
 

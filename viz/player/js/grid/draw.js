@@ -2,7 +2,7 @@
 
 import { isDark } from "../controls/dom.js";
 
-export const FONT = '"Source Sans", "Source Sans Pro", system-ui, sans-serif';
+export const FONT = '"Source Sans", "Source Sans Pro", "Stage Sans", system-ui, sans-serif';
 const BEND = 0.6; // small weights are told apart better than large ones
 const HALO = 2; // of a frame: both of its lines of the background together
 
