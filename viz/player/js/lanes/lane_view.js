@@ -49,7 +49,7 @@ export class LanesView {
     this.chooser = element("div", { class: "fa-group" });
     this.legend = element("div", { class: "fa-legend" });
     const tools = [
-      ["Play", "play what is seen (p)", "p"],
+      ["Play", "go over what is seen (p)", "p"],
       ["−", "zoom out (−)", "-"],
       ["+", "zoom in (+)", "+"],
       ["Fit", "all of the time (0)", "0"],
