@@ -1,5 +1,6 @@
 """Shared by the kernel tests: small problems, what is right, and what needs a Hopper GPU."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,12 @@ on_hopper = pytest.mark.skipif(
     BACKEND != "cuda" or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
 )
 SMALL_SHAPES = [(1, 1), (7, 33), (64, 64), (40, 20)]
+
+
+def rows_keep_their_bits():
+    """Whether this CPU's product of matrices, which the interpreter takes, has a row's bits in any place."""
+    first, second = torch.randn(2, 16, 16, generator=torch.Generator().manual_seed(0)).numpy()
+    return (np.roll(first, 5, 0) @ second == np.roll(first @ second, 5, 0)).all()
 
 
 def tiny(q_len, kv_len, block_m=16, block_n=16, *, mask="full", **more):

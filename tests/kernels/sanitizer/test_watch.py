@@ -24,6 +24,7 @@ from kernels.algorithms import ALGORITHMS, run_traced, runner_of
 from kernels.problem.inputs import make_inputs
 from kernels.sanitizer.watch import watch_memory
 from tests.anywhere import ANYWHERE
+from tests.kernels.helpers import rows_keep_their_bits
 from tests.kernels.sanitizer import cases
 
 import triton
@@ -46,6 +47,8 @@ def checked(kernel, **changes):
 
 @pytest.mark.parametrize(("kernel", "kinds"), cases.EXPECTED.items(), ids=cases.EXPECTED)
 def test_a_kernel_has_the_findings_that_it_must_have(kernel, kinds):
+    if kernel == "overlapping" and not rows_keep_their_bits():
+        pytest.skip("on this CPU the two programs write other bits")
     result = checked(kernel)
     assert {finding.kind for finding in result.findings} == kinds
     assert result.verdict == ("fail" if kinds else "pass"), result.reason

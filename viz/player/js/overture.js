@@ -9,8 +9,10 @@ const STANDS_MS = 2000;
 const FADES_MS = 1300;
 const TILE_MS = 17_000;
 const ROW_MS = 3000; // of each tile that follows in its row
+const BEGUN = 1e-3; // of a phase
 const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
-const WHOLE = "The whole run, once: tiles come to the chip, and only O goes back.";
+const WHOLE =
+  "The whole run, once: tiles of queries Q, keys K and values V come to the chip. Only the output O goes back.";
 const SLOWLY = "Back in time, to one tile: slowly now.";
 const ROW = "The same for the next keys: m, l and O stay on the chip.";
 
@@ -23,12 +25,13 @@ export function overtureOf(model) {
   const last = model.phaseStart[model.count];
   const good = goodTile(model);
   const [first, next] = [good, good + 1].map((step) => model.phaseStart[step]);
+  const begun = first + BEGUN; // so that its frame and its row are seen, and not those of the step before
   const ends = model.turnLast[good] + 1;
   const tiles = { from: next, to: model.phaseStart[ends], ms: ROW_MS * (ends - good - 1) + 1 };
   return [
     { from: 0, to: last, ms: WHOLE_MS, rate: fast, says: WHOLE },
     { from: last, to: last, ms: STANDS_MS, rate: fast },
-    { from: first, to: first, ms: FADES_MS, rate: slow, says: SLOWLY, ghost: (part) => 1 - part },
+    { from: begun, to: begun, ms: FADES_MS, rate: slow, says: SLOWLY, ghost: (part) => 1 - part },
     { from: first, to: next, ms: TILE_MS, rate: slow, shape: evenly },
     { ...tiles, rate: (part) => lerp(SLOW, 1, part), shape: evenly, says: ROW },
   ];

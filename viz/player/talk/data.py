@@ -22,6 +22,7 @@ from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
 from viz.player.data import duel_clock, player_data
 from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
+from viz.player.lanes import lanes_data, recorded_lane_runs
 from viz.player.places import tile_at, wrong_row, wrong_state, wrong_step
 from viz.player.talk.chart import InvalidChart, chart_data, chart_figures
 from viz.player.talk.read import Findings
@@ -215,6 +216,11 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu].sm_count) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
                 findings.add(where, f"{field}: {words}")
+        if scene.view == "lanes" and scene.run:
+            lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
+            data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes)}
+            if not lanes:
+                findings.add(where, "view: 'lanes', but this problem has no recorded lanes, as Explore says")
         try:
             figures = scene_figures(scene, runs, measured)
             chart = chart_data(scene.chart) if scene.chart else None

@@ -150,7 +150,7 @@ test("the first film plays the whole run, then a tile whose old sums shrink, slo
   const good = goodTile(model);
   assert.ok(model.turnFirst[good] < good); // not the first of its row, which has nothing to shrink
   const fade = acts.find(({ ghost }) => ghost); // nothing is cut: the whole map fades
-  assert.deepEqual([fade.from, fade.ghost(0), fade.ghost(1)], [model.phaseStart[good], 1, 0]);
+  assert.deepEqual([Math.floor(fade.from), fade.ghost(0), fade.ghost(1)], [model.phaseStart[good], 1, 0]);
   const tile = acts.find(({ to }) => to === model.phaseStart[good + 1]);
   assert.equal(tile.from, model.phaseStart[good]);
   assert.ok(tile.rate(0.5) < 1 && acts[0].rate(0.5) > 10);

@@ -13,7 +13,7 @@ import { isLive, tileNumber } from "../run/model.js";
 import { drawShares, drawState } from "./state.js";
 
 const PAD = 14;
-const LOW = 250; // height of a chip that has no room for its memories
+const LOW = 160; // height of a chip that has no room for its memories
 const MEMORIES = 10; // height of the gauges below the name of the chip, beside which they stand
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
@@ -189,7 +189,8 @@ function drawSlot(context, slot, box, how) {
   const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
   const size = Math.min(15, Math.max(12.5, box.w / 7));
-  const label = shown && strong > 0.5 ? shown.now.label : slot.name;
+  const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
+  const label = said && strong > 0.5 ? said.label : slot.name;
   const style = { size, weight: "650" };
   const words = fitted(context, [label, slot.name], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it

@@ -29,7 +29,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
       const words = i === 0 && phase === at.phase ? bytesWords(model, at, phase) : "";
-      drawCopy(context, from, to, flies, { color, palette, words, reduced });
+      drawCopy(context, from, to, flies, { color, palette, words, reduced, bottom: chip.y + chip.h });
     });
   });
 }
@@ -72,7 +72,7 @@ function bytesWords(model, at, phase) {
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.
-function drawCopy(context, from, to, part, { color, palette, words, reduced }) {
+function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom }) {
   if (part <= 0 || part >= 1) return;
   if (reduced) {
     fillBox(context, color, from.x, from.y, from.w, from.h, 0.7 * (1 - part));
@@ -97,7 +97,7 @@ function drawCopy(context, from, to, part, { color, palette, words, reduced }) {
   if (!words) return;
   const alpha = Math.min(within(part, 0.1, 0.25), 1 - within(part, 0.85, 1));
   const wide = words.length * 7.4 + 18;
-  const below = box.y + h + 16;
+  const below = Math.min(box.y + h + 16, bottom - 14);
   roundBox(context, { x: x - wide / 2, y: below - 11, w: wide, h: 22 }, 11, {
     fill: palette.text,
     alpha: 0.92 * alpha,

@@ -192,8 +192,9 @@ function drawGhost(context, { layoutOf, model, palette, at }) {
 const isInHbm = (model) => model.gridTensors.some(Boolean);
 
 // A map that no algorithm stores lies outside HBM: between its tensors, on the page.
-export function cutOut(context, hbm, { x, y, width }, model, palette) {
-  if (!isInHbm(model)) fillBox(context, palette.background, x - 3, y - 3, width + 6, hbm.y + hbm.h - y + 4);
+export function cutOut(context, hbm, { x, y, width, letter }, model, palette) {
+  const top = y - letter - 3;
+  if (!isInHbm(model)) fillBox(context, palette.background, x - 5, top, width + 10, hbm.y + hbm.h - top + 1);
 }
 
 // What the map is: in HBM only what an algorithm writes there.
@@ -204,14 +205,10 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored
-    ? `${model.data.grid.join(" and ")} lie in HBM`
-    : "a trace for your eye: stored nowhere";
-  if (model.data.observed || width < words.length * 5.5) return;
-  text(context, words, x + width / 2, y + height + 11, isStored ? palette.text : palette.muted, {
-    size: 12.5,
-    align: "center",
-  });
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : "drawn for you: stored nowhere";
+  if (model.data.observed || width < words.length * 6) return;
+  const style = { size: 13.5, align: "center", weight: "600" };
+  text(context, words, x + width / 2, y + height + 11, palette.text, style);
   const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;
   if (isSkipped && width > 240)
     text(context, "hidden by the mask", x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });

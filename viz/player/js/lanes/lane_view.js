@@ -206,7 +206,7 @@ export class LanesView {
   }
 
   // Go over what is seen, or end that.
-  play() {
+  play(ms = PLAYS_MS) {
     const { from, to, length } = this.span;
     cancelAnimationFrame(this.playing);
     if (this.head < to) {
@@ -216,7 +216,7 @@ export class LanesView {
     const start = performance.now();
     this.head = from;
     const tick = (now) => {
-      this.head = from + (clamp((now - start) / PLAYS_MS) * length || 0);
+      this.head = from + (clamp((now - start) / ms) * length || 0);
       this.draw();
       if (this.head < to && this.canvas.isConnected) this.playing = requestAnimationFrame(tick);
     };

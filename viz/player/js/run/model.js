@@ -207,13 +207,13 @@ function makeStrip(model, strip) {
   const edges = inParts ? model.keyParts : range(count + 1);
   // Zeros, which are made of nothing, fill it no more than before.
   const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
-  const fillers = model.kernelPhases.map((phases) => phases.some(fills));
   const filling = range(count).map(() => []); // steps of all heads that fill each tile
-  for (const i of range(model.count).filter((each) => fillers[model.kernel[each]])) {
+  const isFilled = model.kernelPhases.flat().some(fills);
+  for (const i of range(model.count).filter((each) => model.phases[each].some(fills))) {
     const [first, end] = tilesOf(model, along, i);
     for (let tile = Math.max(first, 0); tile < end; tile++) filling[tile].push(i);
   }
-  return { ...strip, along, edges, inParts, isFilled: fillers.includes(true), filling };
+  return { ...strip, along, edges, inParts, isFilled, filling };
 }
 
 // The query tiles or the key tiles, [first, end), that a step is about.

@@ -39,8 +39,8 @@ export const SENTENCES = {
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "The rows are finished: O is divided by l and goes home.",
-    "lse of {who} goes along: {m} + ln {l} = {lseOfState}.",
+    "The rows are finished: O is divided by l and goes home, with lse = m + ln l for the backward pass.",
+    "Of {who}: {m} + ln {l} = {lseOfState}.",
     "its O is 0 and its lse −∞",
   ],
   "weights from lse": [

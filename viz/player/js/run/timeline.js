@@ -199,7 +199,8 @@ export class Timeline extends Track {
 // How long a phase is shown, against others: a sum that shrinks or grows needs longer to be seen.
 function lengthOf({ loads, stores, rescales, needs, makes }) {
   if (loads.length || stores.length) return 0.8;
-  return rescales || needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
+  if (rescales) return 1.7;
+  return needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
 }
 
 // The time in tiles at which each position is reached.

@@ -83,6 +83,7 @@ export class Transport {
     this.ticked += this.acts.reduce((sum, each) => sum + each.ms, 0);
     this.acts = null;
     if (this.stays) this.goTo(to);
+    else this.owner.refresh();
   }
 
   // Tiles per second, as they are seen.

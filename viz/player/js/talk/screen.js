@@ -16,6 +16,7 @@ const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
+const LANES_S = 9; // in which a playhead goes over lanes
 const ENTERS_MS = 450;
 const HIDES = ["sentence", "picture", "code"];
 const LINES = 2; // of the code of a phase
@@ -165,13 +166,18 @@ export class Screen {
   // The state of a player (or of a duel) at a stop of a scene: all that a scene asks of it.
   stateOf(scene, step) {
     if (scene.duel) return { place: step };
-    const opens = this.view === "numbers" ? { open: "tile" } : {};
+    const opens = { numbers: { open: "tile" }, lanes: { lanes: "open" } }[this.view];
     return { step, unit: "phase", row: scene.row, ...opens };
   }
 
   stand(owner, scene, glides) {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
+    if (glides && this.view === "lanes") {
+      owner.lanes.play(1000 * (seconds || LANES_S));
+      this.say(owner.standing());
+      return;
+    }
     const { order, position } = track.placeOf(step);
     if (glides && order === track.order && Math.abs(position - track.position) > 1) {
       if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
