@@ -18,7 +18,7 @@ const MEMORIES = 10; // height of the gauges below the name of the chip, beside 
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
-const SMALLEST = 9; // of a word
+const SMALLEST = 10.4; // of a word
 const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
@@ -49,6 +49,7 @@ function hasWords(model, kernel, chip) {
 
 function drawWords(context, { slots }, { model, palette, at, strong, row }) {
   const { block_m: rows, block_n: keys, q_len: queries } = model.data.problem;
+  if (slots.S.h / rows < SMALLEST) return;
   const [asking, asked] = model.data.words;
   const above = slots.K ?? slots.S;
   const write = (word, x, y, isTold, style) => {

@@ -39,9 +39,11 @@ export class Printing {
   }
 }
 
-// Put vectors in the place of the canvases of a player or a duel. A chart has them on the stage too.
+// Put vectors in the place of the canvases of a player or a duel. A chart has them on the stage too; lanes,
+// which cut off what lies outside their time, stay pixels.
 function drawAsVectors(owner, background) {
-  const canvases = [...owner.root.querySelectorAll("canvas")].filter((canvas) => canvas.clientWidth > 0);
+  const all = [...owner.root.querySelectorAll("canvas:not(.fa-lanes)")];
+  const canvases = all.filter((canvas) => canvas.clientWidth > 0);
   const places = new Map(
     canvases.map((canvas) => [canvas, { context: new SvgContext(background), x: 0, y: 0, scale: 1 }]),
   );
