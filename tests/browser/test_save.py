@@ -137,7 +137,7 @@ def test_the_vectors_and_the_page_show_what_the_pixels_show(saver, state):
         name, png = panel.choose(picture).save("PNG")
         vectors_name, svg = panel.save("SVG")
         pixels = picture_of(png)
-        assert difference(pixels, panel.drawn(svg)) < 4, picture  # vectors name their font, and do not bring it
+        assert difference(pixels, panel.drawn(svg)) < 4, picture  # vectors do not bring their font
         assert np.asarray(pixels.convert("RGBA"))[..., 3].min() == 255
         assert len(pixels.convert("RGB").getcolors(pixels.width * pixels.height)) > 20
         assert (name.removesuffix("png"), name[-3:]) == (vectors_name.removesuffix("svg"), "png")

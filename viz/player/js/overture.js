@@ -12,7 +12,7 @@ const ROW_MS = 3000; // of each tile that follows in its row
 const BEGUN = 1e-3; // of a phase
 const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
 const WHOLE =
-  "The whole run, once: tiles of queries Q, keys K and values V come to the chip. Only the output O goes back.";
+  "The whole run, once: tiles of queries Q, keys K and values V come to the chip. Only O goes back.";
 const SLOWLY = "Back in time, to one tile: slowly now.";
 const ROW = "The same for the next keys: m, l and O stay on the chip.";
 

@@ -102,12 +102,12 @@ for (const name of ["window", "window_q_outer", "window_kv_outer"]) {
       const kernel = data.kernels.findIndex(stores);
       assert.equal(strip.isFilled, kernel >= 0);
       if (kernel < 0) continue;
+      const isStored = (step) => model.phases[step].some((phase) => phase.stores.includes(strip.name));
       for (const batch_head of range(2)) {
         strip.filling.forEach((steps, tile) => {
           const where = { kernel, batch_head, [alongKeys ? "kv_tile" : "q_tile"]: tile };
           const ofHead = steps.filter((step) => model.head[step] === batch_head);
-          const stored = (step) => model.phases[step].some((phase) => phase.stores.includes(strip.name));
-          assert.deepEqual(ofHead, stepsWhere(trace, where).filter(stored));
+          assert.deepEqual(ofHead, stepsWhere(trace, where).filter(isStored));
         });
       }
     }

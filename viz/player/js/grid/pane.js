@@ -17,7 +17,7 @@ import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
 const MEMORIES = 40; // height of the gauges of the chip, with their names
-const ROOM = { beside: 200, below: 300 }; // height with room for the chip: on a lower stage the map stands alone
+const ROOM = { beside: 200, below: 300 }; // height of a stage: on a lower one the map stands alone
 
 export class Pane {
   // `onPick` is called when the user picks a row of the map or lets it go; without it no row can be picked.

@@ -13,7 +13,8 @@ export function drawStrips(context, layout, model, palette, at) {
     drawStrip(context, strip, box, palette, (from, end) => stripState(model, strip, at, from, end));
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + box.thick / 2);
     const isTop = strip.side === "top";
-    const size = isTop ? 15 : Math.min(15, (box.thick + 5) / (0.6 * strip.name.length)); // of those side by side
+    // names of strips side by side leave room for each other
+    const size = isTop ? 15 : Math.min(15, (box.thick + 5) / (0.6 * strip.name.length));
     const style = { size, weight: "650", align: isTop ? "right" : "center" };
     const middle = box.thick / 2;
     const [x, y] = isTop ? [box.x - 6, box.y + middle] : [box.x + middle, box.y - 10];
