@@ -191,10 +191,12 @@ function drawGhost(context, { layoutOf, model, palette, at }) {
 
 const isInHbm = (model) => model.gridTensors.some(Boolean);
 
-// A map that no algorithm stores lies outside HBM: between its tensors, on the page.
-export function cutOut(context, hbm, { x, y, width, letter }, model, palette) {
-  const top = y - letter - 3;
-  if (!isInHbm(model)) fillBox(context, palette.background, x - 5, top, width + 10, hbm.y + hbm.h - top + 1);
+// A map that no algorithm stores is not in HBM: it lies on a card above it, between its tensors.
+export function drawCard(context, { x, y, width, height }, model, palette) {
+  if (isInHbm(model)) return;
+  const card = { x: x - 4, y: y - 7, w: width + 8, h: height + 30 };
+  roundBox(context, { ...card, y: card.y + 3 }, 8, { fill: palette.text, alpha: 0.13 });
+  roundBox(context, card, 8, { fill: palette.background });
 }
 
 // What the map is: in HBM only what an algorithm writes there.

@@ -6,7 +6,7 @@ import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
 import { drawFar } from "./far.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
-import { cutOut, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
+import { drawCard, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
 import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
@@ -87,7 +87,7 @@ export class Pane {
     const { steps, active } = this.doneAndActive(at, heads);
     context.clearRect(0, 0, width, height);
     roundBox(context, hbm, 12, { fill: palette.surface });
-    if (layouts.length === 1) cutOut(context, hbm, layouts[0], model, palette);
+    if (layouts.length === 1) drawCard(context, layouts[0], model, palette);
     const running = atOnce ? active.map((step) => [step, timeline.partAt(at.time, step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
     this.drawAround(context, hbm, layouts, heads, at);

@@ -8,13 +8,19 @@ import { seenShares, softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
 import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
-const TOLD = 19; // size of alpha of the row that is told
+const TOLD = 17; // size of alpha of the row that is told
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 const ROOM_FOR_ALPHA = 10; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
-  const place = { m: box.x, l: box.x + box.w * 0.5, half: box.w * 0.42, right: box.x + box.w };
+  const place = {
+    m: box.x,
+    l: box.x + box.w * 0.5,
+    half: box.w * 0.42,
+    end: box.x + box.w * 0.83,
+    right: box.x + box.w,
+  };
   const isWide = box.w > 110;
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
@@ -39,7 +45,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const middle = box.y + (model.offsets[row] / all) * slots.S.h + tall / 2;
     if (!state) continue;
     drawMax(context, state, middle, how);
-    drawL(context, state, middle, { ...how, isTold: row === told });
+    drawL(context, state, middle, { ...how, isTold: row === told, isNear: Math.abs(row - told) === 1 });
   }
 }
 
@@ -66,9 +72,9 @@ function drawL(
   context,
   { oldL, l, alpha },
   middle,
-  { palette, strong, place, ranges, tall, bar, rescale, finish, isTold },
+  { palette, strong, place, ranges, tall, bar, rescale, finish, isTold, isNear },
 ) {
-  const unit = (place.right - place.l - 2) / ranges.most;
+  const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
   const drained = 1 - eased(finish * 2); // O is divided by it
@@ -78,7 +84,7 @@ function drawL(
   if (shrinks && rescale < 1) fillBox(context, palette.now, place.l, top, oldL * unit, bar, 0.2 * strong);
   fillBox(context, palette.state, place.l, top, kept, bar, strong);
   fillBox(context, palette.state, place.l + kept, top, added, bar, 0.5 * strong);
-  if (!shrinks || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0) return;
+  if (!shrinks || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0) return;
   const size = isTold ? TOLD : Math.min(12, tall * 0.85);
   const style = { size, weight: isTold ? "700" : "600", align: "right", halo: palette.background };
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);

@@ -197,7 +197,8 @@ export class Timeline extends Track {
 }
 
 // How long a phase is shown, against others: a sum that shrinks or grows needs longer to be seen.
-function lengthOf({ loads, stores, rescales, needs, makes }) {
+function lengthOf({ loads, stores, rescales, needs, makes, tells }) {
+  if (tells === "finish") return 1.5;
   if (loads.length || stores.length) return 0.8;
   if (rescales) return 1.7;
   return needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
