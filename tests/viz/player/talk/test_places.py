@@ -49,6 +49,7 @@ def loaded(fields):
             'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "race:1001"',
             "step: 'race:1001' is past the end; expected race:0 to race:1000",
         ),
+        ('problem = "tiny"\nview = "lanes"', "view: 'lanes', but this problem has no recorded lanes"),
     ],
 )
 def test_a_place_that_a_run_does_not_have_is_refused(fields, message):

@@ -215,6 +215,7 @@ export class LanesView {
     }
     const start = performance.now();
     this.head = from;
+    this.played = [from, to];
     const tick = (now) => {
       this.head = from + (clamp((now - start) / ms) * length || 0);
       this.draw();
@@ -266,6 +267,8 @@ export class LanesView {
   draw() {
     const { model, palette, canvas: node } = this;
     if (!model || !node.clientWidth) return;
+    const { from, to } = this.span;
+    if (String([from, to]) !== String(this.played)) this.head = Infinity; // another part of the time is seen
     this.zoom = zoomOf(node);
     this.layout = layoutLanes(model, this.chosen, node.clientWidth / this.zoom);
     node.style.height = `${this.layout.height * this.zoom}px`;

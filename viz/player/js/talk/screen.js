@@ -58,8 +58,8 @@ export class Screen {
   // with runs of its own.
   show({ scene: index, beat, open }, glides = false, scene = this.data.scenes[index]) {
     const { stop, isHidden } = standing(scene, beat);
-    const was = this.scene;
-    const isSame = was === scene && this.open === open;
+    const { scene: was, open: wasOpen } = this;
+    const isSame = was === scene && wasOpen === open;
     Object.assign(this, { scene, open, stop, isHidden });
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
@@ -73,8 +73,9 @@ export class Screen {
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart ? null : this.ownerOf(scene);
     const isSameRun = Boolean(owner && was && (was.duel || was.run) === (scene.duel || scene.run));
+    const goesOn = isSameRun && !wasOpen && [was, scene].every(isOfSteps);
     if (!owner) this.showChart(flows);
-    else this.stand(owner, scene, flows && (isSame || (isSameRun && this.view !== "numbers" && !scene.row)));
+    else this.stand(owner, scene, flows && (isSame || goesOn));
     if (flows && !isSame) this.enter(isSameRun);
   }
 
@@ -219,6 +220,9 @@ export class Screen {
     write(this.source, `${tile}${scene.source}`);
   }
 }
+
+// Whether a scene asks nothing of a player but its step: no tile, no row, no lanes.
+const isOfSteps = ({ view, row }) => !row && !["numbers", "lanes"].includes(view);
 
 const duelsOf = new WeakMap(); // of each comparison of the talk: its data
 
