@@ -8,6 +8,7 @@ After `torch.use_deterministic_algorithms(True)` every bit is the same, and the 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NoReturn, overload
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from kernels.attention.operators import Settings, attend, launch_forward, refuse_forward_mode
+from kernels.attention.patterned import attend_by_pattern, pattern_of
 from kernels.device.runtime import BACKEND
 from kernels.primitives.replay import (
     Repetition,
@@ -60,6 +62,11 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     enable_gqa: bool = False,
     window: Window | None = None,
     causal_alignment: Alignment = "bottom_right",
+    mask: str | None = None,
+    documents: Sequence[int] | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    sinks: Tensor | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Exact attention without the (q_len, kv_len) matrix; arguments in the order of SDPA.
@@ -73,6 +80,13 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     is "top_left", and FlashAttention since 2.1 is "bottom_right", the default. `window` (left, right) keeps
     the keys from `left` before that diagonal to `right` after it; None leaves a side open. `scale` defaults
     to 1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf.
+
+    Further masks and scores run on the plain kernels. `mask` is an expression of positions, such as
+    "k <= q and doc(q) == doc(k)" (kernels/problem/expression.py); it hides keys beside those that
+    `is_causal` and `window` hide. `documents` are the lengths of documents that lie one after the other in
+    the keys; without a `mask`, a query sees its own document. `softcap` makes a score s to
+    softcap * tanh(s / softcap). `alibi_slopes` and `sinks` are (q_heads,): a score loses slope * distance;
+    a sink is a logit that takes part in the row sum, and is differentiable.
 
     Returns the output, shaped and typed as query, and with `return_lse` also the log-sum-exp of the scaled
     scores, float32 (batch, q_heads, q_len). Both have first derivatives; a second derivative and forward mode
@@ -94,6 +108,14 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
         forward_ad.unpack_dual(tensor).tangent is not None for tensor in (query, key, value)
     ):
         refuse_forward_mode()
+    if mask is not None or documents is not None or softcap or alibi_slopes is not None or sinks is not None:
+        settings = _check(query, key, value, is_causal, window, causal_alignment, scale, enable_gqa)
+        band = Band(query.shape[2], key.shape[2], *settings[:2])
+        given = {"softcap": softcap, "alibi_slopes": alibi_slopes, "sinks": sinks}
+        pattern = pattern_of(query.shape, band, mask, documents, given)
+        tensors = (query, key, value)
+        out, lse = attend_by_pattern(tensors, pattern, settings[2], alibi_slopes, sinks)
+        return (out, lse) if return_lse else out
     options = (bool(is_causal), window, causal_alignment, scale, bool(enable_gqa))
     out, lse = attend(query, key, value, *_settle(query, key, value, options))
     return (out, lse) if return_lse else out

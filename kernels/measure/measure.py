@@ -163,7 +163,7 @@ def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
 def smallest_problem(problem: AttentionProblem) -> AttentionProblem:
     """One query and one key of the same kind: what takes the same calls and almost no work."""
     group = problem.q_heads // problem.kv_heads
-    return problem.with_(batch=1, q_heads=group, kv_heads=1, q_len=1, kv_len=1, inputs="normal")
+    return problem.with_(batch=1, q_heads=group, kv_heads=1, q_len=1, kv_len=1, inputs="normal", documents="")
 
 
 def make_call(name: str, direction: str, problem: AttentionProblem, tensors: CallTensors) -> Call:

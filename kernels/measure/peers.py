@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels.problem import AttentionProblem
 
@@ -75,13 +75,20 @@ def _cudnn_version() -> str:
 def _naive(problem: AttentionProblem) -> Attention:
     from kernels.oracle.naive import naive_attention
 
-    return functools.partial(naive_attention, scale=problem.scale, band=problem.band)
+    return functools.partial(naive_attention, scale=problem.scale, band=problem.rule)
 
 
 def _ours(problem: AttentionProblem) -> Attention:
     from kernels.attention.flash_attention import flash_attention
 
-    mask = {"is_causal": problem.is_causal, "window": _window(problem)}
+    mask: dict[str, Any] = {"is_causal": problem.is_causal, "window": _window(problem)}
+    if pattern := problem.pattern:
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        for name, values in (("alibi_slopes", pattern.slopes), ("sinks", pattern.sinks)):
+            mask[name] = torch.tensor(values, device=device) if values else None
+        mask |= {"mask": problem.mask_words, "documents": pattern.documents, "softcap": pattern.softcap}
     return functools.partial(flash_attention, **mask, enable_gqa=True)
 
 
@@ -97,7 +104,8 @@ def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
 
 
 def _output_of(forward: Callable, problem: AttentionProblem, config: TileConfig) -> Attention:
-    attend = functools.partial(forward, band=problem.band, scale=problem.scale, config=config)
+    asked: dict[str, Any] = {"band": problem.band, "scale": problem.scale, "config": config}
+    attend = functools.partial(forward, **asked | ({"pattern": problem.pattern} if problem.pattern else {}))
     return lambda query, key, value: attend(query, key, value)[0]
 
 
@@ -134,6 +142,8 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
 
     torch aligns is_causal to the top left, so it is another mask if the lengths differ.
     """
+    if problem.pattern:
+        raise NotImplementedError("it takes this mask as a whole matrix only, and no changed scores")
     if problem.mask == "full":
         return {}
     if problem.is_causal and problem.q_len == problem.kv_len:
@@ -150,23 +160,9 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
 
 
 def _flex(problem: AttentionProblem) -> Attention:
-    import torch
-    import torch._dynamo
-    import torch._functorch.config
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    from kernels.measure.flex import flex_attention_of
 
-    left, right = problem.band.left, problem.band.right
-    offset = problem.kv_len - problem.q_len
-    torch._dynamo.reset()  # otherwise, after eight shapes, it silently runs attention that is not fused
-    torch._functorch.config.donated_buffer = False  # a backward pass is timed several times over one graph
-
-    def visible(batch: torch.Tensor, head: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        return (k <= q + offset + right) & (k >= q + offset - left)
-
-    sides = (problem.q_len, problem.kv_len)
-    block_mask = None if problem.mask == "full" else create_block_mask(visible, None, None, *sides)
-    compiled = torch.compile(flex_attention, dynamic=False)
-    return functools.partial(compiled, block_mask=block_mask, enable_gqa=problem.group_size > 1)
+    return flex_attention_of(problem)
 
 
 def _flash_attention_4(problem: AttentionProblem) -> Attention:
@@ -175,6 +171,9 @@ def _flash_attention_4(problem: AttentionProblem) -> Attention:
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")  # it compiles for some seconds
     warnings.filterwarnings("ignore", message="Argument aux_data")  # of its own code, at each compilation
     from flash_attn.cute import flash_attn_func
+
+    if problem.pattern:
+        raise NotImplementedError("its masks and scores beyond a window are not timed here")
 
     mask = {"causal": problem.is_causal, "window_size": _window(problem) or (None, None)}
 

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 
-from kernels.oracle.naive import group_size, visible_mask
-from kernels.problem import Band
+from kernels.oracle.naive import changed_scores, group_size, per_head, visible_mask
+from kernels.problem import Pattern, Rule
 
 CHUNK_BYTES = 256 << 20
 """Largest matrix of scores that is in memory at once if only output and lse are computed."""
@@ -17,8 +18,20 @@ Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """query, key and value."""
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """dQ, dK and dV, shaped as query, key and value."""
-Block = tuple[tuple[int, int, slice], torch.Tensor, torch.Tensor, torch.Tensor]
-"""Rows of one head: (batch, head, rows), their scores and weights, and V of the head."""
+
+
+class Block(NamedTuple):
+    """Some rows of one head."""
+
+    place: tuple[int, int, slice]
+    """(batch, head, rows)"""
+    scores: torch.Tensor
+    weights: torch.Tensor
+    values: torch.Tensor
+    """V of the head."""
+    lse: torch.Tensor
+    derivative: torch.Tensor | None
+    """Of the scores by what they were before a cap; None for 1."""
 
 
 def attention_by_rows(
@@ -27,7 +40,7 @@ def attention_by_rows(
     value: torch.Tensor,
     *,
     scale: float,
-    band: Band,
+    band: Rule,
     dtype: torch.dtype,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and lse of standard attention computed in `dtype`, some rows at a time: for any length.
@@ -38,14 +51,14 @@ def attention_by_rows(
     """
     out = torch.empty(query.shape, dtype=dtype, device=query.device)
     lse = torch.empty(query.shape[:3], dtype=dtype, device=query.device)
-    for place, scores, weights, values in _blocks((query, key, value), scale, band, dtype):
-        lse[place] = torch.logsumexp(scores, dim=-1)
-        out[place] = weights @ values
+    for block in _blocks((query, key, value), scale, band, dtype):
+        lse[block.place] = block.lse
+        out[block.place] = block.weights @ block.values
     return out, lse
 
 
 def _blocks(
-    inputs: Inputs, scale: float, band: Band, dtype: torch.dtype, whole_heads: bool = False
+    inputs: Inputs, scale: float, band: Rule, dtype: torch.dtype, whole_heads: bool = False
 ) -> Iterator[Block]:
     """Some rows of one head after the other: their place, scores (-inf if masked), weights, and V."""
     query, key, value = inputs
@@ -57,14 +70,21 @@ def _blocks(
             keys, values = key[b, h // group].to(dtype), value[b, h // group].to(dtype)
             for first in range(0, q_len, rows):
                 block = query[b, h, first : first + rows].to(dtype)
-                visible = visible_mask(band, first, len(block), query.device)
-                scores = (block @ keys.T * scale).masked_fill_(~visible, MINUS_INFINITY)
+                visible = visible_mask(band, first, len(block), query.device, b * q_heads + h)
+                scores, derivative = changed_scores(block @ keys.T * scale, band, first, h)
+                scores = scores.masked_fill_(~visible, MINUS_INFINITY)
                 weights = torch.softmax(scores, dim=-1).masked_fill_(~visible, 0.0)
-                yield (b, h, slice(first, first + rows)), scores, weights, values
+                lse = torch.logsumexp(scores, dim=-1)
+                if isinstance(band, Pattern) and band.sinks:
+                    sink = per_head(band.sinks, lse, h)
+                    weights *= torch.sigmoid(lse - sink)[:, None]
+                    lse = torch.logaddexp(lse, sink)
+                place = (b, h, slice(first, first + rows))
+                yield Block(place, scores, weights, values, lse, derivative)
 
 
 def output_rounding(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Band
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Rule
 ) -> float:
     """What attention in float32 may be off by, if it rounds P and the sums in S to float32.
 
@@ -80,7 +100,8 @@ def output_rounding(
     """
     rounding, worst = torch.finfo(torch.float32).eps / math.sqrt(12), 0.0
     group, head_dim = group_size(query, key), query.shape[3]
-    for (b, h, rows), scores, weights, values in _blocks((query, key, value), scale, band, torch.float64):
+    for part in _blocks((query, key, value), scale, band, torch.float64):
+        (b, h, rows), scores, weights, values, _, _ = part
         block, keys = query[b, h, rows].double() * scale, key[b, h // group].double()
         products = block.square() @ keys.square().T
         of_s = (head_dim + 1) * (products / 6 + scores.masked_fill(weights == 0, 0.0).square() / 3)
@@ -98,7 +119,7 @@ def gradients_by_heads(
     d_out: torch.Tensor,
     *,
     scale: float,
-    band: Band,
+    band: Rule,
     dtype: torch.dtype,
 ) -> Gradients:
     """Gradients of query, key and value computed in `dtype`, one head at a time.
@@ -109,10 +130,13 @@ def gradients_by_heads(
     d_query, d_key, d_value = (
         torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value)
     )
-    for (b, h, _), _, p, v in _blocks((query, key, value), scale, band, dtype, whole_heads=True):
+    for part in _blocks((query, key, value), scale, band, dtype, whole_heads=True):
+        (b, h, _), _, p, v, _, derivative = part
         q, k, do = (tensor.to(dtype) for tensor in (query[b, h], key[b, h // group], d_out[b, h]))
         delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
         ds = p * (do @ v.T - delta) * scale
+        if derivative is not None:
+            ds = ds * derivative
         d_query[b, h] = ds @ k
         d_key[b, h // group] += ds.T @ q
         d_value[b, h // group] += p.T @ do
@@ -126,7 +150,7 @@ def gradient_rounding(
     d_out: torch.Tensor,
     *,
     scale: float,
-    band: Band,
+    band: Rule,
 ) -> tuple[float, float, float]:
     """What dQ, dK and dV are off by, about, if a backward pass rounds its intermediates to the inputs' type.
 
@@ -141,7 +165,7 @@ def gradient_rounding(
     d_query = 0.0
     d_key, d_value = (torch.zeros(key.shape, dtype=torch.float64, device=query.device) for _ in range(2))
     blocks = _blocks((query, key, value), scale, band, torch.float64, whole_heads=True)
-    for (b, h, _), scores, p, v in blocks:
+    for (b, h, _), scores, p, v, _, _ in blocks:
         q, k, do = (tensor.double() for tensor in (query[b, h], key[b, h // group], d_out[b, h]))
         of_p = p * (rounding + single * scores.masked_fill_(scores == MINUS_INFINITY, 0.0).abs())
         of_dp = (do.square() @ v.T.square()).sqrt_() * rounding

@@ -2,17 +2,52 @@
 
 import torch
 
-from kernels.problem import Band
+from kernels.problem import Pattern, Rule
 
 
 def visible_mask(
-    band: Band, first_row: int = 0, rows: int | None = None, device: str | torch.device = "cpu"
+    band: Rule,
+    first_row: int = 0,
+    rows: int | None = None,
+    device: str | torch.device = "cpu",
+    head: int = 0,
 ) -> torch.Tensor:
-    """bool (rows, kv_len): which keys the queries from `first_row` on see; by default all queries."""
+    """bool (rows, kv_len): which keys the queries from `first_row` on see; by default all queries.
+
+    `head` is batch * q_heads + head, for a pattern whose heads see different keys.
+    """
+    if isinstance(band, Pattern):
+        return torch.from_numpy(band.visible(first_row, rows, head)).to(device)
     count = band.q_len - first_row if rows is None else rows
     diagonal = torch.arange(first_row, first_row + count, device=device)[:, None] + (band.kv_len - band.q_len)
     keys = torch.arange(band.kv_len, device=device)[None, :]
     return (keys <= diagonal + band.right) & (keys >= diagonal - band.left)
+
+
+def changed_scores(
+    scores: torch.Tensor, rule: Rule, first_row: int = 0, head: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Scaled scores, capped and with ALiBi if a pattern says so, and the derivative of the cap.
+
+    scores are (rows, kv_len) of one query head, or (batch, q_heads, rows, kv_len) if `head` is None.
+    """
+    if not isinstance(rule, Pattern):
+        return scores, None
+    derivative = None
+    if rule.softcap:
+        capped = torch.tanh(scores / rule.softcap)
+        derivative, scores = 1 - capped.square(), capped * rule.softcap
+    if rule.slopes:
+        rows, keys = (torch.arange(size, device=scores.device) for size in scores.shape[-2:])
+        distance = (rows[:, None] + first_row + rule.first_position - keys).abs()
+        scores = scores - per_head(rule.slopes, scores, head) * distance
+    return scores, derivative
+
+
+def per_head(values: tuple[float, ...], like: torch.Tensor, head: int | None = None) -> torch.Tensor:
+    """One value per query head as (q_heads, 1, 1), or that of one head."""
+    tensor = torch.tensor(values, dtype=like.dtype, device=like.device)
+    return tensor[:, None, None] if head is None else tensor[head]
 
 
 def group_size(query: torch.Tensor, key: torch.Tensor) -> int:
@@ -31,7 +66,7 @@ def one_key_head_per_query_head(
 
 
 def naive_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Band
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Rule
 ) -> torch.Tensor:
     """Standard attention with S and P in memory, in the type of the inputs (Dao et al. 2022, algorithm 0).
 
@@ -40,6 +75,9 @@ def naive_attention(
     """
     key, value = one_key_head_per_query_head(query, key, value)
     scores = query @ key.transpose(-2, -1) * scale
+    scores, _ = changed_scores(scores, band)
+    if isinstance(band, Pattern):
+        return _weights_of_pattern(scores, band) @ value
     if not band.masks:
         return torch.softmax(scores, dim=-1) @ value
     visible = visible_mask(band, device=query.device)
@@ -47,3 +85,18 @@ def naive_attention(
     if band.q_len > band.kv_len + band.right:  # the first rows see no key, and their softmax is NaN
         weights = weights.masked_fill(~visible, 0.0)  # not in place: autograd needs the softmax as it was
     return weights @ value
+
+
+def _weights_of_pattern(scores: torch.Tensor, pattern: Pattern) -> torch.Tensor:
+    """The softmax of the scores that the pattern leaves, with its sinks in the row sum."""
+    batch, heads = scores.shape[:2]
+    if pattern.by_head:
+        masks = [visible_mask(pattern, device=scores.device, head=head) for head in range(batch * heads)]
+        visible = torch.stack(masks).unflatten(0, (batch, heads))
+    else:
+        visible = visible_mask(pattern, device=scores.device)
+    scores = scores.masked_fill(~visible, float("-inf"))
+    if pattern.sinks:
+        sinks = per_head(pattern.sinks, scores).expand(batch, -1, scores.shape[2], 1)
+        scores = torch.cat([scores, sinks], dim=-1)
+    return torch.softmax(scores, dim=-1)[..., : visible.shape[-1]].masked_fill(~visible, 0.0)

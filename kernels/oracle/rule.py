@@ -20,7 +20,7 @@ from kernels.oracle.exact import (
     output_rounding,
 )
 from kernels.oracle.report import FACTORS, ErrorReport
-from kernels.problem import AttentionProblem, Band
+from kernels.problem import AttentionProblem, Rule
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import Trace
 from kernels.trace.sample import tile_bounds
@@ -94,7 +94,7 @@ class OutputReferences:
 
     @classmethod
     def of(
-        cls, inputs: Inputs, scale: float, band: Band, rows: Sequence[tuple[int, int]] | None = None
+        cls, inputs: Inputs, scale: float, band: Rule, rows: Sequence[tuple[int, int]] | None = None
     ) -> "OutputReferences":
         """The references for an output on these inputs, on their device; of some ranges of rows alone."""
         query, key, value = inputs
@@ -176,7 +176,7 @@ def compare_output(
     With `q_tiles`, `out` holds the rows of these query tiles alone.
     """
     rows = [tile_bounds(problem, tile) for tile in q_tiles] if q_tiles else None
-    return OutputReferences.of(inputs, problem.scale, problem.band, rows).compare(out)
+    return OutputReferences.of(inputs, problem.scale, problem.rule, rows).compare(out)
 
 
 def compare_gradients(
@@ -186,13 +186,13 @@ def compare_gradients(
     d_out: torch.Tensor,
     *,
     scale: float | None = None,
-    band: Band | None = None,
+    band: Rule | None = None,
 ) -> dict[str, Comparison]:
     """dQ, dK and dV of the problem by the rule, computed on the device of the inputs.
 
     `scale` and `band` stand in for those of the problem.
     """
-    scale, band = problem.scale if scale is None else scale, band or problem.band
+    scale, band = problem.scale if scale is None else scale, band or problem.rule
 
     def reference(dtype: torch.dtype) -> Gradients:
         return gradients_by_heads(*inputs, d_out, scale=scale, band=band, dtype=dtype)

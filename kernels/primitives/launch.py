@@ -12,10 +12,11 @@ import torch
 
 from kernels.device.runtime import BACKEND, running_on
 from kernels.oracle.naive import group_size
+from kernels.primitives.mods import Compiled, compiled_of, mods_of
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.problem import AttentionProblem, Band, InvalidProblem
+from kernels.problem import AttentionProblem, Band, InvalidProblem, Pattern
 from kernels.trace import LaunchInfo
 
 import triton
@@ -64,8 +65,9 @@ def config_of(problem: AttentionProblem) -> TileConfig:
 
 
 def asked_of(problem: AttentionProblem) -> dict[str, Any]:
-    """The problem's mask, scale and tiles, as the launchers of plain kernels take them."""
-    return {"band": problem.band, "scale": problem.scale, "config": config_of(problem)}
+    """The problem's mask, scores, scale and tiles, as the launchers of plain kernels take them."""
+    asked = {"band": problem.band, "scale": problem.scale, "config": config_of(problem)}
+    return asked | ({"pattern": problem.pattern} if problem.pattern else {})
 
 
 def can_use_tma(config: TileConfig, *tensors: torch.Tensor) -> bool:
@@ -108,14 +110,31 @@ class Fixed:
     """Whether the last key tile is not whole."""
     USE_TMA: bool = False
     """Whether tiles are addressed by tensor descriptors (launch.can_use_tma), or by pointers."""
+    PATTERN: Compiled | None = None
+    """What of a pattern beside the band there is."""
 
     TRACE: bool = False
     """Whether the program records its steps."""
 
     @property
-    def CUTS_RIGHT(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
+    def PLANNED(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
+        """Whether a plan lists the tiles that are visited: partial ones first."""
+        return self.PATTERN is not None and self.PATTERN.MASK is not None
+
+    @property
+    def CHANGES_SCORES(self) -> bool:  # noqa: N802
+        """Whether scores are changed before the softmax."""
+        return self.PATTERN is not None and (self.PATTERN.SOFTCAP or self.PATTERN.ALIBI)
+
+    @property
+    def CUTS_LEFT(self) -> bool:  # noqa: N802
+        """Whether the left bound or a plan cuts tiles."""
+        return self.BOUND_LEFT or self.PLANNED
+
+    @property
+    def CUTS_RIGHT(self) -> bool:  # noqa: N802
         """Whether the right bound or the end of the keys cuts tiles."""
-        return self.BOUND_RIGHT or self.RAGGED
+        return (self.BOUND_RIGHT or self.RAGGED) and not self.PLANNED
 
     @property
     def PRECISION(self) -> str:  # noqa: N802
@@ -140,6 +159,7 @@ def fixed_of(
     recorder: Recorder | None,
     band: Band | None = None,
     use_tma: bool = False,
+    pattern: Pattern | None = None,
 ) -> Fixed:
     """What is compiled into a kernel on such tensors. A bound that hides no key is left out of the code."""
     head_dim = query.shape[3]
@@ -151,6 +171,7 @@ def fixed_of(
         BLOCK_N=config.block_n,
         USE_TMA=use_tma,
         TRACE=recorder is not None,
+        PATTERN=compiled_of(pattern),
         **(cases_of(band, config.block_n) if band else {}),
     )
 
@@ -202,18 +223,22 @@ def launch_on_tiles(
     config: TileConfig,
     recorder: Recorder | None = None,
     described: Collection[str] | None = None,
+    pattern: Pattern | None = None,
+    per_head: Mapping[str, torch.Tensor] | None = None,
     **own: Any,
 ) -> LaunchInfo:
     """Launch a plain attention kernel; `own` are the arguments that not every such kernel takes.
 
     Its first arguments are `tensors` (batch, heads, rows, head_dim), Q as "q" and K as "k" among them, and it
     takes their strides by these names. Those of `described` (all, if it is None) are tensor descriptors if
-    these can address them; the rest are pointers. Raises InvalidProblem if the tiles do not fit the GPU.
+    these can address them; the rest are pointers. A kernel that knows a `pattern` takes it as `mods`;
+    `per_head` are its slopes and sinks, if they are not those of the pattern. Raises InvalidProblem if the
+    tiles do not fit the GPU.
     """
     query = tensors["q"]
     described = tensors if described is None else described
     use_tma = bool(described) and can_use_tma(config, *(tensors[name] for name in described))
-    fixed = fixed_of(query, config, recorder, band, use_tma)
+    fixed = fixed_of(query, config, recorder, band, use_tma, pattern)
 
     def argument(name: str, tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
         if not (use_tma and name in described):
@@ -221,7 +246,12 @@ def launch_on_tiles(
         block = [1, 1, config.block_n if name in KEY_TILES else config.block_m, fixed.BLOCK_D]
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
 
-    scales = {"scale": scale} if "scale" in kernel.arg_names else {}
+    if "scale" in kernel.arg_names:
+        own["scale"] = scale
+    if "mods" in kernel.arg_names:
+        axis = 2 if "dk" in tensors else 1
+        mods = mods_of(pattern, scale, config.block_m, config.block_n, query.device, axis)
+        own["mods"] = mods._replace(**per_head) if mods and per_head else mods  # type: ignore[arg-type]
     with on_device(query, config):
         compiled = launch(
             kernel,
@@ -232,7 +262,6 @@ def launch_on_tiles(
             group_size=group_size(query, tensors["k"]),
             band=band,
             scale_log2=scale * LOG2E.value,
-            **scales,
             trace=recorder.buffers if recorder else None,
             max_steps=recorder.max_steps if recorder else 0,
             FIXED=fixed,

@@ -3,6 +3,7 @@
 A bound that hides no key is left out of the compiled code.
 """
 
+from kernels.primitives.mods import pair_is_seen
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.tile_io import load_rows
 
@@ -18,7 +19,7 @@ def sees_a_key(offs_m, band):
 
 
 @triton.jit
-def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr):
+def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, mods=None, batch_head=0):
     """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see."""
     offs_n = kv_tile * FIXED.BLOCK_N + tl.arange(0, FIXED.BLOCK_N)
     diagonal = offs_m + (band.kv_len - band.q_len)
@@ -27,11 +28,13 @@ def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr):
         visible = visible & (offs_n[None, :] <= diagonal[:, None] + band.right)
     if FIXED.BOUND_LEFT:
         visible = visible & (offs_n[None, :] >= diagonal[:, None] - band.left)
+    if FIXED.PLANNED:
+        visible &= pair_is_seen(offs_m[:, None], offs_n[None, :], batch_head, mods, band.kv_len, FIXED)
     return tl.where(visible, scores, float("-inf"))
 
 
 @triton.jit
-def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr):
+def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr, mods=None, batch_head=0):
     """Zero a (keys, queries) tile at the keys that a query does not see.
 
     Keys past the end need no mask: their rows of K are zero.
@@ -42,6 +45,8 @@ def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr):
         visible = visible & (offs_n[:, None] <= diagonal[None, :] + band.right)
     if FIXED.BOUND_LEFT:
         visible = visible & (offs_n[:, None] >= diagonal[None, :] - band.left)
+    if FIXED.PLANNED:
+        visible &= pair_is_seen(offs_m[None, :], offs_n[:, None], batch_head, mods, band.kv_len, FIXED)
     return tl.where(visible, tile_t, 0.0)
 
 
@@ -51,4 +56,6 @@ def load_lse(lse_ptr, offs_m, band, FIXED: tl.constexpr):
     lse = load_rows(lse_ptr, offs_m, band.q_len, float("inf")) * LOG2E
     if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT:
         lse = tl.where(sees_a_key(offs_m, band), lse, float("inf"))
+    if FIXED.PLANNED:
+        lse = tl.where(lse == float("-inf"), float("inf"), lse)
     return lse

@@ -37,6 +37,13 @@ def visited_by_query_tile(q_tile, band, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
 
 
 @triton.jit
+def visits_listed(listed):
+    """(first, first_full, end_full, end) of the turns through a plan's list: partial tiles come first."""
+    partial, end = tl.load(listed), tl.load(listed + 1)
+    return partial * 0, partial, end, end
+
+
+@triton.jit
 def visiting_key_tile(kv_tile, band, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """(first, first_full, end_full, end) of the query tiles that visit a key tile."""
     first = first_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)

@@ -7,8 +7,20 @@ from kernels.problem.attention_problem import (
     LIMITS,
     MASKS,
     AttentionProblem,
-    InvalidProblem,
 )
 from kernels.problem.band import Band
+from kernels.problem.invalid import InvalidProblem
+from kernels.problem.pattern import Pattern, Rule
 
-__all__ = ["BLOCKS", "DTYPES", "INPUTS", "LIMITS", "MASKS", "AttentionProblem", "Band", "InvalidProblem"]
+__all__ = [
+    "BLOCKS",
+    "DTYPES",
+    "INPUTS",
+    "LIMITS",
+    "MASKS",
+    "AttentionProblem",
+    "Band",
+    "InvalidProblem",
+    "Pattern",
+    "Rule",
+]

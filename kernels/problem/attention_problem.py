@@ -1,15 +1,19 @@
 """The description of an attention problem, and its validation."""
 
+import functools
 import math
 from dataclasses import asdict, dataclass, replace
 
 from kernels.problem.band import Band
+from kernels.problem.expression import Node, parse
+from kernels.problem.invalid import InvalidProblem
+from kernels.problem.pattern import Pattern, Rule, alibi_slopes, sink_logits
 from kernels.problem.words import LONGEST
 
 DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4}
 """Accepted element types and the size of one element in bytes."""
 
-MASKS = ("full", "causal", "window")
+MASKS = ("full", "causal", "window", "documents", "prefix", "sinks", "expression")
 INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant", "text")
 BLOCKS = (4, 8, 16, 32, 64, 128)
 
@@ -24,26 +28,13 @@ LIMITS = {
     "window_left": (0, 1 << 20),
     "window_right": (0, 1 << 20),
     "kv_splits": (0, 1024),
+    "prefix": (1, 1 << 20),
+    "softcap": (0, 1000),
+    "alibi": (0, 1),
+    "sink_logit": (0, 1),
 }
 """Smallest and largest accepted value of each whole-number field."""
 _CHOICES = {"dtype": DTYPES, "mask": MASKS, "inputs": INPUTS, "block_m": BLOCKS, "block_n": BLOCKS}
-
-
-class InvalidProblem(ValueError):
-    """A problem that no kernel accepts. `field` is the name of the field that is wrong."""
-
-    def __init__(self, field: str, given: object, accepted: str, remedy: str = "") -> None:
-        self.field = field
-        self.reason = f"{accepted}.{' ' + remedy if remedy else ''}"
-        """What is accepted, and what to do."""
-        super().__init__(f"{field}={given!r} is not accepted: {self.reason}")
-
-    @classmethod
-    def from_message(cls, field: str, message: str) -> "InvalidProblem":
-        """The same failure in another process, from its field and its whole message."""
-        error = cls(field, None, "")
-        error.args = (message,)
-        return error
 
 
 @dataclass(frozen=True)
@@ -56,6 +47,12 @@ class AttentionProblem:
     before it and `window_right` keys after it. `block_m` and `block_n` are the rows of a query tile and of a
     key tile. `kv_splits` is for split-KV decoding: the number of parts that the keys are split into, 0 for as
     many as fill the device.
+
+    Further masks: "documents" is causal inside each of the `documents` (their lengths, separated by spaces,
+    that lie one after the other in the keys), "prefix" causal but for the first `prefix` keys, which all
+    queries see, "sinks" a causal window beside which the first `prefix` keys stay visible, "expression" the
+    condition in `expression` (kernels/problem/expression.py). `softcap` caps the scores (0 for not),
+    `alibi` and `sink_logit` (0 or 1) give each head a slope, and a logit that takes part in the row sum.
 
     Raises InvalidProblem, which names the field, the value given and the values accepted.
     """
@@ -76,6 +73,12 @@ class AttentionProblem:
     window_right: int = 0
     kv_splits: int = 0
     text: str = ""
+    documents: str = ""
+    prefix: int = 4
+    expression: str = "k <= q"
+    softcap: int = 0
+    alibi: int = 0
+    sink_logit: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or len(self.text) > LONGEST:
@@ -91,6 +94,19 @@ class AttentionProblem:
         if self.q_heads % self.kv_heads:
             remedy = "Every key and value head serves the same number of query heads."
             raise InvalidProblem("kv_heads", self.kv_heads, f"it must divide q_heads={self.q_heads}", remedy)
+        self._refuse_masks()
+
+    def _refuse_masks(self) -> None:
+        if not isinstance(self.documents, str) or not isinstance(self.expression, str):
+            raise InvalidProblem("documents", self.documents, "expected lengths separated by spaces")
+        lengths = self.documents.replace(",", " ").split()
+        total = sum(int(length) for length in lengths if length.isdecimal())
+        if not all(length.isdecimal() for length in lengths) or total > self.kv_len:
+            accepted = f"expected lengths separated by spaces, at most kv_len={self.kv_len} together"
+            raise InvalidProblem("documents", self.documents, accepted)
+        node = self.mask_node
+        if node and self.q_len > self.kv_len and {"doc(q)", "doc(k)"} & {*node.names()}:
+            raise InvalidProblem("q_len", self.q_len, f"documents take at most kv_len={self.kv_len} queries")
 
     @property
     def scale(self) -> float:
@@ -104,10 +120,45 @@ class AttentionProblem:
 
     @property
     def band(self) -> Band:
-        """The mask."""
+        """The mask if it is full, causal or a window; else the band that hides nothing."""
         window = (self.window_left, self.window_right)
-        bounds = {"full": (None, None), "causal": (None, 0), "window": window}
-        return Band.of(self.q_len, self.kv_len, *bounds[self.mask])
+        bounds = {"causal": (None, 0), "window": window}
+        return Band.of(self.q_len, self.kv_len, *bounds.get(self.mask, (None, None)))
+
+    @property
+    def mask_words(self) -> str | None:
+        """The mask as an expression; None if the band says it."""
+        words = {
+            "documents": "k <= q and doc(q) == doc(k)",
+            "prefix": f"k <= q or k < {self.prefix}",
+            "sinks": f"k <= q and (q - k <= {self.window_left} or k < {self.prefix})",
+            "expression": self.expression,
+        }
+        return words.get(self.mask)
+
+    @property
+    def mask_node(self) -> Node | None:
+        """`mask_words`, parsed."""
+        return parse(self.mask_words) if self.mask_words is not None else None
+
+    @functools.cached_property
+    def pattern(self) -> Pattern | None:
+        """What the call asks beside a band; None if it asks nothing more."""
+        asked = Pattern(
+            self.band,
+            self.mask_node,
+            (self.batch, self.q_heads),
+            tuple(map(int, self.documents.replace(",", " ").split())),
+            self.softcap,
+            alibi_slopes(self.q_heads) if self.alibi else (),
+            sink_logits(self.q_heads, self.seed) if self.sink_logit else (),
+        )
+        return asked if asked.mask or asked.softcap or asked.slopes or asked.sinks else None
+
+    @property
+    def rule(self) -> Rule:
+        """Which keys a query sees, and what is done to its scores: what the oracle computes by."""
+        return self.pattern or self.band
 
     @property
     def heads(self) -> int:

@@ -79,8 +79,13 @@ def _draw_constant(problem: AttentionProblem, rng: np.random.Generator) -> tuple
 def _draw_one_hot(problem: AttentionProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     key = _normal(rng, problem.kv_shape)
     key *= np.float32(np.sqrt(problem.head_dim)) / np.linalg.norm(key, axis=-1, keepdims=True)
-    ranges = np.array([problem.band.visible_keys(row) for row in range(problem.q_len)])
-    picked = ranges[:, 0] + rng.integers(0, np.maximum(ranges[:, 1] - ranges[:, 0], 1))
+    if problem.pattern and problem.pattern.mask:
+        seen = (problem.pattern.visible(row, 1)[0] for row in range(problem.q_len))
+        choices = [np.flatnonzero(row) if row.any() else [0] for row in seen]
+        picked = np.array([keys[rng.integers(len(keys))] for keys in choices])
+    else:
+        ranges = np.array([problem.band.visible_keys(row) for row in range(problem.q_len)])
+        picked = ranges[:, 0] + rng.integers(0, np.maximum(ranges[:, 1] - ranges[:, 0], 1))
     heads = np.repeat(key, problem.group_size, axis=1)
     return np.float32(16) * heads[:, :, picked], key
 

@@ -1,4 +1,4 @@
-"""Which key tiles does a query tile visit? This file alone answers that.
+"""Which key tiles does a query tile visit? This file answers that for bands, pattern.py for other masks.
 
 The functions with upper-case arguments are plain integer arithmetic. The host calls them as they are. The
 kernels run the same source: Triton compiles it for a GPU, the interpreter calls it directly. So the pages
@@ -8,6 +8,10 @@ cannot draw other tiles than the kernels visit. Their `band` is a `kernels.probl
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.problem.pattern import FULL, PARTIAL, SKIPPED, plan_of
 
 if TYPE_CHECKING:
     from kernels.problem.attention_problem import AttentionProblem
@@ -103,7 +107,7 @@ def launch_order(problem: "AttentionProblem") -> list[int]:
 
     For a kernel that keeps a query tile and launches the longest programs first.
     """
-    turn = heads_in_turn(problem.heads, problem.band.bounds_right)
+    turn = heads_in_turn(problem.heads, problem.band.bounds_right or problem.mask_node is not None)
     programs = range(problem.heads * problem.q_tiles)
     order = (last_tiles_first(program, turn, problem.q_tiles, problem.heads) for program in programs)
     return [head * problem.q_tiles + q_tile for head, q_tile in order]
@@ -142,11 +146,51 @@ class VisitedTiles:
             return TileKind.SKIPPED
         return TileKind.FULL if self.first_full <= tile < self.end_full else TileKind.PARTIAL
 
+    def position(self, tile: int) -> int | None:
+        """The turn at which a visited tile comes, from 0; None if it is not visited."""
+        return tile - self.first if self.first <= tile < self.end else None
+
+
+@dataclass(frozen=True)
+class ListedTiles(VisitedTiles):
+    """The tiles that a plan lists: the ranges lie around them, and may hold skipped tiles."""
+
+    kinds: tuple[int, ...] = ()
+    """Of each tile: SKIPPED, PARTIAL or FULL. If heads see different keys: PARTIAL."""
+
+    @classmethod
+    def of(cls, kinds: np.ndarray) -> "ListedTiles":
+        """From uint8 (sets, tiles)."""
+        own = np.where((kinds == kinds[0]).all(axis=0), kinds[0], PARTIAL)
+        listed = np.flatnonzero(own)
+        first, end = (int(listed[0]), int(listed[-1]) + 1) if len(listed) else (0, 0)
+        return cls(first, end, end, end, tuple(own.tolist()))
+
+    @property
+    def count(self) -> int:
+        return len(self.kinds) - self.kinds.count(SKIPPED)
+
+    def kind(self, tile: int) -> TileKind:
+        return (TileKind.SKIPPED, TileKind.PARTIAL, TileKind.FULL)[self.kinds[tile]]
+
+    def position(self, tile: int) -> int | None:
+        order = [i for kind in (PARTIAL, FULL) for i, own in enumerate(self.kinds) if own == kind]
+        return order.index(tile) if self.kinds[tile] != SKIPPED else None
+
+
+def kinds_of_plan(problem: "AttentionProblem", blocks: tuple[int, int] | None = None) -> np.ndarray | None:
+    """`Plan.kinds` of the problem's mask; None if the mask is a band."""
+    if problem.pattern is None or problem.pattern.mask is None:
+        return None
+    return plan_of(problem.pattern, *(blocks or (problem.block_m, problem.block_n))).kinds
+
 
 def visited_tiles(
     problem: "AttentionProblem", q_tile: int, blocks: tuple[int, int] | None = None
 ) -> VisitedTiles:
     """The key tiles that a query tile of any head visits; `blocks` replaces the problem's tile sizes."""
+    if (kinds := kinds_of_plan(problem, blocks)) is not None:
+        return ListedTiles.of(kinds[:, q_tile])
     band, sizes = problem.band, blocks or (problem.block_m, problem.block_n)
     first, end = first_visited_tile(q_tile, band, *sizes), end_visited_tile(q_tile, band, *sizes)
     first_full = first_full_tile(q_tile, band, *sizes)
@@ -184,6 +228,9 @@ class TileCounts:
 
 def count_tiles(problem: "AttentionProblem") -> TileCounts:
     """Full, partial and skipped tiles over all heads; takes time linear in the number of query tiles."""
+    if (kinds := kinds_of_plan(problem)) is not None:
+        alike = problem.heads // len(kinds)
+        return TileCounts(*(int((kinds == kind).sum()) * alike for kind in (FULL, PARTIAL, SKIPPED)))
     full = partial = 0
     for q_tile in range(problem.q_tiles):
         tiles = visited_tiles(problem, q_tile)
@@ -193,16 +240,30 @@ def count_tiles(problem: "AttentionProblem") -> TileCounts:
     return TileCounts(full * problem.heads, partial * problem.heads, skipped * problem.heads)
 
 
-def streamed_keys(problem: "AttentionProblem", blocks: tuple[int, int] | None = None) -> int:
-    """Keys that all query tiles of one head load. A key counts once per query tile that loads it."""
+def streamed_keys(
+    problem: "AttentionProblem", blocks: tuple[int, int] | None = None, q_tile: int | None = None
+) -> int:
+    """Keys that all query tiles of all heads load, or one of each. A key counts once per tile loading it."""
     block_m, block_n = blocks or (problem.block_m, problem.block_n)
-    visited = (
-        visited_tiles(problem, tile, (block_m, block_n)) for tile in range(-(-problem.q_len // block_m))
-    )
-    return sum(min(tiles.end * block_n, problem.kv_len) - tiles.first * block_n for tiles in visited)
+    if (kinds := kinds_of_plan(problem, blocks)) is not None:
+        visits = (kinds if q_tile is None else kinds[:, q_tile : q_tile + 1]) != SKIPPED
+        keys = int((visits * _rows_of_tiles(problem.kv_len, block_n)).sum())
+        return keys * (problem.heads // len(kinds))
+    wanted = range(-(-problem.q_len // block_m)) if q_tile is None else (q_tile,)
+    visited = (visited_tiles(problem, tile, (block_m, block_n)) for tile in wanted)
+    per_head = sum(max(min(each.end * block_n, problem.kv_len) - each.first * block_n, 0) for each in visited)
+    return per_head * problem.heads
+
+
+def _rows_of_tiles(length: int, block: int) -> np.ndarray:
+    return np.minimum(length - np.arange(0, length, block), block)
 
 
 def streamed_queries(problem: "AttentionProblem") -> int:
-    """Queries that all key tiles of one head load. A query counts once per key tile that loads it."""
+    """Queries of all heads that all key tiles load. A query counts once per key tile that loads it."""
+    if (kinds := kinds_of_plan(problem)) is not None:
+        rows = _rows_of_tiles(problem.q_len, problem.block_m)[:, None]
+        return int(((kinds != SKIPPED) * rows).sum()) * (problem.heads // len(kinds))
     block_m, visiting = problem.block_m, (visiting_tiles(problem, tile) for tile in range(problem.kv_tiles))
-    return sum(min(tiles.end * block_m, problem.q_len) - tiles.first * block_m for tiles in visiting)
+    per_head = sum(min(tiles.end * block_m, problem.q_len) - tiles.first * block_m for tiles in visiting)
+    return per_head * problem.heads

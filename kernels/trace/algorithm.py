@@ -350,6 +350,8 @@ class Algorithm(Particular):
     """What it needs of the machine and the problem; None if it runs everywhere and takes every problem."""
     own_tiles: TilesOf | None = None
     """(block_m, block_n) that it runs a problem with; None if they are those of the problem."""
+    takes_patterns: bool = False
+    """Whether it takes masks and scores beyond a band."""
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises KeyError if there is none."""

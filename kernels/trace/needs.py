@@ -31,6 +31,8 @@ class Particular:
     label: str
     needs: Needs | None
     own_tiles: TilesOf | None
+    takes_patterns: bool = False
+    """Whether it takes masks and scores beyond a band."""
 
     def with_own_tiles(self, problem: AttentionProblem) -> AttentionProblem:
         """The problem with its own tiles, if it has such."""
@@ -46,6 +48,11 @@ class Particular:
         """
         remedy = "Choose one of these, or another algorithm."
         needs, own = self.needs, self.with_own_tiles(problem)
+        if problem.pattern and not self.takes_patterns:
+            asked = {"softcap": problem.softcap, "alibi": problem.alibi, "sink_logit": problem.sink_logit}
+            field = "mask" if problem.mask_node else next(name for name, value in asked.items() if value)
+            accepted = f"{self.label} takes the masks full, causal and window, and scores as they are"
+            return InvalidProblem(field, getattr(problem, field), accepted, "Choose another algorithm.")
         if needs and problem.dtype not in needs.dtypes:
             accepted = f"{self.label} takes {' or '.join(needs.dtypes)}"
             return InvalidProblem("dtype", problem.dtype, accepted, remedy)

@@ -39,7 +39,12 @@ class Sample:
     """The traced query tiles of each of these heads, ascending; None for all."""
 
     def fits(self, problem: AttentionProblem) -> bool:
-        """Whether the problem has these heads and query tiles, each named once and in order."""
+        """Whether the problem has these heads and query tiles, each named once and in order.
+
+        Heads that differ in more than their tensors are all traced or none.
+        """
+        if problem.pattern and problem.pattern.differs_by_head and len(self.heads) < problem.heads:
+            return False
         names = ((self.heads, problem.heads), (self.q_tiles or (0,), problem.q_tiles))
         return all(
             list(numbers) == sorted(set(numbers)) and 0 <= numbers[0] and numbers[-1] < end
@@ -89,6 +94,8 @@ def choose_sample(
     sample takes longer than PATIENCE_S, or if a sample is no smaller than the run.
     """
     for sample, limit_s, limit in _candidates(problem, algorithm):
+        if not sample.fits(problem):
+            continue
         steps = sampled_steps(problem, algorithm, sample)
         if sample.words(problem) and steps <= limit and seconds(steps) <= limit_s:
             return sample

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
+from kernels.problem.pattern import plan_of, seen_once
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, TileBytes
 
@@ -84,6 +85,8 @@ def compulsory_bytes(problem: AttentionProblem, direction: str = "forward", with
     rows = problem.heads * problem.q_len
     rows_read = problem.heads * min(problem.q_len, problem.kv_len + problem.band.right)
     keys_read = problem.key_heads * min(problem.kv_len, problem.q_len + problem.band.left)
+    if problem.pattern and problem.pattern.mask:
+        rows_read, keys_read = seen_once(problem.pattern, problem.group_size)
     if direction == "forward":
         moved, lse_rows = rows_read + 2 * keys_read + rows, rows if with_lse else 0
     else:
@@ -110,6 +113,10 @@ def forward_flops(problem: AttentionProblem) -> int:
     per_pair = 4 * problem.heads * problem.head_dim
     if problem.is_causal and problem.q_len == problem.kv_len:
         return per_pair * problem.q_len * problem.kv_len // 2
+    if problem.pattern and problem.pattern.mask:
+        pairs = plan_of(problem.pattern, problem.block_m, problem.block_n).pairs
+        seen = int(pairs.sum()) * (problem.heads // len(pairs))
+        return 4 * problem.head_dim * max(seen, 1)  # an expression may hide every key
     return per_pair * problem.band.visible_pairs
 
 

@@ -57,7 +57,7 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
     shapes = (problem.q_shape, problem.kv_shape, problem.kv_shape)
     inputs = [torch.empty(shape, dtype=dtype, device="meta", requires_grad=True) for shape in shapes]
     with Count():
-        out = naive_attention(*inputs, scale=problem.scale, band=problem.band)
+        out = naive_attention(*inputs, scale=problem.scale, band=problem.rule)
         if direction == "backward":
             counted.clear()
             torch.autograd.grad(out, inputs, torch.empty_like(out))

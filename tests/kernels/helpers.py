@@ -42,7 +42,7 @@ def run_forward(problem, inputs=None):
     """(O, lse) of `_attn_fwd` on the problem, on the device at hand."""
     config = config_of(problem)
     inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
-    out, lse, _ = flash_forward(*inputs, band=problem.band, scale=problem.scale, config=config)
+    out, lse, _ = flash_forward(*inputs, band=problem.rule, scale=problem.scale, config=config)
     return out, lse
 
 
@@ -50,7 +50,7 @@ def assert_forward_right(problem, out, lse):
     """O and lse of the problem's own inputs hold to the rule."""
     inputs = make_inputs(problem, DEVICE)
     exact, in_float32 = (
-        attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=dtype)[1]
+        attention_by_rows(*inputs, scale=problem.scale, band=problem.rule, dtype=dtype)[1]
         for dtype in (torch.float64, torch.float32)
     )
     for comparison in (compare_output(problem, out, inputs), compare_lse(lse, exact, in_float32)):

@@ -134,12 +134,12 @@ def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Ti
 def step_of(problem: AttentionProblem, tile: Tile) -> int | None:
     """FlashAttention-2's step, from 1, that visits the tile; None if none does, or if not all are drawn."""
     visited = [visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
-    steps = [max(each.end - each.first, 1) for each in visited]
-    own = visited[tile.query]
+    steps = [max(each.count, 1) for each in visited]
+    turn = visited[tile.query].position(tile.key)
     drawn = sum(steps) * problem.batch * problem.q_heads <= PLAYER_STEPS
-    if not drawn or not own.first <= tile.key < own.end:
+    if not drawn or turn is None:
         return None
-    return tile.head * sum(steps) + sum(steps[: tile.query]) + tile.key - own.first + 1
+    return tile.head * sum(steps) + sum(steps[: tile.query]) + turn + 1
 
 
 def _tensor_panel(result: CheckResult) -> None:

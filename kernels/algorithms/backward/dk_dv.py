@@ -21,10 +21,11 @@ from kernels.algorithms.backward.recording_dk_dv import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark, mark_program
 from kernels.primitives.masking import load_lse, mask_transposed
+from kernels.primitives.mods import change_scores, listed_tiles, tile_of, with_derivative
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_from, load_rows, load_streamed, store_tile, tile_view
-from kernels.primitives.traversal import part_of_tiles, visiting_key_tile
+from kernels.primitives.traversal import part_of_tiles, visiting_key_tile, visits_listed
 
 import triton
 import triton.language as tl
@@ -32,54 +33,61 @@ import triton.language as tl
 
 @triton.jit
 def _attn_bwd_dk_dv_inner(
-    dk, dv, k, v, q_stream, do_stream, lse_ptr, delta_ptr, first_tile, end_tile, batch_head, kv_tile,
-    first_k, band, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    dk, dv, k, v, q_stream, do_stream, lse_ptr, delta_ptr, first_turn, end_turn, listed, batch_head,
+    kv_tile, first_k, band, mods, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
-    """Query tiles [first_tile, end_tile) add to dk and dv (BLOCK_N, BLOCK_D), float32; dk lacks the scale."""
+    """Query tiles of turns [first_turn, end_turn) add to dk and dv (BLOCK_N, BLOCK_D); dk lacks the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_n = first_k + tl.arange(0, BLOCK_N)
-    for q_tile in tl.range(first_tile, end_tile):
+    for turn in tl.range(first_turn, end_turn):
+        q_tile = tile_of(turn, listed)
         offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
-        record_turn(log, q_tile)
+        record_turn(log, turn)
         # [load Q] (BLOCK_M, BLOCK_D)
         q = load_streamed(q_stream, q_tile, BLOCK_M, FIXED)
         # [QK^T] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
         scores_t = matmul(k, tl.trans(q), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), FIXED)
-        record_made(log, q_tile, tl.trans(scores_t), QK, HAS_S)
+        record_made(log, turn, tl.trans(scores_t), QK, HAS_S)
+        if FIXED.CHANGES_SCORES:
+            scores_t, slope = change_scores(
+                scores_t, offs_m[None, :], offs_n[:, None], batch_head, mods, FIXED
+            )  # fmt: skip
         # [P from lse] (BLOCK_N, BLOCK_M)
         lse = load_lse(lse_ptr, offs_m, band, FIXED)
         p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
-        record_made(log, q_tile, tl.trans(p_t), P)
+        record_made(log, turn, tl.trans(p_t), P)
         if MASKED:
             # [mask]
-            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED)
-        record_made(log, q_tile, tl.trans(p_t), MASKED_TILE, HAS_P)
+            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED, mods, batch_head)
+        record_made(log, turn, tl.trans(p_t), MASKED_TILE, HAS_P)
         # [load dO] (BLOCK_M, BLOCK_D)
         do = load_streamed(do_stream, q_tile, BLOCK_M, FIXED)
         # [dV] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
         p = to_operand(p_t, FIXED.DTYPE)
         dv = matmul(p, do, dv, FIXED)
-        mark(log.lane, q_tile, HAS_DV)
+        mark(log.lane, turn, HAS_DV)
         # [dP] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
         dp_t = matmul(v, tl.trans(do), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), FIXED)
-        record_made(log, q_tile, tl.trans(dp_t), DP, HAS_DP)
+        record_made(log, turn, tl.trans(dp_t), DP, HAS_DP)
         # [dS]
         delta = load_rows(delta_ptr, offs_m, band.q_len, 0.0)
         ds_t = p_t * (dp_t - delta[None, :])
-        record_made(log, q_tile, tl.trans(ds_t), DS, HAS_DS)
+        if FIXED.CHANGES_SCORES:
+            ds_t = with_derivative(ds_t, slope, FIXED)
+        record_made(log, turn, tl.trans(ds_t), DS, HAS_DS)
         # [dK] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
         ds = to_operand(ds_t, FIXED.DTYPE)
         dk = matmul(ds, q, dk, FIXED)
         # [end]
-        record_step(log, q_tile, batch_head, kv_tile, band, q, k, v, do, lse, delta, p_t, dk, dv, FIXED)
+        record_step(log, turn, q_tile, batch_head, kv_tile, band, q, k, v, do, lse, delta, p_t, dk, dv, FIXED)
     return dk, dv
 
 
 @triton.jit
 def _attn_bwd_dk_dv(
     query, key, value, d_out, d_key, d_value, lse_ptr, delta_ptr, strides, kv_heads, group_size, band,
-    scale, scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,
+    mods, scale, scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one key tile of one key head. lse and delta are (batch, q_heads, q_len) and float32."""
     mark_program(lanes, False)
@@ -105,22 +113,32 @@ def _attn_bwd_dk_dv(
     )
     record_key_tile(by_step, batch_kv_head * group_size, kv_tile, band.kv_len, dk, dv, FIXED)
     first, first_full, end_full, end = visiting_key_tile(kv_tile, band, FIXED.BLOCK_M, BLOCK_N)
+    last_step = tl.maximum(group_size * (end - first) - 1, 0)
+    done = first * 0
     for member in range(group_size):
         head = kv_head * group_size + member
         batch_head = batch * (kv_heads * group_size) + head
-        shift = member * (end - first) - first  # from the number of a query tile to that of the step
+        shift = member * (end - first) - first  # from the number of a turn to that of the step
+        listed = None
+        if FIXED.PLANNED:  # each head may have tiles of its own
+            listed = listed_tiles(mods, batch_head, kv_tile)
+            first, first_full, end_full, end = visits_listed(listed)
+            shift = done
+            done += end
+            last_step = tl.maximum(done - 1, 0)
         lane = lane_of(lanes, 0) + shift * RECORD if lanes is not None else None
         log = Log(trace.where if FIXED.TRACE else None, trace, first_slot + shift, lane)
         q_stream = Stream(tile_view(query, strides.q, batch, head, band.q_len, FIXED), lane, HAS_Q)
         do_stream = Stream(tile_view(d_out, strides.do, batch, head, band.q_len, FIXED), lane, HAS_DO)
         rows = batch_head.to(tl.int64) * band.q_len
         for PART in tl.static_range(3):
-            # Tiles that the right bound cuts, whole tiles, tiles that the left bound cuts.
-            from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
-            if (PART == 0 and FIXED.BOUND_RIGHT) or PART == 1 or (PART == 2 and FIXED.BOUND_LEFT):
+            # Tiles that the right bound or a plan cuts, whole tiles, tiles that the left bound cuts.
+            from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
+            starts_cut = FIXED.BOUND_RIGHT or FIXED.PLANNED
+            if (PART == 0 and starts_cut) or PART == 1 or (PART == 2 and FIXED.BOUND_LEFT):
                 dk, dv = _attn_bwd_dk_dv_inner(
-                    dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_tile, to_tile,
-                    batch_head, kv_tile, first_k, band, scale_log2, log, PART != 1, FIXED,
+                    dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_turn, to_turn,
+                    listed, batch_head, kv_tile, first_k, band, mods, scale_log2, log, PART != 1, FIXED,
                 )  # fmt: skip
 
     # [store dK, dV]
@@ -129,6 +147,5 @@ def _attn_bwd_dk_dv(
     store_tile(dk_view, dk * scale, kv_tile, FIXED.DTYPE, FIXED)
     store_tile(dv_view, dv, kv_tile, FIXED.DTYPE, FIXED)
     # [end]
-    last_step = tl.maximum(group_size * (end - first) - 1, 0)
     record_stored(by_step, last_step, (WRITE_DK, WRITE_DV), kv_tile, band.kv_len, BLOCK_N, FIXED, WROTE)
     mark_program(lanes, True)

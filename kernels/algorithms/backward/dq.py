@@ -18,10 +18,16 @@ from kernels.algorithms.backward.recording_dq import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import load_lse, mask_scores
+from kernels.primitives.mods import change_scores, listed_tiles, tile_of, with_derivative
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_rows, load_streamed, load_tile, store_tile, tile_view
-from kernels.primitives.traversal import last_tiles_first, part_of_tiles, visited_by_query_tile
+from kernels.primitives.traversal import (
+    last_tiles_first,
+    part_of_tiles,
+    visited_by_query_tile,
+    visits_listed,
+)
 
 import triton
 import triton.language as tl
@@ -29,45 +35,51 @@ import triton.language as tl
 
 @triton.jit
 def _attn_bwd_dq_inner(
-    dq, q, do, lse, delta, k_stream, v_stream, first_tile, end_tile, batch_head, q_tile, band,
-    scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    dq, q, do, lse, delta, k_stream, v_stream, first_turn, end_turn, listed, batch_head, q_tile, band,
+    mods, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
-    """Key tiles [first_tile, end_tile) add to dq (BLOCK_M, BLOCK_D), float32, which lacks the scale."""
+    """The key tiles of turns [first_turn, end_turn) add to dq (BLOCK_M, BLOCK_D), which lacks the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    for kv_tile in tl.range(first_tile, end_tile):
-        record_turn(log, kv_tile)
+    for turn in tl.range(first_turn, end_turn):
+        kv_tile = tile_of(turn, listed)
+        record_turn(log, turn)
         # [load K] (BLOCK_N, BLOCK_D)
         k = load_streamed(k_stream, kv_tile, BLOCK_N, FIXED)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
-        record_made(log, kv_tile, scores, QK, HAS_S)
-        if MASKED:
+        record_made(log, turn, scores, QK, HAS_S)
+        if MASKED or FIXED.CHANGES_SCORES:
             # [mask]
-            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED)
+            offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
+            scores, slope = change_scores(scores, offs_m[:, None], offs_n[None, :], batch_head, mods, FIXED)
+        if MASKED:
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, mods, batch_head)
         # [P from lse] (BLOCK_M, BLOCK_N)
         p = tl.exp2(scores * scale_log2 - lse[:, None])
-        record_weights(log, kv_tile, scores, p)
+        record_weights(log, turn, scores, p)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_streamed(v_stream, kv_tile, BLOCK_N, FIXED)
         # [dP] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         dp = matmul(do, tl.trans(v), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
-        record_made(log, kv_tile, dp, DP, HAS_DP)
+        record_made(log, turn, dp, DP, HAS_DP)
         # [dS]
         ds = p * (dp - delta[:, None])
-        record_made(log, kv_tile, ds, DS, HAS_DS)
+        if FIXED.CHANGES_SCORES:
+            ds = with_derivative(ds, slope, FIXED)
+        record_made(log, turn, ds, DS, HAS_DS)
         # [dQ] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         dq = matmul(to_operand(ds, FIXED.DTYPE), k, dq, FIXED)
         # [end]
-        record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, do, lse, delta, p, dq, FIXED)
+        record_step(log, turn, kv_tile, batch_head, q_tile, band, q, k, v, do, lse, delta, p, dq, FIXED)
     return dq
 
 
 @triton.jit
 def _attn_bwd_dq(
     query, key, value, d_out, d_query, lse_ptr, delta_ptr, strides, heads_in_turn, q_heads,
-    group_size, band, scale, scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,
+    group_size, band, mods, scale, scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,
 ):  # fmt: skip
     """dQ of one query tile. lse and delta are (batch, q_heads, q_len) and float32."""
     mark_program(lanes, False)
@@ -90,7 +102,12 @@ def _attn_bwd_dq(
     delta = load_rows(delta_ptr + rows, offs_m, band.q_len, 0.0)
     dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
-    first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
+    listed = None
+    if FIXED.PLANNED:
+        listed = listed_tiles(mods, batch_head, q_tile)
+        first, first_full, end_full, end = visits_listed(listed)
+    else:
+        first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
     lane = lane_of(lanes, 0) - first * RECORD if lanes is not None else None
     log = Log(
         trace.where if FIXED.TRACE else None, trace, (batch_head * q_tiles + q_tile) * max_steps - first, lane
@@ -99,11 +116,11 @@ def _attn_bwd_dq(
     k_stream = Stream(k_view, lane, HAS_K)
     v_stream = Stream(v_view, lane, HAS_V)
     for PART in tl.static_range(3):
-        from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
-        if (PART == 0 and FIXED.BOUND_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
+        from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
+        if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
             dq = _attn_bwd_dq_inner(
-                dq, q, do, lse, delta, k_stream, v_stream, from_tile, to_tile, batch_head, q_tile, band,
-                scale_log2, log, PART != 1, FIXED,
+                dq, q, do, lse, delta, k_stream, v_stream, from_turn, to_turn, listed, batch_head, q_tile,
+                band, mods, scale_log2, log, PART != 1, FIXED,
             )  # fmt: skip
 
     # [store dQ]

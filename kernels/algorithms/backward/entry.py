@@ -80,7 +80,7 @@ def dk_dv_bytes(problem: AttentionProblem) -> int:
     """K, V, dK and dV once; Q, dO, lse and D once per key tile that they see. Dao 2023, algorithm 2."""
     row = chip.row_bytes(problem)
     once = problem.key_heads * problem.kv_len * 4 * row
-    return once + problem.heads * streamed_queries(problem) * (2 * row + 2 * chip.FLOAT32_BYTES)
+    return once + streamed_queries(problem) * (2 * row + 2 * chip.FLOAT32_BYTES)
 
 
 def dq_bytes(problem: AttentionProblem) -> int:
@@ -89,8 +89,8 @@ def dq_bytes(problem: AttentionProblem) -> int:
     Dao 2023, algorithm 2, with dQ in a kernel of its own instead of atomic adds.
     """
     row = chip.row_bytes(problem)
-    per_head = problem.q_len * (3 * row + 2 * chip.FLOAT32_BYTES) + streamed_keys(problem) * 2 * row
-    return problem.heads * per_head
+    per_head = problem.q_len * (3 * row + 2 * chip.FLOAT32_BYTES)
+    return problem.heads * per_head + streamed_keys(problem) * 2 * row
 
 
 QK = Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores")
@@ -204,4 +204,5 @@ ENTRY = Algorithm(
     recorded=("text", "gpt2", "tiny", "llama3", "ragged", "layer", "window"),
     samples="heads",
     lanes=PLAIN,
+    takes_patterns=True,
 )

@@ -1,11 +1,12 @@
 """What the gradients of attention are computed from, by whichever kernels."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from kernels.oracle.exact import Gradients
-from kernels.problem import Band
+from kernels.problem import Band, Pattern
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class BackwardInputs:
     scale: float
     d_lse: torch.Tensor | None = None
     """Contiguous; None for 0."""
+    pattern: Pattern | None = None
+    per_head: Mapping[str, torch.Tensor] | None = None
+    """As in `flash_forward`."""
 
     def empty_gradients(self) -> Gradients:
         """Room for dQ, dK and dV, shaped and typed as query, key and value."""

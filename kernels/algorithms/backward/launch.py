@@ -86,6 +86,8 @@ class BackwardCall:
             scale=self.inputs.scale,
             config=config,
             recorder=recorder,
+            pattern=self.inputs.pattern,
+            per_head=self.inputs.per_head,
             kv_heads=kv_heads,
             lanes=lanes,
         )
@@ -95,7 +97,7 @@ class BackwardCall:
     ) -> LaunchInfo:
         """d_query; needs delta. With `lanes` the kernel sets marks."""
         batch, q_heads = self.inputs.query.shape[:2]
-        band = self.inputs.band
+        band, pattern = self.inputs.band, self.inputs.pattern
         return launch_on_tiles(
             _attn_bwd_dq,
             (triton.cdiv(band.q_len, config.block_m) * batch * q_heads,),
@@ -105,7 +107,11 @@ class BackwardCall:
             scale=self.inputs.scale,
             config=config,
             recorder=recorder,
-            heads_in_turn=tiles.heads_in_turn(batch * q_heads, band.bounds_right),
+            pattern=pattern,
+            per_head=self.inputs.per_head,
+            heads_in_turn=tiles.heads_in_turn(
+                batch * q_heads, band.bounds_right or bool(pattern and pattern.mask)
+            ),
             q_heads=q_heads,
             lanes=lanes,
         )

@@ -36,14 +36,14 @@ def record_key_tile(log, batch_head, kv_tile, kv_len, dk, dv, FIXED: tl.constexp
 
 @triton.jit
 def record_step(
-    log, q_tile, batch_head, kv_tile, band, q, k, v, do, lse, delta, p_t, dk, dv, FIXED: tl.constexpr
+    log, turn, q_tile, batch_head, kv_tile, band, q, k, v, do, lse, delta, p_t, dk, dv, FIXED: tl.constexpr
 ):
     """The end of a step: its place, its bytes, what it loaded, and the sums after it."""
-    mark(log.lane, q_tile, HAS_DK)
+    mark(log.lane, turn, HAS_DK)
     if log.lane is not None:
-        mark_tile(log.lane, q_tile, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
+        mark_tile(log.lane, turn, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
     if log.where is not None:
-        slot = log.slot + q_tile
+        slot = log.slot + turn
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         q_bytes = tile_bytes(q_tile, band.q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         n_bytes = row_bytes(q_tile, band.q_len, FIXED.BLOCK_M)

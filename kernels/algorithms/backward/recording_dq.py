@@ -40,21 +40,23 @@ def record_query_tile(log, first_tile, batch_head, q_tile, q_len, delta, dq, FIX
 
 
 @triton.jit
-def record_weights(log, kv_tile, scores, p):
+def record_weights(log, turn, scores, p):
     """The scores after the mask, and P."""
-    mark(log.lane, kv_tile, HAS_P)
+    mark(log.lane, turn, HAS_P)
     if log.where is not None:
-        record_matrices(log.trace, log.slot + kv_tile, (scores, p), (MASKED_TILE, P))
+        record_matrices(log.trace, log.slot + turn, (scores, p), (MASKED_TILE, P))
 
 
 @triton.jit
-def record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, do, lse, delta, p, dq, FIXED: tl.constexpr):
+def record_step(
+    log, turn, kv_tile, batch_head, q_tile, band, q, k, v, do, lse, delta, p, dq, FIXED: tl.constexpr
+):
     """The end of a step: its place, its bytes, what it loaded, and the sum after it."""
-    mark(log.lane, kv_tile, HAS_DQ)
+    mark(log.lane, turn, HAS_DQ)
     if log.lane is not None:
-        mark_tile(log.lane, kv_tile, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
+        mark_tile(log.lane, turn, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
     if log.where is not None:
-        slot = log.slot + kv_tile
+        slot = log.slot + turn
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         kv_bytes = tile_bytes(kv_tile, band.kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
         record_bytes(log.trace, slot, kv_bytes, (READ_K, READ_V))

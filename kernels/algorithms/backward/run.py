@@ -9,6 +9,7 @@ from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import DEVICE
 from kernels.primitives.assemble import assemble
 from kernels.primitives.assemble_lanes import LaneLaunch, MarkedCall, measured_lanes
+from kernels.primitives.launch import asked_of
 from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import make_recorder
 from kernels.problem import AttentionProblem
@@ -39,9 +40,9 @@ def call_of(problem: AttentionProblem) -> BackwardCall:
     """The pass on the problem's own inputs and dO, after its forward kernel."""
     inputs, band, scale = make_inputs(problem, DEVICE), problem.band, problem.scale
     config = tiles_of_backward(problem)
-    out, lse, _ = flash_forward(*inputs, band=band, scale=scale, config=config)
+    out, lse, _ = flash_forward(*inputs, **asked_of(problem) | {"config": config})
     d_out = make_d_output(problem, DEVICE)
-    return BackwardCall(BackwardInputs(*inputs, out, lse, d_out, band, scale))
+    return BackwardCall(BackwardInputs(*inputs, out, lse, d_out, band, scale, pattern=problem.pattern))
 
 
 def run_lanes(problem: AttentionProblem) -> Lanes:

@@ -29,7 +29,7 @@ def kv_outer_bytes(problem: AttentionProblem) -> int:
     row = chip.row_bytes(problem)
     once = problem.key_heads * problem.kv_len * 4 * row
     step = 2 * row + 2 * chip.FLOAT32_BYTES + 2 * chip.sum_row_bytes(problem)
-    return once + problem.heads * streamed_queries(problem) * step
+    return once + streamed_queries(problem) * step
 
 
 def q_outer_bytes(problem: AttentionProblem) -> int:
@@ -39,7 +39,8 @@ def q_outer_bytes(problem: AttentionProblem) -> int:
     """
     row = chip.row_bytes(problem)
     once = problem.q_len * (4 * row + chip.FLOAT32_BYTES)
-    return problem.heads * (once + streamed_keys(problem) * (2 * row + 4 * chip.sum_row_bytes(problem)))
+    step = 2 * row + 4 * chip.sum_row_bytes(problem)
+    return problem.heads * once + streamed_keys(problem) * step
 
 
 def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> Kernel:

@@ -3,7 +3,7 @@
 from kernels.algorithms import chip
 from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import streamed_keys, visited_tiles
+from kernels.problem.tiles import streamed_keys
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, timed_itself
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneKernel, LaneRole
 from kernels.trace.sample import tile_bounds
@@ -52,15 +52,17 @@ def requested_bytes(problem: AttentionProblem, blocks: tuple[int, int] | None = 
     Dao 2023, algorithm 1, without the tiles that the mask skips; `blocks` replaces the problem's tile sizes.
     """
     row = chip.row_bytes(problem)
-    per_head = problem.q_len * (2 * row + chip.FLOAT32_BYTES) + streamed_keys(problem, blocks) * 2 * row
-    return problem.heads * per_head
+    per_head = problem.q_len * (2 * row + chip.FLOAT32_BYTES)
+    return problem.heads * per_head + streamed_keys(problem, blocks) * 2 * row
 
 
 def tile_bytes(problem: AttentionProblem, q_tile: int) -> dict[str, int]:
-    """Requested bytes of one query tile of one head: the terms of `requested_bytes`, by tensor."""
+    """Requested bytes of one query tile of one head: the terms of `requested_bytes`, by tensor.
+
+    If heads see different keys, those of a mean head, rounded down.
+    """
     first, end = tile_bounds(problem, q_tile)
-    tiles, row = visited_tiles(problem, q_tile), chip.row_bytes(problem)
-    keys = max(min(tiles.end * problem.block_n, problem.kv_len) - tiles.first * problem.block_n, 0)
+    keys, row = streamed_keys(problem, q_tile=q_tile) // problem.heads, chip.row_bytes(problem)
     rows = end - first
     return {
         "Q": rows * row,
@@ -108,4 +110,5 @@ ENTRY = Algorithm(
     samples="tiles",
     tile_bytes=tile_bytes,
     lanes=LANES,
+    takes_patterns=True,
 )

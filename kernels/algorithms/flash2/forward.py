@@ -4,6 +4,8 @@ Dao 2023, algorithm 1. A comment `# [name]` starts a phase of a tile step (decla
 player shows that phase, it highlights the lines below the comment.
 """
 
+from collections.abc import Mapping
+
 import torch
 
 from kernels.algorithms.flash2.recording import (
@@ -18,12 +20,18 @@ from kernels.algorithms.flash2.recording import (
 from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.marks import RECORD, LaneBuffers, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
+from kernels.primitives.mods import change_scores, listed_tiles, start_of_rows, tile_of
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, Recorder, record_made, record_turn
 from kernels.primitives.tile_io import load_tile, store_rows, store_tile, tile_view
-from kernels.primitives.traversal import last_tiles_first, part_of_tiles, visited_by_query_tile
-from kernels.problem import Band, tiles
+from kernels.primitives.traversal import (
+    last_tiles_first,
+    part_of_tiles,
+    visited_by_query_tile,
+    visits_listed,
+)
+from kernels.problem import Band, Pattern, tiles
 from kernels.trace import LaunchInfo
 
 import triton
@@ -32,41 +40,45 @@ import triton.language as tl
 
 @triton.jit
 def _attn_fwd_inner(
-    acc, l, m, q, k_view, v_view, first_tile, end_tile, batch_head, q_tile, band, scale_log2, log,
-    MASKED: tl.constexpr, FIXED: tl.constexpr,
+    acc, l, m, q, k_view, v_view, first_turn, end_turn, listed, batch_head, q_tile, band, mods, scale_log2,
+    log, MASKED: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
-    """Attend to key tiles [first_tile, end_tile). acc (BLOCK_M, BLOCK_D), l and m (BLOCK_M,) are float32."""
+    """Attend to the key tiles of turns [first_turn, end_turn). acc is (BLOCK_M, BLOCK_D), l, m (BLOCK_M,)."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    for kv_tile in tl.range(first_tile, end_tile):
-        record_turn(log, kv_tile)
+    for turn in tl.range(first_turn, end_turn):
+        kv_tile = tile_of(turn, listed)
+        record_turn(log, turn)
         # [load K] (BLOCK_N, BLOCK_D)
         k = load_tile(k_view, kv_tile, BLOCK_N, FIXED)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
-        record_made(log, kv_tile, scores, QK, HAS_S)
-        if MASKED:
+        record_made(log, turn, scores, QK, HAS_S)
+        if MASKED or FIXED.CHANGES_SCORES:
             # [mask]
-            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED)
+            offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
+            scores, _ = change_scores(scores, offs_m[:, None], offs_n[None, :], batch_head, mods, FIXED)
+        if MASKED:
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, mods, batch_head)
         # [row max]
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
         acc = acc * alpha[:, None]
-        record_softmax(log, kv_tile, scores, p, acc, MASKED)
+        record_softmax(log, turn, scores, p, acc, MASKED or FIXED.CHANGES_SCORES)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_tile(v_view, kv_tile, BLOCK_N, FIXED)
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         acc = matmul(to_operand(p, FIXED.DTYPE), v, acc, FIXED)
         # [end]
-        record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, m, l, alpha, acc, FIXED)
+        record_step(log, turn, kv_tile, batch_head, q_tile, band, q, k, v, m, l, alpha, acc, FIXED)
     return acc, l, m
 
 
 @triton.jit
 def _attn_fwd(
-    query, key, value, out, lse_ptr, strides, heads_in_turn, q_heads, group_size, band, scale_log2,
-    trace, lanes, max_steps, FIXED: tl.constexpr,
+    query, key, value, out, lse_ptr, strides, heads_in_turn, q_heads, group_size, band, mods,
+    scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,
 ):  # fmt: skip
     """One query tile of one head. lse is (batch, q_heads, q_len); strides are (batch, head, row, column)."""
     mark_program(lanes, False)
@@ -85,22 +97,29 @@ def _attn_fwd(
     m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    if FIXED.PATTERN is not None:
+        m, l = start_of_rows(m, l, batch_head, mods, FIXED)
     # [end]
-    first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
+    listed = None
+    if FIXED.PLANNED:
+        listed = listed_tiles(mods, batch_head, q_tile)
+        first, first_full, end_full, end = visits_listed(listed)
+    else:
+        first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
     lane = lane_of(lanes, 0) - first * RECORD if lanes is not None else None
     log = Log(
         trace.where if FIXED.TRACE else None, trace, (batch_head * q_tiles + q_tile) * max_steps - first, lane
     )
     record_query(log, first, batch_head, q_tile, band.q_len, m, l, acc, FIXED)
     for PART in tl.static_range(3):
-        # Tiles that the left bound cuts, whole tiles, tiles that the right bound or the end of the keys cuts.
-        from_tile, to_tile = part_of_tiles(first, first_full, end_full, end, PART)
-        if (PART == 0 and FIXED.BOUND_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
+        # Tiles that the left bound or a plan cuts, whole tiles, tiles that the right bound or the end cuts.
+        from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
+        if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
             acc, l, m = _attn_fwd_inner(
-                acc, l, m, q, k_view, v_view, from_tile, to_tile, batch_head, q_tile, band, scale_log2, log,
-                PART != 1, FIXED,
+                acc, l, m, q, k_view, v_view, from_turn, to_turn, listed, batch_head, q_tile, band, mods,
+                scale_log2, log, PART != 1, FIXED,
             )  # fmt: skip
-            mark_part(log, from_tile, to_tile)
+            mark_part(log, from_turn, to_turn)
 
     # [store O, lse]
     o = acc * (1.0 / l)[:, None]
@@ -111,6 +130,8 @@ def _attn_fwd(
         visible = sees_a_key(offs_m, band)
         o = tl.where(visible[:, None], o, 0.0)
         lse = tl.where(visible, lse, float("-inf"))
+    if FIXED.PLANNED:
+        o = tl.where((l != 0)[:, None], o, 0.0)
     store_tile(o_view, o, q_tile, FIXED.DTYPE, FIXED)
     store_rows(lse_ptr + batch_head.to(tl.int64) * band.q_len, offs_m, band.q_len, lse)
     # [end]
@@ -126,13 +147,16 @@ def flash_forward(
     band: Band,
     scale: float,
     config: TileConfig,
+    pattern: Pattern | None = None,
+    per_head: Mapping[str, torch.Tensor] | None = None,
     recorder: Recorder | None = None,
     lanes: LaneBuffers | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
     """Launch `_attn_fwd`.
 
     query is (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), in any
-    strides. Returns O, shaped and typed as query, lse (batch, q_heads, q_len) in float32, and how the kernel
+    strides. A `pattern` says what else is asked; `per_head` are its slopes and sinks, if they are not those
+    in it. Returns O, shaped and typed as query, lse (batch, q_heads, q_len) in float32, and how the kernel
     was launched. With a `recorder` the kernel writes down its steps, with `lanes` its marks. Raises
     InvalidProblem if the tiles do not fit the GPU.
     """
@@ -149,7 +173,9 @@ def flash_forward(
         scale=scale,
         config=config,
         recorder=recorder,
-        heads_in_turn=tiles.heads_in_turn(heads, band.bounds_right),
+        pattern=pattern,
+        per_head=per_head,
+        heads_in_turn=tiles.heads_in_turn(heads, band.bounds_right or bool(pattern and pattern.mask)),
         q_heads=q_heads,
         lanes=lanes,
     )

@@ -42,23 +42,23 @@ def record_query(log, first_tile, batch_head, q_tile, n_rows, m, l, acc, FIXED: 
 
 
 @triton.jit
-def record_softmax(log, kv_tile, scores, p, acc, MASKED: tl.constexpr):
+def record_softmax(log, turn, scores, p, acc, MASKED: tl.constexpr):
     """The scores after the mask, if there was one, their exponentials, and O after the rescale."""
-    mark(log.lane, kv_tile, HAS_P)
+    mark(log.lane, turn, HAS_P)
     if log.where is not None:
-        slot = log.slot + kv_tile
+        slot = log.slot + turn
         if MASKED:
             record_matrix(log.trace, slot, scores, S)
         record_matrices(log.trace, slot, (p, acc), (P, RESCALED))
 
 
 @triton.jit
-def record_step(log, kv_tile, batch_head, q_tile, band, q, k, v, m, l, alpha, acc, FIXED: tl.constexpr):
+def record_step(log, turn, kv_tile, batch_head, q_tile, band, q, k, v, m, l, alpha, acc, FIXED: tl.constexpr):
     """The end of a step: its place, its bytes, what it loaded, and the state after it."""
     if log.lane is not None:
-        mark_tile(log.lane, kv_tile, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
+        mark_tile(log.lane, turn, batch_head * tl.cdiv(band.q_len, FIXED.BLOCK_M) + q_tile, kv_tile)
     if log.where is not None:
-        slot = log.slot + kv_tile
+        slot = log.slot + turn
         record_where(log.trace, slot, batch_head, q_tile, kv_tile)
         n_bytes = tile_bytes(kv_tile, band.kv_len, FIXED.BLOCK_N, FIXED.ITEMSIZE, FIXED)
         record_bytes(log.trace, slot, n_bytes, (READ_K, READ_V))

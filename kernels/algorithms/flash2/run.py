@@ -42,7 +42,9 @@ def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = Non
         tile = part.with_(q_len=end - first)
         visited = max(visited_tiles(problem, q_tile).count, 1)
         recorder = make_recorder(FORWARD, tile, grid=(tile.heads, visited), row=row)
-        asked = asked_of(problem) | {"band": part.band.of_rows(first, end)}
+        asked = asked_of(part) | {"band": part.band.of_rows(first, end)}
+        if part.pattern:
+            asked["pattern"] = part.pattern.of_rows(first, end)
         out, lse, launch = flash_forward(query[:, :, first:end], key, value, **asked, recorder=recorder)
         return assemble(ENTRY, tile, [(recorder, launch)], output=out, lse=lse)
 
@@ -70,5 +72,6 @@ def gradients(problem: AttentionProblem, *tensors: Tensor) -> Gradients:
     """dQ, dK and dV, of query, key, value and d_out, by the plain backward kernels."""
     (query, key, value, d_out), config = tensors, config_of(problem)
     results = forward(problem, query, key, value)
-    inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
+    given = (query, key, value, *results, d_out, problem.band, problem.scale)
+    inputs = BackwardInputs(*given, pattern=problem.pattern)
     return flash_backward(inputs, config, config)

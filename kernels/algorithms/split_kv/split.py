@@ -83,7 +83,7 @@ def _attn_split_kv(
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         acc = matmul(to_operand(p, FIXED.DTYPE), v, acc, FIXED)
         # [end]
-        record_step(log, kv_tile, batch_kv_head, row_tile, band, q, k, v, m, l, alpha, acc, FIXED)
+        record_step(log, kv_tile, kv_tile, batch_kv_head, row_tile, band, q, k, v, m, l, alpha, acc, FIXED)
     # [store partial O, lse]
     partial = (batch_kv_head * splits + split).to(tl.int64) * n_rows + rows
     # A part without a visible key has lse -inf and so weight 0 in the result. Its O is 0 instead of 0 / 0.

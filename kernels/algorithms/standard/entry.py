@@ -94,4 +94,5 @@ ENTRY = Algorithm(
     gives_lse=False,
     recorded=("text", "gpt2", "tiny", "ragged"),
     samples="heads",
+    takes_patterns=True,
 )

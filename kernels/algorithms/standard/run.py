@@ -99,7 +99,7 @@ def _run(
     square = (*problem.q_shape[:3], problem.kv_len)
     scores, weights = (query.new_empty(square) for _ in range(2))
     out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
-    _scores(log, problem, query, key, scores, visible_mask(problem.band, device=query.device))
+    _scores(log, problem, query, key, scores, visible_mask(problem.rule, device=query.device))
     _softmax(log, problem, scores, weights, lse)
     _product(log, problem, weights, value, out)
     return log, out, lse

@@ -21,7 +21,9 @@ def test_a_field_that_is_not_given_means_what_it_always_meant():
     of_shape = {"batch": 1, "q_heads": 1, "kv_heads": 1, "q_len": 256, "kv_len": 256, "head_dim": 64}
     of_run = {"dtype": "float16", "mask": "full", "block_m": 64, "block_n": 64, "inputs": "normal", "seed": 0}
     of_mask = {"window_left": 128, "window_right": 0, "kv_splits": 0, "text": ""}
-    assert AttentionProblem().as_dict() == of_shape | of_run | of_mask
+    of_pattern = {"documents": "", "prefix": 4, "expression": "k <= q"}
+    of_scores = {"softcap": 0, "alibi": 0, "sink_logit": 0}
+    assert AttentionProblem().as_dict() == of_shape | of_run | of_mask | of_pattern | of_scores
     assert all(getattr(torch, name).itemsize == size for name, size in DTYPES.items())
 
 

@@ -220,8 +220,8 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
             lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
             data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes)}
             if not lanes:
-                said = "this problem has no recorded lanes; expected one of Explore that has them."
-                findings.add(where, f"view: 'lanes', but {said}")
+                needs = "this problem has no recorded lanes; expected one of Explore that has them."
+                findings.add(where, f"view: 'lanes', but {needs}")
         try:
             figures = scene_figures(scene, runs, measured)
             chart = chart_data(scene.chart) if scene.chart else None

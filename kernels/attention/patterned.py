@@ -1,0 +1,113 @@
+"""`flash_attention` with a mask, or with scores, beyond a band: its checks, its kernels and its gradients."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.algorithms.backward.launch import BackwardCall
+from kernels.algorithms.flash2.forward import flash_forward
+from kernels.primitives.tuning import choose_config
+from kernels.problem import Band, Pattern
+from kernels.problem.expression import Node, parse
+
+
+def pattern_of(
+    shape: torch.Size, band: Band, mask: str | None, documents: Sequence[int] | None, given: dict[str, Any]
+) -> Pattern:
+    """The pattern that the options of a call amount to; raises ValueError for what is not accepted.
+
+    `shape` is that of query. `given` are softcap, alibi_slopes and sinks. A mask beside a causal mask or a
+    window hides what either hides.
+    """
+    batch, heads = shape[:2]
+    for name in ("alibi_slopes", "sinks"):
+        tensor = given[name]
+        if tensor is not None and (not isinstance(tensor, Tensor) or tensor.shape != (heads,)):
+            raise ValueError(
+                f"{name} is not accepted: expected a tensor of shape ({heads},), one per query head"
+            )
+    softcap = float(given["softcap"])
+    if not 0 <= softcap < float("inf"):
+        raise ValueError(f"softcap={softcap} is not accepted: expected a number from 0, where 0 caps nothing")
+    lengths = tuple(map(int, documents or ()))
+    if min(lengths, default=0) < 0 or sum(lengths) > band.kv_len:
+        raise ValueError(
+            f"documents={documents!r} is not accepted: expected at most {band.kv_len} keys in all"
+        )
+    if documents is not None and band.q_len > band.kv_len:
+        raise ValueError(f"documents take at most {band.kv_len} queries, as many as keys; given {band.q_len}")
+    node = parse(mask) if mask is not None else None
+    if documents is not None and mask is None:
+        node = parse("doc(q) == doc(k)")
+    if node is not None and band.masks:
+        node = Node("and", node, _node_of(band))
+    ones = (1.0,) * heads  # the tensors hold the values
+    slopes, sinks = (ones if given[name] is not None else () for name in ("alibi_slopes", "sinks"))
+    whole = Band.of(band.q_len, band.kv_len) if node else band
+    return Pattern(whole, node, (batch, heads), lengths, softcap, slopes, sinks)
+
+
+def _node_of(band: Band) -> Node:
+    """A band as an expression of the same positions."""
+    q, k = Node("q"), Node("k")
+    right = Node("<=", k, Node("+", q, Node("number", number=band.right)))
+    left = Node("<=", Node("-", q, Node("number", number=band.left)), k)
+    return Node("and", right, left)
+
+
+def attend_by_pattern(
+    tensors: tuple[Tensor, Tensor, Tensor],
+    pattern: Pattern,
+    scale: float,
+    alibi_slopes: Tensor | None,
+    sinks: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """O and lse, differentiable by query, key, value and sinks; slopes count as constants."""
+    return _PatternedAttention.apply(*tensors, alibi_slopes, sinks, pattern, scale)
+
+
+class _PatternedAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        slopes: Tensor | None,
+        sinks: Tensor | None,
+        pattern: Pattern,
+        scale: float,
+    ) -> tuple[Tensor, Tensor]:
+        per_head = {
+            name: tensor.detach().float().contiguous()
+            for name, tensor in (("slopes", slopes), ("sinks", sinks))
+            if tensor is not None
+        }
+        config = choose_config("forward", query.shape[3], query.dtype, True, key.shape[2])
+        asked: dict[str, Any] = {"band": pattern.band, "scale": scale, "pattern": pattern}
+        out, lse, _ = flash_forward(query, key, value, **asked, per_head=per_head, config=config)
+        ctx.save_for_backward(query, key, value, out, lse, sinks)
+        ctx.set_materialize_grads(False)
+        ctx.pattern, ctx.scale, ctx.per_head = pattern, scale, per_head
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        query, key, value, out, lse, sinks = ctx.saved_tensors
+        d_out = torch.zeros_like(out) if d_out is None else d_out
+        d_lse = None if d_lse is None else d_lse.contiguous()
+        pattern, shape = ctx.pattern, (query.shape[3], query.dtype, True)
+        given = (query, key, value, out, lse, d_out, pattern.band, ctx.scale, d_lse)
+        call = BackwardCall(BackwardInputs(*given, pattern=pattern, per_head=ctx.per_head))
+        call.preprocess()
+        call.dk_dv(choose_config("dk_dv", *shape, query.shape[2]))
+        call.dq(choose_config("dq", *shape, key.shape[2]))
+        d_sinks = None
+        if sinks is not None:  # a key with no value: dP is 0, so dS = -P delta
+            weights = torch.exp(ctx.per_head["sinks"][:, None] - lse)
+            d_sinks = -(weights * call.delta).sum(dim=(0, 2)).to(sinks.dtype)
+        return call.d_query, call.d_key, call.d_value, None, d_sinks, None, None
