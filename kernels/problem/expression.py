@@ -7,6 +7,7 @@ tiles are known to be full or hidden without a look at their pairs.
 """
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,14 +32,31 @@ RANGES: dict[str, tuple[Any, Any]] = {
 """What each name can be in any problem."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Node:
-    """An operation on its parts, a name, or a number. A part that is missing is None."""
+    """An operation on its parts, a name, or a number. A part that is missing is None.
+
+    Kernels are compiled by it: its words and its hash are made once, as every launch asks for them.
+    """
 
     op: str
     left: "Node | None" = None
     right: "Node | None" = None
     number: int = 0
+
+    @functools.cached_property
+    def words(self) -> str:
+        """The node as text, its parts in brackets."""
+        if self.op == "number":
+            return str(self.number)
+        parts = [repr(part) for part in (self.left, self.right) if part]
+        return f"({f' {self.op} '.join(parts)})" if len(parts) == 2 else self.op + "".join(parts)
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def __hash__(self) -> int:
+        return hash(self.words)
 
     def names(self) -> Iterator[str]:
         """The names and operations in it, each as often as it stands there."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import requested_ledger, standard_requested
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
+from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, Kernel
@@ -92,16 +94,46 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
 
 def _problem(drawn: Drawn) -> dict:
     problem = drawn.trace.problem
-    return problem.as_dict() | {
-        "q_tiles": drawn.q_tiles,
-        "tile_numbers": drawn.tile_numbers,
-        "kv_tiles": problem.kv_tiles,
-        "left": problem.band.left,
-        "right": problem.band.right,
-        "rows": drawn.algorithm.rows(problem),
-        "packed": drawn.algorithm.packs_heads,
-        "scale": problem.scale,
-    }
+    return (
+        problem.as_dict()
+        | {
+            "q_tiles": drawn.q_tiles,
+            "tile_numbers": drawn.tile_numbers,
+            "kv_tiles": problem.kv_tiles,
+            "left": problem.band.left,
+            "right": problem.band.right,
+            "rows": drawn.algorithm.rows(problem),
+            "packed": drawn.algorithm.packs_heads,
+            "scale": problem.scale,
+        }
+        | _pattern(problem)
+    )
+
+
+LARGEST_SQUARE = 1 << 24
+"""Pairs of a query and a key that are looked at for the ranges of keys."""
+MOST_RANGES = 100_000
+"""Ranges of keys of all rows that a page gets; with more, a tile that a pattern cuts is drawn whole."""
+
+
+def _pattern(problem: AttentionProblem) -> dict:
+    """Of a mask that is not a band, the ranges of keys that each row sees; and the sinks, if any."""
+    pattern = problem.pattern
+    if pattern is None:
+        return {}
+    found: dict[str, Any] = {"sinks": pattern.sinks} if pattern.sinks else {}
+    if pattern.mask and problem.q_len * problem.kv_len <= LARGEST_SQUARE:
+        heads = range(problem.heads if pattern.by_head else 1)
+        seen = [[_ranges(row) for row in pattern.visible(head=head)] for head in heads]
+        if sum(len(row) for rows in seen for row in rows) <= MOST_RANGES:
+            found["seen"] = seen
+    return found
+
+
+def _ranges(visible: np.ndarray) -> list[list[int]]:
+    """Half-open ranges of the indices at which a bool array is true."""
+    edges = np.flatnonzero(np.diff(visible, prepend=False, append=False))
+    return edges.reshape(-1, 2).tolist()
 
 
 def _notes(drawn: Drawn) -> list[str]:

@@ -158,7 +158,10 @@ def drawn_of(trace: Trace, sm_count: int) -> Drawn:
     q = np.where(q_tile < 0, -1, np.searchsorted(numbers, q_tile)) if numbers else q_tile
     kv, kv_end = key_ranges(trace, algorithm)
     turn = turns(trace, algorithm)[first]
-    phase_class, phase_classes = _phases(algorithm, trace.kernel[first], turn, q, kv[first], kinds)
+    pattern = trace.problem.pattern
+    changes = pattern is not None and bool(pattern.softcap or pattern.slopes)  # then every tile is masked
+    whole = KIND_CODES[TileKind.FULL] if not changes else -1
+    phase_class, phase_classes = _phases(algorithm, trace.kernel[first], turn, q, kv[first], kinds == whole)
     return Drawn(
         trace=trace,
         algorithm=algorithm,
@@ -191,13 +194,13 @@ def _phases(
     turn: np.ndarray,
     q: np.ndarray,
     kv: np.ndarray,
-    kinds: np.ndarray,
+    needs_no_mask: np.ndarray,
 ) -> tuple[np.ndarray, list[list[int]]]:
     """Which phases each step goes through: a class per step, and the phases of each class."""
     begins = np.append(True, turn[1:] != turn[:-1])
     ends = np.append(begins[1:], True)
     has_tile = (q >= 0) & (kv >= 0)
-    is_whole = has_tile & (kinds[q, kv] == KIND_CODES[TileKind.FULL])
+    is_whole = has_tile & needs_no_mask[q, kv]
     cases, index = np.unique(
         np.stack([kernel, begins, has_tile, is_whole, ends]), axis=1, return_inverse=True
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernels.problem import AttentionProblem
-from kernels.problem.tiles import TileKind, visited_tiles
+from kernels.problem.tiles import ListedTiles, TileKind, visited_tiles
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.key_parts import parts_of
@@ -44,7 +44,8 @@ def _share_of_online_state(
     order = online[np.argsort(state[online], kind="stable")]
     fresh = np.diff(state[order], prepend=-1) != 0
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        before = np.where(fresh[:, None], 0, np.roll(row_sum[order], 1, axis=0))
+        at_start = 1 if trace.problem.sink_logit else 0  # a sink is a key that was seen, and has no value
+        before = np.where(fresh[:, None], at_start, np.roll(row_sum[order], 1, axis=0))
         added = row_sum[order] - alpha[order] * before
         ends = order[np.append(np.flatnonzero(fresh)[1:], len(order)) - 1]
         log_sums = np.nan_to_num(row_max[ends] + np.log(row_sum[ends]), nan=-np.inf)
@@ -98,6 +99,10 @@ def tile_kinds(
     kinds = np.full((len(wanted), problem.kv_tiles), KIND_CODES[unseen], np.uint8)
     for row, q_tile in enumerate(wanted):
         tiles = visited_tiles(problem, q_tile)
+        if isinstance(tiles, ListedTiles):
+            shown = [tiles.kind(tile) for tile in range(problem.kv_tiles)]
+            kinds[row] = [KIND_CODES[unseen if kind is TileKind.SKIPPED else kind] for kind in shown]
+            continue
         kinds[row, tiles.first : tiles.end] = KIND_CODES[TileKind.PARTIAL]
         kinds[row, tiles.first_full : tiles.end_full] = KIND_CODES[TileKind.FULL]
     return kinds

@@ -30,8 +30,11 @@ CHOICES: Mapping[str, tuple] = {
 PROBLEM_IN_LINK = {
     name: UrlField(name, default, CHOICES.get(name) or range(LIMITS[name][0], LIMITS[name][1] + 1))
     for name, default in DEFAULT.as_dict().items()
-    if name != "text"
-} | {"text": UrlField("text", "")}
+    if name in LIMITS or name in CHOICES
+}
+PROBLEM_IN_LINK |= {
+    name: UrlField(name, getattr(DEFAULT, name)) for name in ("text", "documents", "expression")
+}
 ALGORITHM = UrlField("algorithm", FIRST, tuple(ALGORITHMS))
 VERSUS = UrlField("versus", NONE, (NONE, *ALGORITHMS))
 GPU = UrlField("gpu", OWN_GPU, (OWN_GPU, *GPUS))
@@ -66,8 +69,28 @@ FURTHER = {
     "kv_heads": ("key heads", ""),
     "batch": ("batch", ""),
     "kv_splits": ("key splits", SPLITS),
-    "window_left": ("keys before", "Of a sliding window"),
-    "window_right": ("keys after", "Of a sliding window"),
+    "softcap": ("softcap", "A score s becomes softcap · tanh(s / softcap), as in Gemma-2; 0: as it is"),
+    "alibi": ("ALiBi", "1: a score falls with the distance of its key, by a slope of its head"),
+    "sink_logit": ("sink logit", "1: each head has a logit that takes part in the row sum, as in gpt-oss"),
+}
+OF_MASK = {
+    "window": {
+        "window_left": ("keys before", "Of the diagonal"),
+        "window_right": ("keys after", "Of the diagonal"),
+    },
+    "sinks": {
+        "window_left": ("keys before", "Of the diagonal"),
+        "prefix": ("first keys", "They stay visible to all later queries"),
+    },
+    "prefix": {"prefix": ("first keys", "Every query sees them; the rest is causal")},
+}
+OF_MASK_IN_WORDS = {
+    "documents": ("lengths of the documents", "They lie one after the other in the keys; each is causal"),
+    "expression": (
+        "mask, of q, k, h, b, doc(q), doc(k)",
+        "q and k are positions. Such as `k <= q and q - k < 64`, `k <= q or k < 8`, `abs(q - k) <= 16`, "
+        "`k <= q and (q - k) % 4 == 0`",
+    ),
 }
 """Fields of the problem: the label of a control and what its help says."""
 PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.algorithm}
@@ -99,8 +122,14 @@ def _problem() -> AttentionProblem:
     values = {name: st.session_state.get(name, getattr(DEFAULT, name)) for name in PROBLEM_IN_LINK}
     if values["inputs"] != "text":
         values["text"] = DEFAULT.text
-    if values["mask"] != "window":
-        values |= {"window_left": DEFAULT.window_left, "window_right": DEFAULT.window_right}
+    used = {
+        *OF_MASK.get(values["mask"], ()),
+        *([values["mask"]] if values["mask"] in OF_MASK_IN_WORDS else []),
+    }
+    if values["mask"] == "expression" and "doc(" in values["expression"]:
+        used.add("documents")
+    unused = {name for table in OF_MASK.values() for name in table} | {*OF_MASK_IN_WORDS}
+    values |= {name: getattr(DEFAULT, name) for name in unused - used}
     return AttentionProblem(**values)
 
 
@@ -113,11 +142,12 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
         _fields(SHAPE)
+        _fields_of_mask(st.session_state["mask"])
         inputs = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
         _field(st.container(), "inputs", "inputs", inputs)
         if st.session_state["inputs"] == "text":
             st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
-        with st.expander("Batch, heads, window, splits"):
+        with st.expander("Batch, heads, splits, scores"):
             _fields(FURTHER)
     problem = None
     try:
@@ -137,6 +167,22 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     return problem, button_place
 
 
+def _fields_of_mask(mask: str) -> None:
+    """What a mask has beside its name."""
+    _fields(OF_MASK.get(mask, {}))
+    names = ["expression"] if mask == "expression" else []
+    if mask == "documents" or ("doc(" in st.session_state.get("expression", "") and names):
+        names.append("documents")
+    keys = st.session_state.get("kv_len", DEFAULT.kv_len)
+    if "documents" in names and not st.session_state.get("documents"):
+        st.session_state["documents"] = " ".join(
+            map(str, (keys // 3, keys // 6, keys - keys // 3 - keys // 6))
+        )
+    for name in names:
+        label, about = OF_MASK_IN_WORDS[name]
+        st.text_input(label, getattr(DEFAULT, name), key=name, help=about, bind="query-params")
+
+
 def _fields(table: dict[str, tuple[str, str]]) -> None:
     columns = st.columns(2)
     for place, (field, (label, about)) in enumerate(table.items()):
@@ -151,9 +197,8 @@ def _field(column: DeltaGenerator, field: str, label: str, about: str) -> None:
         column.selectbox(label, options, options.index(default), help=about or None, **bound)
         return
     low, high = LIMITS[field]
-    unused = field.startswith("window") and st.session_state.get("mask", DEFAULT.mask) != "window"
     about += f"{'. ' if about else ''}{number_help(low, high, default)}"
-    column.number_input(label, low, high, default, 1, disabled=unused, help=about, **bound)
+    column.number_input(label, low, high, default, 1, help=about, **bound)
 
 
 def algorithm_control() -> str:

@@ -4,7 +4,7 @@ import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from ".
 import { hasNumbers } from "../run/bench.js";
 import { cellBox } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { KIND, hasTile, keysOfRow, tileKind, tileNumber, valueAt } from "../run/model.js";
+import { KIND, hasTile, holds, keysOfRow, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
 const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
@@ -12,7 +12,7 @@ const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
 const gapBetween = ({ cellWidth, cellHeight }) => (cellWidth > 7 && cellHeight > 7 ? 1 : 0);
 
 // The part of a tile that the mask leaves, as a path: a staircase with a stair per row, or two per pixel if
-// the rows are lower than that. Rows past the end look like the last one.
+// the rows are lower than that. Rows past the end look like the last one. Stairs of several ranges are boxes.
 export function visiblePath(context, model, step, box) {
   const { problem } = model.data;
   const { block_m, block_n, rows } = problem;
@@ -23,14 +23,28 @@ export function visiblePath(context, model, step, box) {
   // [first, end) of the tile's keys that a stair shows
   const seen = Array.from({ length: stairs }, (_, stair) => {
     const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
-    return keysOfRow(problem, row).map((key) => Math.max(0, Math.min(key - firstKey, keys)));
+    return keysOfRow(problem, row, model.head[step])
+      .map((range) => range.map((key) => Math.max(0, Math.min(key - firstKey, keys))))
+      .filter(([first, end]) => first < end);
   });
   const corner = (key, stair) =>
     context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
   context.beginPath();
-  seen.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
-  seen.toReversed().forEach(([first], i) => [stairs - i, stairs - i - 1].forEach((at) => corner(first, at)));
-  context.closePath();
+  if (seen.every((ranges) => ranges.length < 2)) {
+    const edges = seen.map(([range]) => range ?? [0, 0]);
+    edges.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
+    edges
+      .toReversed()
+      .forEach(([first], i) => [stairs - i, stairs - i - 1].forEach((at) => corner(first, at)));
+    context.closePath();
+    return;
+  }
+  const [unit, height] = [box.w / keys, box.h / stairs];
+  seen.forEach((ranges, stair) =>
+    ranges.forEach(([first, end]) =>
+      context.rect(box.x + first * unit, box.y + stair * height, (end - first) * unit, height),
+    ),
+  );
 }
 
 // A tile in one colour, of the part of it that is there: from its left, as a scan goes.
@@ -107,8 +121,7 @@ export function weightsOf(model, step, now) {
   const firstRow = tileNumber(model, model.q[step]) * problem.block_m;
   const [max, sum] = hasSums ? statesOf(model, now) : [];
   return (r, c) => {
-    const [first, end] = keysOfRow(problem, firstRow + r);
-    if (firstKey + c < first || firstKey + c >= end) return NaN;
+    if (!holds(keysOfRow(problem, firstRow + r, model.head[step]), firstKey + c)) return NaN;
     const value = sent.values[start + r * sent.columns + c];
     return hasSums ? Math.exp(value * problem.scale - max[r]) / sum[r] : value;
   };

@@ -62,8 +62,14 @@ export function softmaxState(model, step, row) {
   if (!Number.isFinite(l)) return null;
   const before = stepBefore(model, step);
   const [oldM, oldL] =
-    before < 0 ? [-Infinity, 0] : ["m", "l"].map((name) => valueAt(model, name, before, row));
+    before < 0 ? stateAtStart(model, step) : ["m", "l"].map((name) => valueAt(model, name, before, row));
   return { oldM, oldL, m, l, alpha };
+}
+
+// m and l before the first tile: a sink was seen, a key that has no value.
+function stateAtStart(model, step) {
+  const { sinks } = model.data.problem;
+  return sinks ? [sinks[model.head[step] % sinks.length], 1] : [-Infinity, 0];
 }
 
 // How much of a row was seen before a step and after it, where that is known at once: of its weights, or of

@@ -176,13 +176,17 @@ export function nameOfKey({ data: { words } }, key) {
   return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
 }
 
-// The keys [first, end) that the mask leaves a row; none if both are the same. The rows of several heads
-// follow each other if they are packed.
-export function keysOfRow({ q_len, kv_len, left, right }, row) {
+// The keys that the mask leaves a row, as ranges [first, end), from left to right. The rows of several heads
+// follow each other if they are packed. `seen` holds a pattern's keys, of each head if heads differ.
+export function keysOfRow({ q_len, kv_len, left, right, seen }, row, head = 0) {
+  if (seen) return seen[head % seen.length][row] ?? [];
   const diagonal = (row % q_len) + kv_len - q_len;
   const end = Math.max(0, Math.min(diagonal + right + 1, kv_len));
-  return [Math.max(0, Math.min(diagonal - left, end)), end];
+  const first = Math.max(0, Math.min(diagonal - left, end));
+  return first < end ? [[first, end]] : [];
 }
+
+export const holds = (ranges, key) => ranges.some(([first, end]) => first <= key && key < end);
 
 // Whether a step is about a tile of the grid, and not about a query or a key tile alone.
 export function hasTile(model, i) {

@@ -2,9 +2,18 @@
 // names its sentence by `tells`, the `sentence_key` of kernels/trace/algorithm.py.
 
 import { roleOf } from "./bench.js";
-import { rowNamed, scoresOf, softmaxState } from "./figure.js";
+import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
-import { bytesInStep, isInPart, keysOfRow, nameOfKey, nameOfRow, rowNumber, tileNumber } from "./model.js";
+import {
+  bytesInStep,
+  holds,
+  isInPart,
+  keysOfRow,
+  nameOfKey,
+  nameOfRow,
+  rowNumber,
+  tileNumber,
+} from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
@@ -13,7 +22,10 @@ export const SENTENCES = {
     "Each query meets each key: a score is their dot product, divided by √{width}.",
     "The largest of {who} is {largest}, with {key}.",
   ],
-  mask: ["The mask falls: a key that a row may not see gets −∞.", "Keys hidden from {who}: {hidden}."],
+  mask: [
+    "{changed}The mask falls: a key that a row may not see gets −∞.",
+    "Keys hidden from {who}: {hidden}.",
+  ],
   "row max": [
     "The running max m of a row is its largest score so far.",
     "m of {who} {grows} {m}.",
@@ -83,6 +95,8 @@ export const SENTENCES = {
 
 const FIRST =
   "The first keys of these rows: nothing was summed up before, so nothing shrinks. l of {who} is {l}.";
+const FIRST_AFTER_SINK =
+  "The sink came first: a logit of {oldM} with no value, and l = 1. It shrinks by α too. In {who}: {rescaled}.";
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
@@ -105,10 +119,12 @@ export function sentenceOf(model, at, row) {
       .filter(Boolean)
       .join(" ");
   const words = wordsOf(model, at, row);
+  const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
   const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
+  const isAfterSink = at.phase.rescales && model.data.problem.sinks && stepBefore(model, at.step) < 0;
+  if (isAfterSink) return filled(FIRST_AFTER_SINK);
   if (isFirst) return FIRST.replace("{who}", words.who).replace("{l}", words.l);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
-  const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
   const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
   const own = blind && words.isBlind ? blindly : isKnown ? filled(tells) : "";
   return [...moved, filled(says), own].filter(Boolean).join(" ");
@@ -116,18 +132,22 @@ export function sentenceOf(model, at, row) {
 
 // The words that a sentence may ask for; "" if a number was not recorded of the row.
 function wordsOf(model, at, row) {
-  const about = { makes: at.phase.makes.join(", "), width: model.data.problem.head_dim };
+  const about = {
+    makes: at.phase.makes.join(", "),
+    width: model.data.problem.head_dim,
+    changed: changeWords(model.data.problem),
+  };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const index = rowNumber(model, { q: model.q[at.step], row });
-  const [first, end] = keysOfRow(model.data.problem, index);
+  const sees = keysOfRow(model.data.problem, index, model.head[at.step]).length > 0;
   const state = softmaxState(model, at.step, row);
   const names = ["P", "lse", "partial lse", "D"];
   const [P, lse, part, D] = names.map((name) => rowNamed(model, name, at.step, row));
   return {
     ...about,
     who: `${nameOfRow(model, index)}${isInPart(model, at.step) ? " in this part" : ""}`,
-    sees: first < end,
-    isBlind: first >= end || state?.m === -Infinity,
+    sees,
+    isBlind: !sees || state?.m === -Infinity,
     ...scoreWords(model, at.step, row),
     ...(state && stateWords(state, P)),
     lse: firstOf(lse),
@@ -137,13 +157,20 @@ function wordsOf(model, at, row) {
   };
 }
 
+// What is done to every score before the mask.
+function changeWords({ softcap, alibi }) {
+  const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
+  return cap + (alibi ? "A score falls with the distance of its key (ALiBi). " : "");
+}
+
 function scoreWords(model, step, row) {
   const scores = scoresOf(model, step, row);
   const scaled = rowNamed(model, "QK^T", step, row) ?? scores;
   if (!scaled) return {};
   const firstKey = Math.max(model.kv[step], 0) * model.data.problem.block_n;
-  const [first, end] = keysOfRow(model.data.problem, rowNumber(model, { q: model.q[step], row }));
-  const isSeen = (_, i) => first <= firstKey + i && firstKey + i < end;
+  const number = rowNumber(model, { q: model.q[step], row });
+  const keys = keysOfRow(model.data.problem, number, model.head[step]);
+  const isSeen = (_, i) => holds(keys, firstKey + i);
   const largest = Math.max(...scaled.filter(isSeen)); // of the keys that the row may see
   const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
