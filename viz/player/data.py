@@ -18,7 +18,7 @@ from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.problem.words import words_of
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm, Kernel
+from kernels.trace.algorithm import BLOCK_TABLE, Algorithm, Kernel
 from kernels.traffic.modelled import modelled_ns
 from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.numbers import encode, encode_log, encode_share
@@ -63,6 +63,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
+        "pages": _pages(drawn),
         "grid": algorithm.grid,
         "grid_words": looks_of(algorithm).grid_words,
         "observed": algorithm.observed,
@@ -102,6 +103,17 @@ def _problem(drawn: Drawn) -> dict:
         "packed": drawn.algorithm.packs_heads,
         "scale": problem.scale,
     }
+
+
+def _pages(drawn: Drawn) -> dict | None:
+    """How many pages the pools of K and V have, and the page of each drawn step, of several tiles the first.
+
+    None if K and V lie whole.
+    """
+    trace, pool_pages = drawn.trace, drawn.algorithm.pool_pages
+    if pool_pages is None or trace.page is None:
+        return None
+    return {"count": pool_pages(trace.ran), "of_step": encode(trace.page[drawn.selection.first], "int32")}
 
 
 def _notes(drawn: Drawn) -> list[str]:
@@ -174,6 +186,7 @@ def _strips(algorithm: Algorithm) -> list[dict]:
     places = [(side, place, name) for side, names in sides.items() for place, name in enumerate(names)]
     return [
         {"name": name, "side": side, "place": place, "parted": name in parted}
+        | {"paged": algorithm.pool_pages is not None and name in ("K", "V"), "lists": name == BLOCK_TABLE}
         | {"color": theme.tensor_entry(name)}
         for side, place, name in places
     ]

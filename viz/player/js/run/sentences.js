@@ -9,6 +9,7 @@ import { bytesInStep, isInPart, keysOfRow, nameOfKey, nameOfRow, rowNumber, tile
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
+  page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
     "Each query meets each key: a score is their dot product, divided by √{width}.",
     "The largest of {who} is {largest}, with {key}.",
@@ -117,6 +118,7 @@ export function sentenceOf(model, at, row) {
 // The words that a sentence may ask for; "" if a number was not recorded of the row.
 function wordsOf(model, at, row) {
   const about = { makes: at.phase.makes.join(", "), width: model.data.problem.head_dim };
+  if (model.page) Object.assign(about, pageWords(model, at.step));
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const index = rowNumber(model, { q: model.q[at.step], row });
   const [first, end] = keysOfRow(model.data.problem, index);
@@ -135,6 +137,12 @@ function wordsOf(model, at, row) {
     part: firstOf(part),
     weight: part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "",
   };
+}
+
+function pageWords({ page, kv, data }, step) {
+  const { block_n: size, kv_len: length } = data.problem;
+  const firstKey = kv[step] * size;
+  return { page: page[step], firstKey, lastKey: Math.min(firstKey + size, length) - 1 };
 }
 
 function scoreWords(model, step, row) {
