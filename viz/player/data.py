@@ -121,6 +121,8 @@ def _notes(drawn: Drawn) -> list[str]:
     notes = sample_notes(trace)
     if algorithm.persistent:
         notes.append("program: here a query tile; a program of the launch may take several in turn")
+    if algorithm.pool_pages:
+        notes.append("pale pages of K and V: of another sequence, or of none")
     blind = 0 if algorithm.packs_heads else trace.problem.band.keyless_rows  # packed rows are not queries
     if blind:
         rows = "row 0 sees" if blind == 1 else f"rows 0 to {blind - 1:,} see"

@@ -26,7 +26,7 @@ def flash_paged(
     query is (batch, q_heads, q_len, head_dim), the pools are (pages, page_size, kv_heads, head_dim), and
     table is int32 (batch, pages of a sequence). Key j of sequence b is row j % page_size of page
     table[b, j // page_size]. Every sequence has band.kv_len keys, and nothing else of the pools is read.
-    Raises InvalidProblem, which names what is wrong.
+    Raises InvalidProblem, which names what is wrong; to see the pages of the table it waits for the device.
     """
     _ensure_fits(query, key_pool, value_pool, table, band, config)
     key, value = (pool.transpose(1, 2) for pool in (key_pool, value_pool))
