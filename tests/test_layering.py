@@ -68,10 +68,12 @@ def upward(sources):
 def foreign_modules(entry: Algorithm, package: str) -> list[str]:
     """Modules that an entry names by a string although they are not its own.
 
-    Primitives below a call lie on a lower floor, and may be named. A kernel taken from another entry is its.
+    Primitives below a call lie on a lower floor, and may be named. A kernel's source taken from another entry
+    is its.
     """
-    taken = [kernel for other in ALGORITHMS.values() if other.rank < entry.rank for kernel in other.kernels]
-    refs = [kernel.source for kernel in entry.kernels if kernel not in taken]
+    earlier = (other for other in ALGORITHMS.values() if other.rank < entry.rank)
+    taken = [kernel.source for other in earlier for kernel in other.kernels]
+    refs = [kernel.source for kernel in entry.kernels if kernel.source not in taken]
     shared = [module for ref in refs for module, _ in ref.steps]
     own = [entry.runner, *(part.module for ref in refs for part in (ref, *ref.parts))]
     lower = [module for module in shared if floor_of(module) >= floor_of(package)]

@@ -36,7 +36,9 @@ def assemble(
     fields = dict.fromkeys(name for steps in launched for name in steps)
     joined = {name: _joined([steps.get(name) for steps in launched], counts) for name in fields}
     matrices = {name: joined.pop(name) for name in fields if name.startswith(MATRIX_PREFIX)}
-    clock = joined.pop("clock")
+    clock, page = joined.pop("clock"), joined.pop("page")
+    if (page >= 0).any():
+        joined["page"] = page
     if (clock[:, 0] >= 0).any():
         first = clock[:, 0].min()
         joined["sm"] = clock[:, 2].astype(np.int32)
@@ -60,7 +62,7 @@ def assemble(
 
 
 def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[str, ...]) -> Steps:
-    """The slots of a launch that were used; "clock" is (steps, 3)."""
+    """The slots of a launch that were used; "clock" is (steps, 3), "page" -1 without a block table."""
     buffers = recorder.buffers
     where = buffers.where.cpu().numpy()
     used = np.flatnonzero(where[:, 0] >= 0)
@@ -71,7 +73,10 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
         "q_tile": q_tile,
         "kv_tile": kv_tile,
         "clock": buffers.clock.cpu().numpy()[used],
+        "page": np.full(len(used), -1, np.int32),
     }
+    if buffers.page is not None:
+        steps["page"] = buffers.page.cpu().numpy()[used]
     requests = recorder.kernel.requests
     requested = buffers.requested.cpu().numpy()[used].astype(np.int64)
     for direction, field in (("read", "tensor_bytes_read"), ("write", "tensor_bytes_written")):

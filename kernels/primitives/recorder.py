@@ -16,7 +16,7 @@ from kernels.primitives.marks import mark
 from kernels.primitives.numbers import INTERPRETED, LN2
 from kernels.primitives.tile_io import tile_bytes
 from kernels.problem import AttentionProblem, InvalidProblem
-from kernels.trace.algorithm import Kernel
+from kernels.trace.algorithm import BLOCK_TABLE, Kernel
 from kernels.trace.trace import ACC_LIMIT_BYTES, MATRICES_LIMIT_BYTES, READABLE_BLOCK, READABLE_HEAD_DIM
 
 import triton
@@ -49,6 +49,8 @@ class TraceBuffers(NamedTuple):
     """float32 (slots, rows, columns) each: what the program has in hand in the phases of a step, in the order
     of the kernel's figure. None if the tiles are too large to be read number by number. If `row` is given,
     (slots, 1, columns) each, and None in place of those that are not cut along the query tile."""
+    page: torch.Tensor | None
+    """int32 (slots,): the page that the block table gave; None for a kernel without one."""
     row: int | None
     """Offset in each query tile of the only row whose numbers are recorded; None for all rows."""
 
@@ -118,6 +120,7 @@ def make_recorder(
         acc_2=accs[1],
         acc_3=accs[2],
         matrices=_matrix_buffers(kernel, problem, slots, block_m, row),
+        page=full((slots,), -1, torch.int32) if (BLOCK_TABLE, "read") in kernel.requests else None,
         row=row,
     )
     return Recorder(kernel, problem, rows or problem.q_len, block_m, max_steps, buffers)

@@ -71,6 +71,23 @@ def load_from(view, first_row, BLOCK_ROWS: tl.constexpr, FIXED: tl.constexpr):
 
 
 @triton.jit
+def load_paged(view, page, strides, tile, BLOCK_ROWS: tl.constexpr, FIXED: tl.constexpr):
+    """`load_tile` of a tile that is this page of a pool (pages, heads, BLOCK_ROWS, head_dim), by pointers.
+
+    What lies past the end of the sequence in its last page is not loaded. Without a page (None) the tensor
+    is whole.
+    """
+    if page is None:
+        loaded = load_tile(view, tile, BLOCK_ROWS, FIXED)
+    else:
+        source = view.source + (page - view.batch).to(tl.int64) * strides[0]
+        n_rows = view.n_rows - tile * BLOCK_ROWS
+        in_page = TileView(source, page, view.head, n_rows, view.stride_row, view.stride_d)
+        loaded = load_tile(in_page, 0, BLOCK_ROWS, FIXED)
+    return loaded
+
+
+@triton.jit
 def load_streamed(stream, tile, BLOCK_ROWS: tl.constexpr, FIXED: tl.constexpr):
     """`load_tile` of a stream."""
     loaded = load_tile(stream.view, tile, BLOCK_ROWS, FIXED)

@@ -14,6 +14,11 @@ from kernels.problem.tiles import count_tiles
 from kernels.trace.lanes import LaneKernel
 from kernels.trace.needs import Needs, Particular, TilesOf
 
+BLOCK_TABLE = "table"
+"""The tensor with the page of each key tile of each sequence, if K and V lie in pages."""
+TABLE_ENTRY_BYTES = 4
+"""It is int32."""
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -85,6 +90,7 @@ class TileFigure:
 
 
 BytesOf = Callable[[AttentionProblem], int]
+CountOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
 
 
@@ -276,10 +282,13 @@ class Kernel:
 
     @property
     def requests(self) -> tuple[tuple[str, str], ...]:
-        """(tensor, "read" or "write") of all that the kernel moves: the columns of the recorded bytes."""
+        """(tensor, "read" or "write") of all that the kernel moves: the columns of the recorded bytes.
+
+        A block table is the last: with one or without, the other columns are the same.
+        """
         reads = [(name, "read") for phase in self.phases for name in phase.loads]
         writes = [(name, "write") for phase in self.phases for name in phase.stores]
-        return tuple(dict.fromkeys(reads + writes))
+        return tuple(sorted(dict.fromkeys(reads + writes), key=lambda request: request[0] == BLOCK_TABLE))
 
     def column(self, tensor: str, direction: str) -> int:
         """Column of the recorded bytes of a tensor."""
@@ -314,6 +323,8 @@ class Algorithm(Particular):
     """Tensors in HBM with one tile per tile of the grid, such as the scores of standard attention."""
     each_kernel_anew: bool = False
     """Whether each kernel goes over the grid from the start."""
+    pool_pages: CountOf | None = None
+    """Pages of the pools that K and V lie in, found through a block table; None if K and V lie whole."""
     packs_heads: bool = False
     """Whether the query heads that share a key head are packed into one query tile."""
     skips_tiles: bool = True

@@ -23,7 +23,7 @@ MATRICES_LIMIT_BYTES = 32 << 20
 MATRIX_PREFIX = "matrix "
 """Starts the names of matrices in a file."""
 
-PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "sm", "start_ns", "end_ns")
+PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "page", "sm", "start_ns", "end_ns")
 PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance")
 """Fields of Trace with one value per step, and with one per step and row."""
 
@@ -48,7 +48,7 @@ class Trace(ArrayFile):
     """
 
     FORMAT = "flash-attention-trace"
-    VERSIONS = (4, 3, 2, 1)  # older files hold less: no sample, no matrices, no picked row
+    VERSIONS = (5, 4, 3, 2, 1)  # older files hold less: no sample, no matrices, no picked row, no pages
     MAX_BYTES = 1 << 30
 
     problem: AttentionProblem
@@ -77,6 +77,9 @@ class Trace(ArrayFile):
     """int64 (steps, tensors): bytes that the step's loads asked for."""
     tensor_bytes_written: np.ndarray
     """int64 (steps, tensors): bytes that the step's stores asked for."""
+    page: np.ndarray | None = None
+    """int32 (steps,): the page of the pools that the step's tile of K and V lies in, as the block table gave
+    it, -1 for a step without a tile; None if K and V lie whole."""
     row_max: np.ndarray | None = None
     """float32 (steps, block_m): running max of the scaled scores after the step, natural log units."""
     row_sum: np.ndarray | None = None
@@ -134,6 +137,11 @@ class Trace(ArrayFile):
         return len(self.program)
 
     @property
+    def ran(self) -> AttentionProblem:
+        """The problem whose inputs it ran on: of a sample, its heads alone."""
+        return self.sample.part(self.problem) if self.sample else self.problem
+
+    @property
     def bytes_read(self) -> np.ndarray:
         """int64 (steps,): requested bytes of all loads."""
         return self.tensor_bytes_read.sum(axis=1)
@@ -182,11 +190,10 @@ class Trace(ArrayFile):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each array, by the header. Raises UnreadableFile for a wrong sample, row or matrix."""
-        problem, part, steps = self.problem, self.problem, self.program.size
-        if self.sample:
-            if not self.sample.fits(problem):
-                raise UnreadableFile("a damaged file: its sample has heads or tiles that the run lacks")
-            part = self.sample.part(problem).with_(q_len=len(self.sample.rows(problem)))
+        problem, steps = self.problem, self.program.size
+        if self.sample and not self.sample.fits(problem):
+            raise UnreadableFile("a damaged file: its sample has heads or tiles that the run lacks")
+        part = self.ran.with_(q_len=len(self.sample.rows(problem))) if self.sample else problem
         sizes = {1, problem.block_m, problem.block_n, problem.head_dim}
         if self.matrix_row is not None and not 0 <= self.matrix_row < problem.block_m:
             raise UnreadableFile(f"a damaged file: no query tile has a row {self.matrix_row}")

@@ -20,7 +20,7 @@ from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
 from kernels.trace import Trace
-from kernels.trace.algorithm import Algorithm, Kernel
+from kernels.trace.algorithm import BLOCK_TABLE, Algorithm, Kernel
 from kernels.traffic.modelled import modelled_ns
 from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.numbers import encode, encode_log, encode_share
@@ -65,6 +65,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
+        "pages": _pages(drawn),
         "grid": algorithm.grid,
         "grid_words": looks_of(algorithm).grid_words,
         "observed": algorithm.observed,
@@ -136,11 +137,24 @@ def _ranges(visible: np.ndarray) -> list[list[int]]:
     return edges.reshape(-1, 2).tolist()
 
 
+def _pages(drawn: Drawn) -> dict | None:
+    """How many pages the pools of K and V have, and the page of each drawn step, of several tiles the first.
+
+    None if K and V lie whole.
+    """
+    trace, pool_pages = drawn.trace, drawn.algorithm.pool_pages
+    if pool_pages is None or trace.page is None:
+        return None
+    return {"count": pool_pages(trace.ran), "of_step": encode(trace.page[drawn.selection.first], "int32")}
+
+
 def _notes(drawn: Drawn) -> list[str]:
     trace, algorithm = drawn.trace, drawn.algorithm
     notes = sample_notes(trace)
     if algorithm.persistent:
         notes.append("program: here a query tile; a program of the launch may take several in turn")
+    if algorithm.pool_pages:
+        notes.append("pale pages of K and V: of another sequence, or of none")
     blind = 0 if algorithm.packs_heads else trace.problem.band.keyless_rows  # packed rows are not queries
     if blind:
         rows = "row 0 sees" if blind == 1 else f"rows 0 to {blind - 1:,} see"
@@ -206,6 +220,7 @@ def _strips(algorithm: Algorithm) -> list[dict]:
     places = [(side, place, name) for side, names in sides.items() for place, name in enumerate(names)]
     return [
         {"name": name, "side": side, "place": place, "parted": name in parted}
+        | {"paged": algorithm.pool_pages is not None and name in ("K", "V"), "lists": name == BLOCK_TABLE}
         | {"color": theme.tensor_entry(name)}
         for side, place, name in places
     ]

@@ -69,28 +69,28 @@ FURTHER = {
     "kv_heads": ("key heads", ""),
     "batch": ("batch", ""),
     "kv_splits": ("key splits", SPLITS),
+    "window_left": ("keys before", "Of the diagonal; for the masks window and sinks"),
+    "window_right": ("keys after", "Of the diagonal; for the mask window"),
+    "prefix": ("first keys", "For the mask prefix every query sees them, for sinks all later ones"),
     "softcap": ("softcap", "A score s becomes softcap · tanh(s / softcap), as in Gemma-2; 0: as it is"),
     "alibi": ("ALiBi", "1: a score falls with the distance of its key, by a slope of its head"),
     "sink_logit": ("sink logit", "1: each head has a logit that takes part in the row sum, as in gpt-oss"),
 }
 OF_MASK = {
-    "window": {
-        "window_left": ("keys before", "Of the diagonal"),
-        "window_right": ("keys after", "Of the diagonal"),
-    },
-    "sinks": {
-        "window_left": ("keys before", "Of the diagonal"),
-        "prefix": ("first keys", "They stay visible to all later queries"),
-    },
-    "prefix": {"prefix": ("first keys", "Every query sees them; the rest is causal")},
+    "window": ("window_left", "window_right"),
+    "sinks": ("window_left", "prefix"),
+    "prefix": ("prefix",),
+    "documents": ("documents",),
+    "expression": ("expression",),
 }
+"""Fields that a mask alone uses."""
 OF_MASK_IN_WORDS = {
-    "documents": ("lengths of the documents", "They lie one after the other in the keys; each is causal"),
     "expression": (
         "mask, of q, k, h, b, doc(q), doc(k)",
         "q and k are positions. Such as `k <= q and q - k < 64`, `k <= q or k < 8`, `abs(q - k) <= 16`, "
         "`k <= q and (q - k) % 4 == 0`",
     ),
+    "documents": ("lengths of the documents", "They lie one after the other in the keys; each is causal"),
 }
 """Fields of the problem: the label of a control and what its help says."""
 PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.algorithm}
@@ -122,15 +122,17 @@ def _problem() -> AttentionProblem:
     values = {name: st.session_state.get(name, getattr(DEFAULT, name)) for name in PROBLEM_IN_LINK}
     if values["inputs"] != "text":
         values["text"] = DEFAULT.text
-    used = {
-        *OF_MASK.get(values["mask"], ()),
-        *([values["mask"]] if values["mask"] in OF_MASK_IN_WORDS else []),
-    }
-    if values["mask"] == "expression" and "doc(" in values["expression"]:
-        used.add("documents")
-    unused = {name for table in OF_MASK.values() for name in table} | {*OF_MASK_IN_WORDS}
-    values |= {name: getattr(DEFAULT, name) for name in unused - used}
+    unused = {name for names in OF_MASK.values() for name in names} - _used(
+        values["mask"], values["expression"]
+    )
+    values |= {name: getattr(DEFAULT, name) for name in unused}
     return AttentionProblem(**values)
+
+
+def _used(mask: str, expression: str) -> set[str]:
+    """The fields that a mask alone uses, documents among them if an expression asks for them."""
+    asks = mask == "expression" and "doc(" in expression
+    return {*OF_MASK.get(mask, ())} | ({"documents"} if asks else set())
 
 
 def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
@@ -142,7 +144,7 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
         _fields(SHAPE)
-        _fields_of_mask(st.session_state["mask"])
+        _words_of_mask()
         inputs = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
         _field(st.container(), "inputs", "inputs", inputs)
         if st.session_state["inputs"] == "text":
@@ -167,20 +169,15 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     return problem, button_place
 
 
-def _fields_of_mask(mask: str) -> None:
-    """What a mask has beside its name."""
-    _fields(OF_MASK.get(mask, {}))
-    names = ["expression"] if mask == "expression" else []
-    if mask == "documents" or ("doc(" in st.session_state.get("expression", "") and names):
-        names.append("documents")
+def _words_of_mask() -> None:
+    """What a mask has beside its name, if that is a text."""
+    used = _used(st.session_state["mask"], st.session_state.get("expression", DEFAULT.expression))
     keys = st.session_state.get("kv_len", DEFAULT.kv_len)
-    if "documents" in names and not st.session_state.get("documents"):
-        st.session_state["documents"] = " ".join(
-            map(str, (keys // 3, keys // 6, keys - keys // 3 - keys // 6))
-        )
-    for name in names:
-        label, about = OF_MASK_IN_WORDS[name]
-        st.text_input(label, getattr(DEFAULT, name), key=name, help=about, bind="query-params")
+    if "documents" in used and not st.session_state.get("documents"):
+        st.session_state["documents"] = f"{keys // 3} {keys // 6} {keys - keys // 3 - keys // 6}"
+    for name, (label, about) in OF_MASK_IN_WORDS.items():
+        if name in used:
+            st.text_input(label, getattr(DEFAULT, name), key=name, help=about, bind="query-params")
 
 
 def _fields(table: dict[str, tuple[str, str]]) -> None:
@@ -198,7 +195,9 @@ def _field(column: DeltaGenerator, field: str, label: str, about: str) -> None:
         return
     low, high = LIMITS[field]
     about += f"{'. ' if about else ''}{number_help(low, high, default)}"
-    column.number_input(label, low, high, default, 1, help=about, **bound)
+    mask_alone = {name for names in OF_MASK.values() for name in names}
+    is_unused = field in mask_alone - {*OF_MASK.get(st.session_state.get("mask", DEFAULT.mask), ())}
+    column.number_input(label, low, high, default, 1, disabled=is_unused, help=about, **bound)
 
 
 def algorithm_control() -> str:

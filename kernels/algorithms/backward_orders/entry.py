@@ -110,7 +110,7 @@ def _entry(kernels: tuple[Kernel, ...], order: str, checked: str, **own: Any) ->
         direction="backward",
         kernels=kernels,
         runner=f"{FOLDER}run:{order.upper()}",
-        rank=5,
+        rank=6,
         top=("K", "V", "dK", "dV"),
         left=("Q", "dO"),
         step_cost=2.9,

@@ -1,10 +1,23 @@
 """What is known of split-KV decoding."""
 
+from dataclasses import replace
+
 from kernels.algorithms.chip import query_sum, row_state
 from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS, SERIES, TILE_STEP
 from kernels.algorithms.tile_figures import COMBINE_FIGURE, forward_figure
 from kernels.device.gpus import SHARED
-from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm, Kernel, Phase, RecordedSum, SourceRef, TimedAs
+from kernels.trace.algorithm import (
+    BLOCK_TABLE,
+    FLASH_ATTENTION,
+    TABLE_ENTRY_BYTES,
+    Algorithm,
+    ChipPart,
+    Kernel,
+    Phase,
+    RecordedSum,
+    SourceRef,
+    TimedAs,
+)
 
 TIMED = TimedAs(
     FLASH_ATTENTION.peer,
@@ -28,6 +41,16 @@ SPLIT = Kernel(
     bars="l",
     figure=forward_figure(),
 )
+
+SPLIT_PAGED = replace(
+    SPLIT,
+    step=(
+        Phase("load table", loads=(BLOCK_TABLE,), sentence_key="page"),
+        *(replace(phase, needs=(BLOCK_TABLE,)) if phase.loads else phase for phase in TILE_STEP),
+    ),
+    parts=(*ON_CHIP, ChipPart(BLOCK_TABLE, lambda problem: TABLE_ENTRY_BYTES, (BLOCK_TABLE,))),
+)
+"""The same kernel on keys that lie in pages. Of the block table, it has one entry at a time."""
 
 COMBINE = Kernel(
     name="_attn_combine",

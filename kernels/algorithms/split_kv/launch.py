@@ -57,19 +57,19 @@ def flash_split_kv(
     scale: float,
     config: TileConfig,
     splits: int = 0,
+    table: torch.Tensor | None = None,
     recorders: tuple[Recorder, Recorder] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, tuple[LaunchInfo, LaunchInfo]]:
     """Launch `_attn_split_kv` and `_attn_combine`.
 
-    Arguments and results are those of `flash_forward`, with both launches. `splits` is as in `split_plan`.
-    config.block_m counts packed rows: the queries of all heads that share a key head.
+    Arguments and results are those of `flash_forward`, with both launches; `splits` is as in `split_plan`.
+    config.block_m counts packed rows. With a block `table`, key and value are pools, as in the kernel.
     """
     (batch, q_heads, q_len, head_dim), kv_heads = query.shape, key.shape[1]
     key_heads, n_rows = batch * kv_heads, q_heads // kv_heads * q_len
     plan = split_plan(band, key_heads, n_rows, config, splits)
     grid = (plan.splits, key_heads, triton.cdiv(n_rows, config.block_m))
-    out = torch.empty_like(query)
-    lse = torch.empty((batch, q_heads, q_len), dtype=torch.float32, device=query.device)
+    out, lse = torch.empty_like(query), query.new_empty((batch, q_heads, q_len), dtype=torch.float32)
     parts = (key_heads, plan.splits, n_rows)
     partial = lse.new_empty((*parts, head_dim)), lse.new_empty(parts)  # O and lse of each part
     split_recorder, combine_recorder = recorders or (None, None)
@@ -82,7 +82,9 @@ def flash_split_kv(
         scale=scale,
         config=config,
         recorder=split_recorder,
-        described=("k", "v"),
+        described=("k", "v") if table is None else (),
+        table=table,
+        table_stride=None if table is None else table.stride(0),
         kv_heads=kv_heads,
         first_visited=plan.first,
         end_visited=plan.end,

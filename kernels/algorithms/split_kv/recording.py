@@ -1,6 +1,6 @@
-"""What a program that combines the parts of the keys writes down."""
+"""What a program that combines the parts of the keys writes down, and of one part of them its pages."""
 
-from kernels.algorithms.split_kv.entry import COMBINE
+from kernels.algorithms.split_kv.entry import COMBINE, SPLIT_PAGED
 from kernels.primitives.recorder import (
     matrix_numbers,
     read_columns,
@@ -12,13 +12,25 @@ from kernels.primitives.recorder import (
     write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
+from kernels.trace.algorithm import BLOCK_TABLE, TABLE_ENTRY_BYTES
 
 import triton
 import triton.language as tl
 
 READ_PARTIAL_O, READ_PARTIAL_LSE = read_columns(COMBINE, "partial O", "partial lse")
+(READ_TABLE,) = read_columns(SPLIT_PAGED, BLOCK_TABLE)
+ENTRY_BYTES = tl.constexpr(TABLE_ENTRY_BYTES)
 WRITE_O, WRITE_LSE = write_columns(COMBINE, "O", "lse")
 PARTIAL_LSE, LSE, PARTIAL_O, O = matrix_numbers(COMBINE, "partial lse", "lse", "partial O", "O")
+
+
+@triton.jit
+def record_page(log, kv_tile, page):
+    """The entry of the block table was loaded, of which no mask hides any; nothing without a table."""
+    if log.where is not None and page is not None:
+        slot = log.slot + kv_tile
+        tl.store(log.trace.page + slot.to(tl.int64), page)
+        record_bytes(log.trace, slot, ENTRY_BYTES, (READ_TABLE,))
 
 
 @triton.jit

@@ -6,11 +6,12 @@ once.
 """
 
 from kernels.algorithms.flash2.recording import QK, record_output, record_query, record_softmax, record_step
+from kernels.algorithms.split_kv.recording import record_page
 from kernels.primitives.masking import mask_scores
 from kernels.primitives.numbers import LN2, from_memory, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, record_made, record_turn
-from kernels.primitives.tile_io import load_tile, tile_view
+from kernels.primitives.tile_io import load_paged, tile_view
 
 import triton
 import triton.language as tl
@@ -31,12 +32,14 @@ def packed_pointers(tensor, strides, batch, kv_head, group_size, q_len, rows, of
 @triton.jit
 def _attn_split_kv(
     query, key, value, partial_o_ptr, partial_lse_ptr, strides, kv_heads, group_size, band, first_visited,
-    end_visited, splits, tiles_per_split, scale_log2, trace, max_steps, FIXED: tl.constexpr,
+    end_visited, splits, tiles_per_split, table, table_stride, scale_log2, trace, max_steps,
+    FIXED: tl.constexpr,
 ):  # fmt: skip
     """Attend to one part of the keys, for one tile of packed rows of one key head.
 
     partial_o is (batch, kv_heads, splits, n_rows, head_dim), partial_lse (batch, kv_heads, splits, n_rows),
-    both float32; n_rows = group_size * q_len.
+    both float32; n_rows = group_size * q_len. With a block table, int32 (batch, key tiles), key and value are
+    pools of pages (pages, kv_heads, BLOCK_N, head_dim), and it says which page a key tile of a sequence is.
     """
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
@@ -65,8 +68,13 @@ def _attn_split_kv(
     record_query(log, first_tile, batch_kv_head, row_tile, n_rows, m, l, None, FIXED)
     for kv_tile in tl.range(first_tile, end_tile):
         record_turn(log, kv_tile)
+        page = None
+        if table is not None:
+            # [load table]
+            page = tl.load(table + batch.to(tl.int64) * table_stride + kv_tile)
+        record_page(log, kv_tile, page)
         # [load K] (BLOCK_N, BLOCK_D)
-        k = load_tile(k_view, kv_tile, BLOCK_N, FIXED)
+        k = load_paged(k_view, page, strides.k, kv_tile, BLOCK_N, FIXED)
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
         record_made(log, kv_tile, scores, QK)
@@ -79,7 +87,7 @@ def _attn_split_kv(
         acc = acc * alpha[:, None]
         record_softmax(log, kv_tile, scores, p, acc, MASKED)
         # [load V] (BLOCK_N, BLOCK_D)
-        v = load_tile(v_view, kv_tile, BLOCK_N, FIXED)
+        v = load_paged(v_view, page, strides.v, kv_tile, BLOCK_N, FIXED)
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         acc = matmul(to_operand(p, FIXED.DTYPE), v, acc, FIXED)
         # [end]

@@ -71,6 +71,7 @@ def _why_wrong_header(trace: Trace, algorithm: Algorithm, arrays: dict[str, np.n
         != {name for kernel in algorithm.kernels for name, _ in kernel.requests},
         f"it has {trace.steps:,} steps; from 1 to {MAX_STEPS:,} are shown": not 0 < trace.steps <= MAX_STEPS,
         **{f"it has no {field}": getattr(trace, field) is None for field in fields},
+        "it does not say in which page each tile lies": algorithm.pool_pages and trace.page is None,
         "its clock is not whole": 0 < len(clock) < len(CLOCK),
         f"it has a clock, and its device has {trace.device.sm_count} SMs": clock
         and trace.device.sm_count < 1,
@@ -90,6 +91,7 @@ def _why_out_of_range(trace: Trace, algorithm: Algorithm) -> str:
         "q_tile": (-1, rows),
         "kv_tile": (-1, problem.kv_tiles),
         **dict.fromkeys(BYTES, (0, 1 << 63)),
+        **({"page": (-1, algorithm.pool_pages(trace.ran))} if algorithm.pool_pages else {}),
         **{name: (0, end) for name, end in CLOCK.items() if getattr(trace, name) is not None},
     }
     for name, (first, end) in ranges.items():

@@ -19,7 +19,7 @@ from tests.lanes import plain_lanes
 FILED = tiny(5, 7, 4, 8, batch=2, q_heads=6, kv_heads=3, dtype="float32")
 STEPS = 9
 SHAPES = {
-    **dict.fromkeys(("kernel", "program", "batch_head", "q_tile", "kv_tile"), (STEPS,)),
+    **dict.fromkeys(("kernel", "program", "batch_head", "q_tile", "kv_tile", "page"), (STEPS,)),
     **dict.fromkeys(("sm", "start_ns", "end_ns"), (STEPS,)),
     **dict.fromkeys(("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance"), (STEPS, 4)),
     **dict.fromkeys(("tensor_bytes_read", "tensor_bytes_written"), (STEPS, 2)),

@@ -20,6 +20,7 @@ TENSORS = {
     "l": ("state_l",),
     "partial O": ("partial_o_ptr",),
     "partial lse": ("partial_lse_ptr",),
+    "table": ("table",),
     "dO": ("d_out",),
     "D": ("delta_ptr",),
     "dQ": ("d_query", "sum_dq"),

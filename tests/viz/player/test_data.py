@@ -12,6 +12,7 @@ from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo
+from kernels.trace.sample import Sample
 from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import PROBLEM, hand_built
 from viz.player import drawn, tiles
@@ -151,3 +152,15 @@ def test_a_part_of_the_keys_covers_the_tiles_that_its_program_read():
     assert (kv[0], end[0], kv[1], end[1]) == (0, 2, 2, 4)
     assert data["key_parts"] == [0, 2, 4]
     assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["key_parts"] == []
+
+
+@pytest.mark.parametrize("sample", [None, Sample((2, 3))])
+def test_the_page_of_each_step_and_the_size_of_the_pool_that_ran_arrive(sample):
+    run = run_traced(REAL.with_(batch=2, kv_splits=2), "paged", sample)
+    data = player_data(run, "here", GPUS["H200"])
+    assert decode(data["pages"]["of_step"], "int32").tolist() == run.page.tolist()
+    assert data["pages"]["count"] == (6 if sample else 12)  # of 4 key tiles a sequence, and half as many
+    assert {strip["name"] for strip in data["strips"] if strip["paged"]} == {"K", "V"}
+    assert [strip["name"] for strip in data["strips"] if strip["lists"]] == ["table"]
+    assert "pale pages" in data["notes"][-1]
+    assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["pages"] is None

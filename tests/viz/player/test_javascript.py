@@ -68,6 +68,7 @@ RUNS = {
     "window_q_outer": lambda: traced(WINDOW, "backward_q_outer"),
     "window_kv_outer": lambda: traced(WINDOW, "backward_kv_outer"),
     "parts": lambda: traced(PARTS, "split_kv"),
+    "paged": lambda: traced(PARTS.with_(batch=2), "paged"),
     "packed": lambda: traced(PARTS.with_(q_len=2, kv_len=16, block_n=16, kv_splits=0), "split_kv"),
     "sampled": lambda: shown(run_traced(SAMPLED, "flash2", SAMPLE)),
     "sweep": lambda: shown(

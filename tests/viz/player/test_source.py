@@ -11,12 +11,12 @@ from kernels.trace.algorithm import Phase, SourceRef
 from tests import ROOT
 from viz.player.source import MARKER, kernel_source, only_records
 
-KERNELS = {kernel.name: kernel for entry in ALGORITHMS.values() for kernel in entry.kernels}
-FLASH2 = KERNELS["_attn_fwd"]
+KERNELS = dict.fromkeys(kernel for entry in ALGORITHMS.values() for kernel in entry.kernels)
+FLASH2 = ALGORITHMS["flash2"].kernel("_attn_fwd")
 
 
 def sources():
-    for kernel in KERNELS.values():
+    for kernel in KERNELS:
         for ref in {kernel.source, kernel.wide_source} - {None}:
             yield pytest.param(kernel, kernel_source(kernel, ref), id=f"{kernel.name} {ref.parts[-3:-2]}")
 
@@ -53,8 +53,8 @@ def test_every_declared_phase_shows_code_in_its_order_and_no_line_only_records(k
 
 
 def test_every_marker_of_a_kernels_file_is_a_declared_phase():
-    declared = {phase.name for kernel in KERNELS.values() for phase in kernel.phases} | {"end"}
-    for kernel in KERNELS.values():
+    declared = {phase.name for kernel in KERNELS for phase in kernel.phases} | {"end"}
+    for kernel in KERNELS:
         lines = (ROOT / kernel_source(kernel, kernel.source).file).read_text().splitlines()
         assert {found["phase"] for line in lines if (found := MARKER.match(line))} <= declared
 

@@ -132,6 +132,13 @@ def test_steps_that_are_not_of_their_programs_kernels_or_clock_are_refused(chang
     assert words in refused(changed(SPLIT, **changes))
 
 
+def test_pages_outside_of_the_pool_or_none_are_refused():
+    run = run_traced(PROBLEM.with_(q_len=1, kv_splits=2), "paged")
+    assert np.array_equal(read_trace(run.to_bytes()).page, run.page)
+    assert "page has values outside" in refused(changed(run, page=run.page + 100))
+    assert "in which page" in refused(replace(run, page=None).to_bytes())
+
+
 def test_a_clock_of_a_device_without_sms_and_a_huge_grid_are_refused(whole):
     device = asdict(SPLIT.device) | {"sm_count": 0}
     assert "a clock, and its device has 0 SMs" in refused(with_header(SPLIT, device=device))

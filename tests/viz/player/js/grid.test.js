@@ -4,7 +4,7 @@ import { headLayouts } from "../../../../viz/player/js/grid/layout.js";
 import { drawMap, visiblePath } from "../../../../viz/player/js/grid/map.js";
 import { drawStrips, nameHeads, stripState } from "../../../../viz/player/js/grid/strips.js";
 import { KIND, stepsOfTile, tileKind } from "../../../../viz/player/js/run/model.js";
-import { given, givenRun, isNear, range, standing } from "./given.js";
+import { given, givenRun, isNear, range, standing, stepsWhere } from "./given.js";
 
 // A palette whose colours are their names.
 const named = new Proxy({}, { get: (_, name) => name });
@@ -131,6 +131,46 @@ test("a tile of a strip is bright once its phase has loaded it", () => {
     assert.equal(bright[0], phase);
     assert.equal(bright.at(-1), model.phases[1].at(-1).name);
   }
+});
+
+test("in a pool the page that a step fetches is bright, those of other sequences are faint", () => {
+  const { model, trace } = givenRun("paged");
+  const K = model.strips.find(({ name }) => name === "K");
+  assert.equal(K.edges.length - 1, 21); // 14 pages of two sequences, and half as many of others
+  const isOf = (batch) => (_, i) => trace.batch_head[i] >> 1 === batch; // two K heads each
+  const own = [0, 1].map((batch) => new Set(trace.page.filter(isOf(batch))));
+  for (const step of stepsWhere(trace, { kernel: 0, kv_tile: 4 })) {
+    const sequence = trace.batch_head[step] >> 1;
+    const phase = model.phases[step].find(({ name }) => name === "load K");
+    const at = { step, phase, kernel: 0, head: trace.batch_head[step], complete: false };
+    for (const page of range(21)) {
+      const { level, active } = stripState(model, K, at, page, page + 1);
+      const isFetched = page === trace.page[step];
+      assert.equal(level, isFetched ? 1 : own[sequence].has(page) ? 0.5 : 0.14);
+      assert.equal(active, isFetched);
+    }
+  }
+});
+
+test("a line leads from the entry of the block table to its page of K, and on to that of V", () => {
+  const { model, trace } = givenRun("paged");
+  const grid = { x: 0, y: 100, cellWidth: 30, cellHeight: 30, width: 210, height: 30, strip: 10, letter: 0 };
+  const ends = [];
+  const context = new Proxy(
+    {},
+    {
+      get: (own, name) => own[name] ?? ((x) => /^(move|line)To$/.test(name) && ends.push(x)),
+    },
+  );
+  const lines = (place) => {
+    ends.length = 0;
+    drawStrips(context, grid, model, named, standing(model, place).at);
+    return [...ends];
+  };
+  const [step] = stepsWhere(trace, { kernel: 0, kv_tile: 4 });
+  const page = (210 / 21) * (trace.page[step] + 0.5);
+  assert.deepEqual(lines(`${step}.1`), [4.5 * 30, page, page, page]);
+  assert.deepEqual(lines("0"), []); // nothing was read yet
 });
 
 test("tiles narrower than a pixel are drawn together, and the strip has no gap", () => {

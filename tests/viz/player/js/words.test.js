@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { Pane } from "../../../../viz/player/js/grid/pane.js";
 import { lastKnown, recordedSeries } from "../../../../viz/player/js/run/series.js";
 import { Race } from "../../../../viz/player/js/duel.js";
+import { sentenceOf } from "../../../../viz/player/js/run/sentences.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import {
   bytesSoFar,
@@ -19,6 +20,8 @@ import { given, givenRun, inPhase, range, standing, stepsWhere } from "./given.j
 const clocked = givenRun("clocked");
 const backward = givenRun("window");
 const parts = givenRun("parts");
+const paged = givenRun("paged");
+const pageAt = (kv_tile) => paged.trace.page[stepsWhere(paged.trace, { kernel: 0, kv_tile })[0]];
 
 function readout({ model }, place) {
   const { line, at } = standing(model, place);
@@ -116,10 +119,27 @@ test("a step is told by its tiles, and of split keys by its part", () => {
     [parts, { kernel: 0, kv_tile: 3 }, "Part 1, key tile 3. "],
     [parts, { kernel: 1 }, "Part 0, key tiles 0 to 2. "],
     [parts, { kernel: 1 }, "Part 2, key tile 6. ", 2],
+    [paged, { kernel: 0, kv_tile: 3 }, `Part 1, key tile 3 (page ${pageAt(3)}). `],
+    [paged, { kernel: 1 }, "Part 0, key tiles 0 to 2. "],
   ])
     assert.equal(readoutOf(run, stepsWhere(run.trace, where)[index]), words);
   const [first] = stepsWhere(backward.trace, { kernel: 0, q_tile: 1 });
   assert.match(readoutOf(backward, first, "load O, dO"), /: load O, dO\. /);
+});
+
+test("the entry of the block table is told with the keys that its page holds", () => {
+  for (const [kv_tile, keys] of [
+    [2, "16 to 23"],
+    [6, "48 to 49"], // of 50
+  ]) {
+    const [step] = stepsWhere(paged.trace, { kernel: 0, kv_tile });
+    const told = sentenceOf(paged.model, inPhase(paged.model, step, "load table"), 0);
+    assert.ok(told.startsWith("From HBM to the chip: table, 4 B. "), told);
+    assert.ok(
+      told.endsWith(` Page ${pageAt(kv_tile)} of the pool holds keys ${keys} of this sequence.`),
+      told,
+    );
+  }
 });
 
 test("a tile is told by what the mask leaves of it, and its share in the head and kernel at hand", () => {

@@ -24,7 +24,9 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     const flies = part < 1 && phase.stores.length && phase.tells === "finish" ? within(part, 0.5, 1) : part;
     ways.forEach(({ name, loads }, i) => {
       const out = placeInHbm(layout, model, at.step, name);
-      const inside = bench.slots[slotOf(name)] ?? (bench.state && { ...bench.state, w: EDGE });
+      const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
+      const state = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE };
+      const inside = bench.slots[slotOf(name)] ?? state;
       const [from, to] = loads ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];

@@ -83,14 +83,14 @@ export function cellBox(layout, model, step) {
 }
 
 // Where a strip lies: along the top, or left or right of the map.
-export function stripBox({ side, place }, layout) {
+export function stripBox({ side, place, along, edges }, layout) {
   const thick = layout.strip;
   const away = 5 + place * (thick + 5) + thick;
   if (side === "top") {
     return {
       x: layout.x,
       y: layout.y - layout.letter - away,
-      step: layout.cellWidth,
+      step: along === "page" ? layout.width / (edges.length - 1) : layout.cellWidth, // pools have more pages
       thick,
       vertical: false,
     };

@@ -1,11 +1,13 @@
 // The strips of tensors in HBM beside the map, and the gaps between the parts of the keys.
 
 import { FONT, fillBox, outline, roundBox, text } from "./draw.js";
-import { HEAD, stripBox } from "./layout.js";
-import { tilesOf } from "../run/model.js";
+import { HEAD, stripBox, stripTile } from "./layout.js";
+import { range, sequenceOf, tilesOf } from "../run/model.js";
 import { headName } from "../run/words.js";
 
 const RESTS = 0.5; // how strong a tensor is drawn of which nothing is used now
+const OTHERS = 0.14; // and a page of another sequence
+const DIGIT = 7; // width of a digit in the block table
 
 export function drawStrips(context, layout, model, palette, at) {
   for (const strip of model.strips) {
@@ -20,6 +22,36 @@ export function drawStrips(context, layout, model, palette, at) {
     const [x, y] = isTop ? [box.x - 6, box.y + middle] : [box.x + middle, box.y - 10];
     text(context, strip.name, x, y, palette[strip.color], style);
   }
+  if (model.page) drawPages(context, layout, model, palette, at);
+}
+
+const middle = (box) => box.x + box.w / 2;
+
+// The numbers of the pages in the block table, if there is room, and a line from the entry that was read to
+// the page that it names.
+function drawPages(context, layout, model, palette, at) {
+  const table = model.strips.find(({ lists }) => lists);
+  const pools = model.strips.filter(({ paged }) => paged);
+  const sequence = sequenceOf(model, at.head);
+  if (layout.cellWidth > DIGIT * `${model.data.pages.count - 1}`.length + 4) {
+    for (const tile of range(model.kvTiles)) {
+      const box = stripTile(table, layout, tile, tile + 1);
+      const page = model.pageOfTile.get(`${sequence}|${tile}`) ?? "";
+      const style = { align: "center", weight: "600", halo: palette.background };
+      text(context, page, middle(box), box.y + box.h / 2, palette.text, style);
+    }
+  }
+  if (at.step < 0 || model.page[at.step] < 0 || !isLoaded(model, table, at)) return;
+  const boxes = [table, ...pools].map((each) =>
+    stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
+  );
+  Object.assign(context, { strokeStyle: palette.text, lineWidth: 1.5 });
+  boxes.slice(1).forEach((box, i) => {
+    context.beginPath();
+    context.moveTo(middle(boxes[i]), boxes[i].y);
+    context.lineTo(middle(box), box.y + box.h);
+    context.stroke();
+  });
 }
 
 // The edges of a strip's tiles. Tiles narrower than a pixel are joined, since there may be very many.
@@ -60,7 +92,10 @@ export function stripState(model, strip, at, from, end) {
   const here = first < end && from < last;
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
   if (strip.isFilled) return { level: filledLevel(model, strip, at, from, end), active };
-  return { level: here && isLoaded(model, strip, at) ? 1 : RESTS, active };
+  if (here && isLoaded(model, strip, at)) return { level: 1, active };
+  const isOthers = (page) => !model.ownPages.has(`${sequenceOf(model, at.head)}|${page}`);
+  const allOthers = strip.along === "page" && range(end - from).every((i) => isOthers(from + i));
+  return { level: allOthers ? OTHERS : RESTS, active };
 }
 
 // Whether the tile of a strip that the step is about has come to the chip: by a phase of this step, or before

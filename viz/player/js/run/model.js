@@ -42,11 +42,13 @@ export function makeModel(data) {
     matrices: mapValues(data.matrices, (sent) => ({ ...sent, values: decode(sent.data, Float32Array) })),
     matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
+    page: data.pages && decode(data.pages.of_step, Int32Array), // if K and V lie in the pages of pools
     kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
     gridTensors: data.kernels.map((kernel) => gridTensor(kernel, data.grid)),
   };
   model.heads = [...new Set(model.head)];
-  for (const derive of [findTurns, sumBytes, findPhases, scaleShares]) Object.assign(model, derive(model));
+  for (const derive of [findTurns, sumBytes, findPhases, scaleShares, findPages])
+    Object.assign(model, derive(model));
   model.tileSteps = groupByTile(model);
   model.tellingRows = new Map(); // of the steps about each query tile, filled by figure.js
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
@@ -136,6 +138,18 @@ function scaleShares({ share, kv, kvEnd, kernels, kernel }) {
   return { tileShare, largestShare, scaleShare: largestShare };
 }
 
+// The page of each key tile of each sequence, and all pages of each, by sequence: of those that were read.
+function findPages(model) {
+  const { count, page, kv, head } = model;
+  const steps = page ? range(count).filter((i) => page[i] >= 0) : [];
+  const of = (i) => sequenceOf(model, head[i]);
+  const pageOfTile = new Map(steps.map((i) => [`${of(i)}|${kv[i]}`, page[i]]));
+  return { pageOfTile, ownPages: new Set(steps.map((i) => `${of(i)}|${page[i]}`)) };
+}
+
+// The sequence of the batch that a key head belongs to.
+export const sequenceOf = ({ data }, head) => Math.floor(head / data.problem.kv_heads);
+
 // Steps of each kernel about each query tile, in the order in which they ran.
 function groupByTile({ count, kernel, head, q }) {
   const steps = range(count).filter((i) => q[i] >= 0);
@@ -205,8 +219,8 @@ export function tileKind(model, i) {
 // A strip beside the grid, with the edges of its tiles and the kernels that fill it. A `parted` strip has one
 // tile per part of the keys.
 function makeStrip(model, strip) {
-  const along = strip.side === "top" ? "kv" : "q";
-  const count = along === "kv" ? model.kvTiles : model.qTiles;
+  const along = strip.paged ? "page" : strip.side === "top" ? "kv" : "q";
+  const count = { page: model.data.pages?.count, kv: model.kvTiles, q: model.qTiles }[along];
   const inParts = strip.parted && model.keyParts.length > 0;
   const edges = inParts ? model.keyParts : range(count + 1);
   // Zeros, which are made of nothing, fill it no more than before.
@@ -220,8 +234,9 @@ function makeStrip(model, strip) {
   return { ...strip, along, edges, inParts, isFilled, filling };
 }
 
-// The query tiles or the key tiles, [first, end), that a step is about.
+// The query tiles, the key tiles or the page, [first, end), that a step is about.
 export function tilesOf(model, along, i) {
+  if (along === "page") return [model.page[i], model.page[i] + 1];
   return along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
 }
 

@@ -18,6 +18,7 @@ import {
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
+  page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
     "Each query meets each key: a score is their dot product, divided by √{width}.",
     "The largest of {who} is {largest}, with {key}.",
@@ -136,6 +137,7 @@ function wordsOf(model, at, row) {
     makes: at.phase.makes.join(", "),
     width: model.data.problem.head_dim,
     changed: changeWords(model.data.problem),
+    ...(model.page && pageWords(model, at.step)),
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const index = rowNumber(model, { q: model.q[at.step], row });
@@ -161,6 +163,12 @@ function wordsOf(model, at, row) {
 function changeWords({ softcap, alibi }) {
   const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
   return cap + (alibi ? "A score falls with the distance of its key (ALiBi). " : "");
+}
+
+function pageWords({ page, kv, data }, step) {
+  const { block_n: size, kv_len: length } = data.problem;
+  const firstKey = kv[step] * size;
+  return { page: page[step], firstKey, lastKey: Math.min(firstKey + size, length) - 1 };
 }
 
 function scoreWords(model, step, row) {

@@ -130,7 +130,9 @@ function tilesOfStep(model, at) {
 
 function keyTiles(model, step) {
   const [kv, end] = [model.kv[step], model.kvEnd[step]];
-  return end - kv > 1 ? `key tiles ${kv} to ${end - 1}` : `key tile ${kv}`;
+  const page = model.page?.[step] ?? -1;
+  const where = page < 0 ? "" : ` (page ${page})`;
+  return end - kv > 1 ? `key tiles ${kv} to ${end - 1}` : `key tile ${kv}${where}`;
 }
 
 // The tooltip of a tile of the grid. `picks`: a click picks a row of it.

@@ -1,0 +1,1 @@
+"""Decoding over keys and values that lie in pages."""
