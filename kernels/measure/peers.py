@@ -142,8 +142,16 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
 
     torch aligns is_causal to the top left, so it is another mask if the lengths differ.
     """
-    if problem.pattern:
-        raise NotImplementedError("it takes this mask as a whole matrix only, and no changed scores")
+    if pattern := problem.pattern:
+        if pattern.softcap or pattern.slopes or pattern.sinks or pattern.by_head:
+            raise NotImplementedError("torch takes no softcap, ALiBi, sink logit or mask per head here")
+        import torch
+
+        return {
+            "attn_mask": torch.from_numpy(pattern.visible()).to(
+                "cuda" if torch.cuda.is_available() else "cpu"
+            )
+        }
     if problem.mask == "full":
         return {}
     if problem.is_causal and problem.q_len == problem.kv_len:

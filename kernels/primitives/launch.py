@@ -118,7 +118,7 @@ class Fixed:
 
     @property
     def PLANNED(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
-        """Whether a plan lists the tiles that are visited: partial ones first."""
+        """Whether a plan lists the tiles that are visited."""
         return self.PATTERN is not None and self.PATTERN.MASK is not None
 
     @property
@@ -133,8 +133,8 @@ class Fixed:
 
     @property
     def CUTS_RIGHT(self) -> bool:  # noqa: N802
-        """Whether the right bound or the end of the keys cuts tiles."""
-        return (self.BOUND_RIGHT or self.RAGGED) and not self.PLANNED
+        """Whether the right bound, the end of the keys or a plan cuts tiles."""
+        return self.BOUND_RIGHT or self.RAGGED or self.PLANNED
 
     @property
     def PRECISION(self) -> str:  # noqa: N802

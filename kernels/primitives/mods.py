@@ -99,7 +99,7 @@ def tile_of(turn, listed):
     if listed is None:
         return turn
     else:
-        return tl.load(listed + 2 + turn)
+        return tl.load(listed + 3 + turn)
 
 
 @triton.jit

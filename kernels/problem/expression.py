@@ -176,7 +176,7 @@ class _Parser:
                 return Node(name)
             case ast.Constant(value=int(value)) if not isinstance(value, bool) and value <= FARTHEST:
                 return Node("number", number=value)
-        self.refuse(tree, f"{ast.get_source_segment(self.text, tree)!r} is not accepted: {ALLOWED}")
+        self.refuse(tree, f"{ast.get_source_segment(self.text, tree)!r} stands here; {ALLOWED}")
 
     def chain(self, word: str, parts: list[Node]) -> Node:
         whole = parts[0]
@@ -186,7 +186,7 @@ class _Parser:
 
     def comparison(self, tree: ast.AST, op: ast.cmpop, left: Node, right: Node) -> Node:
         if type(op) not in _COMPARED:
-            self.refuse(tree, f"this comparison is not accepted: {ALLOWED}")
+            self.refuse(tree, f"this comparison stands here; {ALLOWED}")
         name, is_exchanged, is_negated = _COMPARED[type(op)]
         compared = Node(name, right, left) if is_exchanged else Node(name, left, right)
         return Node("not", compared) if is_negated else compared
@@ -218,7 +218,7 @@ def parse(text: str) -> Node:
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        parser.refuse(None, f"this is not an expression; {ALLOWED}", (error.offset or len(text)) - 1)
+        parser.refuse(None, f"this is not an expression; {ALLOWED}", (error.offset or len(text) + 1) - 1)
     except (ValueError, RecursionError, MemoryError):
         parser.refuse(None, f"this is not an expression; {ALLOWED}")
     return parser.condition(tree)

@@ -110,15 +110,27 @@ class Plan(NamedTuple):
     """int64 (sets,): pairs of a query and a key that it sees."""
 
     def tiles_of(self, axis: int) -> np.ndarray:
-        """int32 (sets, tiles that stay, 2 + tiles that stream): the lists that kernels go through.
+        """int32 (sets, tiles that stay, 3 + tiles that stream): the lists that kernels go through.
 
-        Each holds the number of partial tiles, that of partial and full ones, and the tiles: partial ones
-        first. `axis` is 1 if query tiles stay, 2 if key tiles do.
+        Each holds where its full tiles begin, where they end, its length, and the tiles in `turn_order`.
+        `axis` is 1 if query tiles stay, 2 if key tiles do.
         """
         kinds = self.kinds if axis == 1 else self.kinds.swapaxes(1, 2)
-        order = np.argsort(np.array([2, 0, 1])[kinds], axis=2, kind="stable")
-        counts = [(kinds == PARTIAL).sum(axis=2), (kinds != SKIPPED).sum(axis=2)]
-        return np.concatenate([np.stack(counts, axis=2), order], axis=2).astype(np.int32)
+        parts = parts_of(kinds)
+        order = np.argsort(parts, axis=2, kind="stable")
+        ends = [(parts <= part).sum(axis=2) for part in range(3)]
+        return np.concatenate([np.stack(ends, axis=2), order], axis=2).astype(np.int32)
+
+
+def parts_of(kinds: np.ndarray) -> np.ndarray:
+    """In which part of a kernel's loop each tile comes, by kinds (..., tiles), as under a band.
+
+    0: partial tiles before the first full one, 1: full ones, 2: the other partial ones, 3: none.
+    """
+    full_so_far = np.logical_or.accumulate(kinds == FULL, axis=-1)
+    has_full = full_so_far[..., -1:]
+    partial = np.where(full_so_far | ~has_full, 2, 0)
+    return np.select([kinds == FULL, kinds == PARTIAL], [1, partial], 3)
 
 
 @functools.lru_cache(maxsize=16)

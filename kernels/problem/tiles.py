@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.problem.pattern import FULL, PARTIAL, SKIPPED, plan_of
+from kernels.problem.pattern import FULL, PARTIAL, SKIPPED, parts_of, plan_of
 
 if TYPE_CHECKING:
     from kernels.problem.attention_problem import AttentionProblem
@@ -174,7 +174,7 @@ class ListedTiles(VisitedTiles):
         return (TileKind.SKIPPED, TileKind.PARTIAL, TileKind.FULL)[self.kinds[tile]]
 
     def position(self, tile: int) -> int | None:
-        order = [i for kind in (PARTIAL, FULL) for i, own in enumerate(self.kinds) if own == kind]
+        order = np.argsort(parts_of(np.array(self.kinds)), kind="stable").tolist()
         return order.index(tile) if self.kinds[tile] != SKIPPED else None
 
 

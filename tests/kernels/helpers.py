@@ -8,7 +8,7 @@ from kernels.algorithms.flash2.forward import flash_forward
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_gradients, compare_lse, compare_output
-from kernels.primitives.launch import config_of
+from kernels.primitives.launch import asked_of
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 
@@ -40,9 +40,8 @@ def problem_id(problem):
 
 def run_forward(problem, inputs=None):
     """(O, lse) of `_attn_fwd` on the problem, on the device at hand."""
-    config = config_of(problem)
     inputs = make_inputs(problem, DEVICE) if inputs is None else inputs
-    out, lse, _ = flash_forward(*inputs, band=problem.rule, scale=problem.scale, config=config)
+    out, lse, _ = flash_forward(*inputs, **asked_of(problem))
     return out, lse
 
 

@@ -76,6 +76,7 @@ FURTHER = {
     "alibi": ("ALiBi", "1: a score falls with the distance of its key, by a slope of its head"),
     "sink_logit": ("sink logit", "1: each head has a logit that takes part in the row sum, as in gpt-oss"),
 }
+"""Fields of the problem: the label of a control and what its help says."""
 OF_MASK = {
     "window": ("window_left", "window_right"),
     "sinks": ("window_left", "prefix"),
@@ -92,7 +93,7 @@ OF_MASK_IN_WORDS = {
     ),
     "documents": ("lengths of the documents", "They lie one after the other in the keys; each is causal"),
 }
-"""Fields of the problem: the label of a control and what its help says."""
+"""Of them, those that are a text: the label and the help of its control."""
 PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.algorithm}
 """Algorithms that a preset brings: a preset that brings none takes them back."""
 

@@ -132,10 +132,10 @@ def _attn_bwd_dk_dv(
         do_stream = Stream(tile_view(d_out, strides.do, batch, head, band.q_len, FIXED), lane, HAS_DO)
         rows = batch_head.to(tl.int64) * band.q_len
         for PART in tl.static_range(3):
-            # Tiles that the right bound or a plan cuts, whole tiles, tiles that the left bound cuts.
+            # Tiles that the right bound cuts, whole tiles, tiles that the left bound cuts.
             from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
-            starts_cut = FIXED.BOUND_RIGHT or FIXED.PLANNED
-            if (PART == 0 and starts_cut) or PART == 1 or (PART == 2 and FIXED.BOUND_LEFT):
+            before, after = FIXED.BOUND_RIGHT or FIXED.PLANNED, FIXED.CUTS_LEFT
+            if (PART == 0 and before) or PART == 1 or (PART == 2 and after):
                 dk, dv = _attn_bwd_dk_dv_inner(
                     dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_turn, to_turn,
                     listed, batch_head, kv_tile, first_k, band, mods, scale_log2, log, PART != 1, FIXED,

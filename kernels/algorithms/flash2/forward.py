@@ -112,7 +112,7 @@ def _attn_fwd(
     )
     record_query(log, first, batch_head, q_tile, band.q_len, m, l, acc, FIXED)
     for PART in tl.static_range(3):
-        # Tiles that the left bound or a plan cuts, whole tiles, tiles that the right bound or the end cuts.
+        # Tiles that the left bound cuts, whole tiles, tiles that the right bound or the end of the keys cuts.
         from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
         if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
             acc, l, m = _attn_fwd_inner(
