@@ -19,7 +19,7 @@ def sees_a_key(offs_m, band):
 
 
 @triton.jit
-def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, mods=None, batch_head=0):
+def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, own=None):
     """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see."""
     offs_n = kv_tile * FIXED.BLOCK_N + tl.arange(0, FIXED.BLOCK_N)
     diagonal = offs_m + (band.kv_len - band.q_len)
@@ -29,12 +29,12 @@ def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, mods=None, b
     if FIXED.BOUND_LEFT:
         visible = visible & (offs_n[None, :] >= diagonal[:, None] - band.left)
     if FIXED.PLANNED:
-        visible &= pair_is_seen(offs_m[:, None], offs_n[None, :], batch_head, mods, band.kv_len, FIXED)
+        visible &= pair_is_seen(offs_m, offs_n, own, band.kv_len, False, FIXED)
     return tl.where(visible, scores, float("-inf"))
 
 
 @triton.jit
-def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr, mods=None, batch_head=0):
+def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr, own=None):
     """Zero a (keys, queries) tile at the keys that a query does not see.
 
     Keys past the end need no mask: their rows of K are zero.
@@ -46,7 +46,7 @@ def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr, mods=None
     if FIXED.BOUND_LEFT:
         visible = visible & (offs_n[:, None] >= diagonal[None, :] - band.left)
     if FIXED.PLANNED:
-        visible &= pair_is_seen(offs_m[None, :], offs_n[:, None], batch_head, mods, band.kv_len, FIXED)
+        visible &= pair_is_seen(offs_m, offs_n, own, band.kv_len, True, FIXED)
     return tl.where(visible, tile_t, 0.0)
 
 

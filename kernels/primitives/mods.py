@@ -5,7 +5,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -158,21 +158,51 @@ def combine(OP: tl.constexpr, left, right):
 
 
 @triton.jit
-def document_at(mods, positions, kv_len):
+def document_at(documents, positions, kv_len):
     """The document of each position; -1 outside."""
-    return tl.load(mods.documents + positions, mask=(positions >= 0) & (positions < kv_len), other=-1)
+    return tl.load(documents + positions, mask=(positions >= 0) & (positions < kv_len), other=-1)
+
+
+class HeadMods(NamedTuple):
+    """`Mods` of one head, and of the tile that stays: what a loop needs of them, loaded before it."""
+
+    documents: Any
+    document_of_stay: Any
+    """(positions,): the document of each position of the tile that stays."""
+    slope: Any
+    h: Any
+    b: Any
+    first_position: Any
+    cap: Any
+    inverse_cap: Any
 
 
 @triton.jit
-def pair_is_seen(rows, keys, batch_head, mods, kv_len, FIXED: tl.constexpr):
-    """Whether each query sees each key; `rows` and `keys` broadcast against each other."""
-    q = rows + mods.first_position
-    doc_q, doc_k = q, keys
-    if FIXED.PATTERN.DOCUMENTS:
-        doc_q, doc_k = document_at(mods, q, kv_len), document_at(mods, keys, kv_len)
+def mods_of_head(mods, batch_head, positions, kv_len, FIXED: tl.constexpr):
+    """`positions` are those of the tile that stays, among the keys."""
     h, b = batch_head % mods.q_heads, batch_head // mods.q_heads
+    document, slope = positions, mods.inverse_scale
+    if FIXED.PATTERN.DOCUMENTS:
+        document = document_at(mods.documents, positions, kv_len)
+    if FIXED.PATTERN.ALIBI:
+        slope = tl.load(mods.slopes + h) * mods.inverse_scale
+    return HeadMods(mods.documents, document, slope, h, b, mods.first_position, mods.cap, mods.inverse_cap)
+
+
+@triton.jit
+def pair_is_seen(offs_m, offs_n, own, kv_len, KEYS_STAY: tl.constexpr, FIXED: tl.constexpr):
+    """Whether each query sees each key; the tile that stays has the rows of the result."""
     MASK: tl.constexpr = FIXED.PATTERN.MASK
-    return evaluate(MASK, q, keys, doc_q, doc_k, h, b)
+    q, k = offs_m + own.first_position, offs_n
+    streamed = q if KEYS_STAY else k
+    document = streamed
+    if FIXED.PATTERN.DOCUMENTS:
+        document = document_at(own.documents, streamed, kv_len)
+    stays = own.document_of_stay[:, None]
+    if KEYS_STAY:
+        return evaluate(MASK, q[None, :], k[:, None], document[None, :], stays, own.h, own.b)
+    else:
+        return evaluate(MASK, q[:, None], k[None, :], stays, document[None, :], own.h, own.b)
 
 
 @triton.jit
@@ -182,28 +212,29 @@ def tanh(x):
 
 
 @triton.jit
-def change_scores(scores, rows, keys, batch_head, mods, FIXED: tl.constexpr):
+def change_scores(scores, offs_m, offs_n, own, KEYS_STAY: tl.constexpr, FIXED: tl.constexpr):
     """Scores without their scale, capped and with ALiBi; and the derivative of the cap, for the gradients.
 
-    `rows` and `keys` broadcast to the shape of the scores.
+    Their rows are those of the tile that stays.
     """
-    slope = scores
+    derivative = scores
     if FIXED.CHANGES_SCORES:
         if FIXED.PATTERN.SOFTCAP:
-            capped = tanh(scores * mods.inverse_cap)
-            slope = 1 - capped * capped
-            scores = capped * mods.cap
-        if FIXED.PATTERN.ALIBI:
-            per_key = tl.load(mods.slopes + batch_head % mods.q_heads) * mods.inverse_scale
-            scores -= per_key * tl.abs(rows + mods.first_position - keys).to(tl.float32)
-    return scores, slope
+            capped = tanh(scores * own.inverse_cap)
+            derivative = 1 - capped * capped
+            scores = capped * own.cap
+        if FIXED.PATTERN.ALIBI:  # positions as float32, which holds them: to convert each pair takes longer
+            q, k = (offs_m + own.first_position).to(tl.float32), offs_n.to(tl.float32)
+            distance = k[:, None] - q[None, :] if KEYS_STAY else q[:, None] - k[None, :]
+            scores -= own.slope * tl.abs(distance)
+    return scores, derivative
 
 
 @triton.jit
-def with_derivative(d_scores, slope, FIXED: tl.constexpr):
+def with_derivative(d_scores, derivative, FIXED: tl.constexpr):
     """Gradients of changed scores as gradients of the scores before."""
     if FIXED.PATTERN.SOFTCAP:
-        d_scores = d_scores * slope
+        d_scores = d_scores * derivative
     return d_scores
 
 

@@ -210,6 +210,7 @@ class _Parser:
         return node
 
 
+@functools.lru_cache(maxsize=64)
 def parse(text: str) -> Node:
     """The condition in `text`. Raises InvalidProblem, which says at which column and what is allowed."""
     parser = _Parser(text)

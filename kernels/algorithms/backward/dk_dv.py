@@ -21,7 +21,7 @@ from kernels.algorithms.backward.recording_dk_dv import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark, mark_program
 from kernels.primitives.masking import load_lse, mask_transposed
-from kernels.primitives.mods import change_scores, listed_tiles, tile_of, with_derivative
+from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_from, load_rows, load_streamed, store_tile, tile_view
@@ -34,7 +34,7 @@ import triton.language as tl
 @triton.jit
 def _attn_bwd_dk_dv_inner(
     dk, dv, k, v, q_stream, do_stream, lse_ptr, delta_ptr, first_turn, end_turn, listed, batch_head,
-    kv_tile, first_k, band, mods, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    kv_tile, first_k, band, own, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
     """Query tiles of turns [first_turn, end_turn) add to dk and dv (BLOCK_N, BLOCK_D); dk lacks the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
@@ -50,16 +50,14 @@ def _attn_bwd_dk_dv_inner(
         scores_t = matmul(k, tl.trans(q), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), FIXED)
         record_made(log, turn, tl.trans(scores_t), QK, HAS_S)
         if FIXED.CHANGES_SCORES:
-            scores_t, slope = change_scores(
-                scores_t, offs_m[None, :], offs_n[:, None], batch_head, mods, FIXED
-            )  # fmt: skip
+            scores_t, derivative = change_scores(scores_t, offs_m, offs_n, own, True, FIXED)
         # [P from lse] (BLOCK_N, BLOCK_M)
         lse = load_lse(lse_ptr, offs_m, band, FIXED)
         p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
         record_made(log, turn, tl.trans(p_t), P)
         if MASKED:
             # [mask]
-            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED, mods, batch_head)
+            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED, own)
         record_made(log, turn, tl.trans(p_t), MASKED_TILE, HAS_P)
         # [load dO] (BLOCK_M, BLOCK_D)
         do = load_streamed(do_stream, q_tile, BLOCK_M, FIXED)
@@ -74,7 +72,7 @@ def _attn_bwd_dk_dv_inner(
         delta = load_rows(delta_ptr, offs_m, band.q_len, 0.0)
         ds_t = p_t * (dp_t - delta[None, :])
         if FIXED.CHANGES_SCORES:
-            ds_t = with_derivative(ds_t, slope, FIXED)
+            ds_t = with_derivative(ds_t, derivative, FIXED)
         record_made(log, turn, tl.trans(ds_t), DS, HAS_DS)
         # [dK] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
         ds = to_operand(ds_t, FIXED.DTYPE)
@@ -119,7 +117,10 @@ def _attn_bwd_dk_dv(
         head = kv_head * group_size + member
         batch_head = batch * (kv_heads * group_size) + head
         shift = member * (end - first) - first  # from the number of a turn to that of the step
-        listed = None
+        own, listed = None, None
+        if FIXED.PATTERN is not None:
+            keys = first_k + tl.arange(0, BLOCK_N)
+            own = mods_of_head(mods, batch_head, keys, band.kv_len, FIXED)
         if FIXED.PLANNED:  # each head may have tiles of its own
             listed = listed_tiles(mods, batch_head, kv_tile)
             first, first_full, end_full, end = visits_listed(listed)
@@ -138,7 +139,7 @@ def _attn_bwd_dk_dv(
             if (PART == 0 and before) or PART == 1 or (PART == 2 and after):
                 dk, dv = _attn_bwd_dk_dv_inner(
                     dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_turn, to_turn,
-                    listed, batch_head, kv_tile, first_k, band, mods, scale_log2, log, PART != 1, FIXED,
+                    listed, batch_head, kv_tile, first_k, band, own, scale_log2, log, PART != 1, FIXED,
                 )  # fmt: skip
 
     # [store dK, dV]

@@ -18,7 +18,7 @@ from kernels.algorithms.backward.recording_dq import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import load_lse, mask_scores
-from kernels.primitives.mods import change_scores, listed_tiles, tile_of, with_derivative
+from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_rows, load_streamed, load_tile, store_tile, tile_view
@@ -36,7 +36,7 @@ import triton.language as tl
 @triton.jit
 def _attn_bwd_dq_inner(
     dq, q, do, lse, delta, k_stream, v_stream, first_turn, end_turn, listed, batch_head, q_tile, band,
-    mods, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    own, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
     """The key tiles of turns [first_turn, end_turn) add to dq (BLOCK_M, BLOCK_D), which lacks the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
@@ -53,9 +53,9 @@ def _attn_bwd_dq_inner(
         if MASKED or FIXED.CHANGES_SCORES:
             # [mask]
             offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
-            scores, slope = change_scores(scores, offs_m[:, None], offs_n[None, :], batch_head, mods, FIXED)
+            scores, derivative = change_scores(scores, offs_m, offs_n, own, False, FIXED)
         if MASKED:
-            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, mods, batch_head)
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
         # [P from lse] (BLOCK_M, BLOCK_N)
         p = tl.exp2(scores * scale_log2 - lse[:, None])
         record_weights(log, turn, scores, p)
@@ -67,7 +67,7 @@ def _attn_bwd_dq_inner(
         # [dS]
         ds = p * (dp - delta[:, None])
         if FIXED.CHANGES_SCORES:
-            ds = with_derivative(ds, slope, FIXED)
+            ds = with_derivative(ds, derivative, FIXED)
         record_made(log, turn, ds, DS, HAS_DS)
         # [dQ] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         dq = matmul(to_operand(ds, FIXED.DTYPE), k, dq, FIXED)
@@ -102,7 +102,9 @@ def _attn_bwd_dq(
     delta = load_rows(delta_ptr + rows, offs_m, band.q_len, 0.0)
     dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
-    listed = None
+    own, listed = None, None
+    if FIXED.PATTERN is not None:
+        own = mods_of_head(mods, batch_head, offs_m + mods.first_position, band.kv_len, FIXED)
     if FIXED.PLANNED:
         listed = listed_tiles(mods, batch_head, q_tile)
         first, first_full, end_full, end = visits_listed(listed)
@@ -120,7 +122,7 @@ def _attn_bwd_dq(
         if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
             dq = _attn_bwd_dq_inner(
                 dq, q, do, lse, delta, k_stream, v_stream, from_turn, to_turn, listed, batch_head, q_tile,
-                band, mods, scale_log2, log, PART != 1, FIXED,
+                band, own, scale_log2, log, PART != 1, FIXED,
             )  # fmt: skip
 
     # [store dQ]

@@ -20,7 +20,7 @@ from kernels.algorithms.flash2.recording import (
 from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.marks import RECORD, LaneBuffers, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
-from kernels.primitives.mods import change_scores, listed_tiles, start_of_rows, tile_of
+from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, start_of_rows, tile_of
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, Recorder, record_made, record_turn
@@ -40,7 +40,7 @@ import triton.language as tl
 
 @triton.jit
 def _attn_fwd_inner(
-    acc, l, m, q, k_view, v_view, first_turn, end_turn, listed, batch_head, q_tile, band, mods, scale_log2,
+    acc, l, m, q, k_view, v_view, first_turn, end_turn, listed, batch_head, q_tile, band, own, scale_log2,
     log, MASKED: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
     """Attend to the key tiles of turns [first_turn, end_turn). acc is (BLOCK_M, BLOCK_D), l, m (BLOCK_M,)."""
@@ -58,9 +58,9 @@ def _attn_fwd_inner(
         if MASKED or FIXED.CHANGES_SCORES:
             # [mask]
             offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
-            scores, _ = change_scores(scores, offs_m[:, None], offs_n[None, :], batch_head, mods, FIXED)
+            scores, _ = change_scores(scores, offs_m, offs_n, own, False, FIXED)
         if MASKED:
-            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, mods, batch_head)
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
         # [row max]
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
@@ -97,7 +97,10 @@ def _attn_fwd(
     m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    own = None
     if FIXED.PATTERN is not None:
+        positions = q_tile * BLOCK_M + tl.arange(0, BLOCK_M) + mods.first_position
+        own = mods_of_head(mods, batch_head, positions, band.kv_len, FIXED)
         m, l = start_of_rows(m, l, batch_head, mods, FIXED)
     # [end]
     listed = None
@@ -116,7 +119,7 @@ def _attn_fwd(
         from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
         if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
             acc, l, m = _attn_fwd_inner(
-                acc, l, m, q, k_view, v_view, from_turn, to_turn, listed, batch_head, q_tile, band, mods,
+                acc, l, m, q, k_view, v_view, from_turn, to_turn, listed, batch_head, q_tile, band, own,
                 scale_log2, log, PART != 1, FIXED,
             )  # fmt: skip
             mark_part(log, from_turn, to_turn)
