@@ -1,8 +1,8 @@
 """Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-Five parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
-kernels; the ceilings of the device; hardware counters per kernel; the sweep of all peers over lengths. The
-files name what could not be measured.
+Six parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
+kernels; the ceilings of the device; hardware counters per kernel; masks and scores beside FlexAttention; the
+sweep of all peers over lengths. The files name what could not be measured.
 """
 
 import argparse
@@ -16,8 +16,10 @@ from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_tr
 from kernels.device.backend import compute_capability
 from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
+from kernels.measure.masks import MASK_PROBLEMS
+from kernels.measure.masks import PEERS as MASK_PEERS
 from kernels.measure.measure import measure
-from kernels.measure.measurement import DIRECTIONS
+from kernels.measure.measurement import DIRECTIONS, report
 from kernels.measure.roofline import measure_ceilings
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
@@ -182,6 +184,15 @@ def record_counters(order: RecordOrder) -> None:
         write(path, document.to_json())
 
 
+def record_masks(order: RecordOrder) -> None:
+    """Ours and FlexAttention on masks and scores beyond a band, forward and backward. About two minutes."""
+    measured = []
+    for (name, head_dim), problem in MASK_PROBLEMS.items():
+        measured.append(measure(problem, MASK_PEERS, DIRECTIONS, budget_s=0.3))
+        _say(f"{name}, head_dim {head_dim}: {report(measured[-1])}")
+    write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
+
+
 def record_sweeps(order: RecordOrder) -> None:
     """All peers over the lengths, for at most `minutes`; the file names what it leaves out."""
 
@@ -200,6 +211,7 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "lanes": record_lanes,
     "ceilings": record_ceilings,
     "counters": record_counters,
+    "masks": record_masks,
     "sweeps": record_sweeps,
 }
 """In the order in which they are recorded. The longest is last: a time limit shortens only that one."""

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 INDEX = "index.json"
 LANES_PREFIX = "lanes."
 """Starts the names of files of lanes: lanes.<preset>.<kernel>.npz."""
-FILES = {"sweeps": "sweeps.json", "ceilings": "ceilings.json", "counters": "counters.json"}
+FILES = {name: f"{name}.json" for name in ("sweeps", "ceilings", "counters", "masks")}
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
 
@@ -74,7 +74,7 @@ def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
 
 @functools.cache
 def recorded_document(part: str) -> Document:
-    """The recorded "sweeps", "ceilings" or "counters"; empty if they were not recorded."""
+    """The recorded "sweeps", "ceilings", "counters" or "masks"; empty if they were not recorded."""
     path = FOLDER / FILES[part]
     return read_document(path.read_bytes()) if path.exists() else Document()
 
