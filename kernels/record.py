@@ -190,7 +190,7 @@ def record_masks(order: RecordOrder) -> None:
     for (name, head_dim), problem in MASK_PROBLEMS.items():
         measured.append(measure(problem, MASK_PEERS, DIRECTIONS, budget_s=0.3))
         _say(f"{name}, head_dim {head_dim}: {report(measured[-1])}")
-    write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
+        write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
 
 
 def record_sweeps(order: RecordOrder) -> None:

@@ -2,12 +2,10 @@
 
 from kernels.problem import AttentionProblem
 
-PEERS = ("ours", "flash2", "flex")
-"""flash2 runs the same kernel without a pattern, on the full mask: what the pattern costs."""
+PEERS = ("ours", "flex")
 _LENGTH = 8192
 _DOCUMENTS = "1024 300 1748 2048 1000 2072"
 _ASKED = {
-    "full": {},
     "documents": {"mask": "documents", "documents": _DOCUMENTS},
     "prefix": {"mask": "prefix", "prefix": 1024},
     "window with sinks": {"mask": "sinks", "window_left": 1023, "prefix": 4},
@@ -28,11 +26,8 @@ MASK_PROBLEMS = {
         kv_len=_LENGTH,
         head_dim=head_dim,
         dtype="bfloat16",
-        block_m=64 if head_dim == 64 else 128,
-        block_n=128 if head_dim == 64 else 64,
         **fields,  # type: ignore[arg-type]  # each field is checked
     )
     for head_dim in (64, 128)
     for name, fields in _ASKED.items()
 }
-"""Tiles are those for which the plain forward kernel is tuned on Hopper, masked."""

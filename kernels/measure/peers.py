@@ -88,7 +88,11 @@ def _ours(problem: AttentionProblem) -> Attention:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         for name, values in (("alibi_slopes", pattern.slopes), ("sinks", pattern.sinks)):
             mask[name] = torch.tensor(values, device=device) if values else None
-        mask |= {"mask": problem.mask_words, "documents": pattern.documents, "softcap": pattern.softcap}
+        mask |= {
+            "mask": problem.mask_words,
+            "documents": pattern.documents or None,
+            "softcap": pattern.softcap,
+        }
     return functools.partial(flash_attention, **mask, enable_gqa=True)
 
 
