@@ -39,6 +39,11 @@ WRONG = {
         ({"roofline_others": "perhaps"}, ["others=perhaps", "False"]),
         ({"chapters": PICTURE}, ["chapters=![x]", "not used", "chapter, memory_"]),
     ],
+    "model": [
+        ({"model": "gpt5"}, ["model=gpt5", "llama3_8b"]),
+        ({"tokens": "0"}, ["tokens=0", "from 1 to 1,048,576", "8192"]),
+        ({"length": PICTURE}, ["length=![x]", "not used", "model, tokens"]),
+    ],
     "talk": [({"name": PICTURE}, None), ({"talk": "mine"}, ["talk=mine", "not used", "name, speaker"])],
     "": [
         ({"q_len": "-5"}, ["q_len=-5", "from 1 to 1,048,576", "Using 1024"]),
@@ -103,7 +108,7 @@ def test_values_that_are_taken_and_defaults_are_not(page, query):
 @pytest.mark.parametrize(
     ("page", "query"),
     [
-        *((page, {}) for page in ("explore", "learn", "measure", "check", "talk")),
+        *((page, {}) for page in ("explore", "learn", "measure", "check", "talk", "model")),
         *(("measure", {"axis": axis, "load": "batch"}) for axis in ("batch", "head_dim")),
         ("check", {"view": "grid"}),
     ],

@@ -75,7 +75,7 @@ def show() -> None:
 
 
 def _ways_on() -> None:
-    """From the picture to what it means, to one's own problem, and to its speed."""
+    """From the picture to what it means, to one's own problem and model, and to its speed."""
     with st.container(horizontal=True, key="ways"):
         st.page_link(
             "viz/learn/page.py",
@@ -86,6 +86,7 @@ def _ways_on() -> None:
         if st.session_state.get(STATE, False):
             words = "Your own sizes and words"
             st.button(words, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
+        st.page_link("viz/model/page.py", label="For your model", icon=":material/deployed_code:")
         st.page_link("viz/measure/page.py", label="Measure it", icon=":material/speed:")
 
 

@@ -156,12 +156,29 @@ def plot(figure: go.Figure, key: str) -> None:
 
 def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:
     """A link that opens Explore in this state; `more` adds to its URL, such as step="37"."""
-    parameters = {name: str(value) for name, value in problem.as_dict().items()}
+    problem_link("explore", label, problem, algorithm=algorithm, **more)
+
+
+def measure_fields(problem: AttentionProblem) -> dict[str, int | str]:
+    """A problem in the names that Measure has in its URL."""
+    return {
+        **{"hd": problem.head_dim, "len": problem.q_len, "seqs": problem.batch},
+        **{"heads": problem.q_heads, "gpu_heads": problem.q_heads},
+        **{"load": "batch", "gpu_load": "batch", "masking": problem.mask, "element": problem.dtype},
+    }
+
+
+LINK_ICONS = {"explore": "play_circle", "measure": "speed", "check": "fact_check"}
+
+
+def problem_link(page: str, label: str, problem: AttentionProblem, **more: str) -> None:
+    """A link that opens Explore, Measure or Check with a problem; `more` adds to its URL."""
+    fields = measure_fields(problem) if page == "measure" else problem.as_dict()
     st.page_link(
-        "viz/explore/page.py",
+        f"viz/{page}/page.py",
         label=label,
-        icon=":material/play_circle:",
-        query_params={"algorithm": algorithm, **parameters, **more},
+        icon=f":material/{LINK_ICONS[page]}:",
+        query_params={**more, **{name: str(value) for name, value in fields.items()}},
     )
 
 
