@@ -79,28 +79,27 @@ def distance(there: AttentionProblem, asked: AttentionProblem) -> float:
     return far + (len(masks) > 1) * (4 + ("full" in masks))
 
 
-def work(problem: AttentionProblem, peer: str) -> float:
+def work(problem: AttentionProblem, peer: str, direction: str) -> float:
     """What the time of an implementation grows with."""
     if peer == NAIVE:
-        return standard_bytes(problem)
-    return compulsory_bytes(problem) if is_step(problem) else attention_flops(problem, "forward")
+        return standard_bytes(problem, direction)
+    return compulsory_bytes(problem, direction) if is_step(problem) else attention_flops(problem, direction)
 
 
-def time_of(problem: AttentionProblem, peer: str, measurements: Iterable[Measurement]) -> Estimate | None:
-    """The time of one forward call by a peer; None if nothing like it was timed on a GPU.
+def time_of(
+    problem: AttentionProblem, peer: str, measurements: Iterable[Measurement], direction: str = "forward"
+) -> Estimate | None:
+    """The time of one call by a peer; None if nothing like it was timed on a GPU.
 
     Of equally near measurements the first one counts.
     """
-    timed = [
-        (measurement, result.timing.median_ms)
-        for measurement in measurements
-        if measurement.device.backend == "cuda" and (result := measurement.result(peer)) and result.timing
-    ]
+    results = ((each, each.result(peer, direction)) for each in measurements if each.device.backend == "cuda")
+    timed = [(each, result.timing.median_ms) for each, result in results if result and result.timing]
     alike = [pair for pair in timed if is_step(pair[0].problem) == is_step(problem)]
     if not alike:
         return None
     nearest, ms = min(alike, key=lambda pair: distance(pair[0].problem, problem))
     if differences(nearest.problem, problem):
-        scaled = ms * work(problem, peer) / work(nearest.problem, peer)
+        scaled = ms * work(problem, peer, direction) / work(nearest.problem, peer, direction)
         ms = max(scaled, min(least for _, least in timed))
     return Estimate(ms, problem, nearest)

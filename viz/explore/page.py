@@ -5,6 +5,7 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
+from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import cards, panels
 from viz.explore.asked_here import (
@@ -151,6 +152,8 @@ def _cost(run: runs.Run, measurement: Measurement | None) -> None:
     direction = run.algorithm.direction
     st.subheader("Time and memory", anchor="cost")
     st.caption(cards.measurement_words(measurement, run))
+    if on_gpu := cards.on_gpu_words(measurement, run, recorded_measurements()):
+        st.caption(on_gpu)
     if measurement:
         if timed_words := cards.timed_words(measurement, run.algorithm):
             st.caption(timed_words)

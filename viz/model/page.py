@@ -90,7 +90,7 @@ def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) ->
         st.caption("  \n".join(map(plain, words.nearest_words(shown))))
     st.markdown(_sdpa(shown, store, backend))
     for kind in model.kinds:
-        _ways_on(model, kind, length, shown.batch)
+        _ways_on(model, kind, length, shown.batch, backend == "cuda")
 
 
 def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> str:
@@ -107,14 +107,14 @@ def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> str:
     return words.sdpa_words(shown, chosen, where)
 
 
-def _ways_on(model: Model, kind: str, length: int, batch: int) -> None:
-    """One kind of layers, and its problem on the other pages."""
+def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
+    """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
     st.markdown(words.kind_words(model, kind, length))
     with st.container(horizontal=True):
         explore_link("Play one head", one_head(layer))
         explore_link("Play a decoding step", step.with_(batch=1), "split_kv")
-        problem_link("measure", "Measure", layer)
+        problem_link("measure", "Measure", layer, **({"axis": "one point"} if on_gpu else {}))
         problem_link("check", "Check one head", one_head(layer))
 
 

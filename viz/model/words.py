@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
-from kernels.measure.nearest import NAIVE, Estimate
+from kernels.measure.nearest import NAIVE
 from kernels.models import Model
 from kernels.models.cost import OURS, Costs, costs
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_bytes, format_count, format_flops, format_ms, format_ratio
 from viz.shared.layout import Card
-from viz.shared.provenance import library_versions
+from viz.shared.provenance import estimate_source
 
 NEAREST = "nearest recording"
 SDPA_PEERS = {
@@ -134,14 +134,8 @@ def nearest_words(shown: Shown) -> list[str]:
     words: dict[str, None] = {}
     for phase, name in TIMES.items():
         for _, each in shown.costs(phase, OURS).estimates:
-            words[f"{name}: {_source(each)}"] = None
+            words[f"{name}: {estimate_source(each)}"] = None
     return list(words)
-
-
-def _source(each: Estimate) -> str:
-    device = each.measurement.device
-    source = f"{device.name}, {each.measurement.recorded_at[:10]}, {library_versions(device)}"
-    return f"{source}: {', '.join(each.differences) or 'just this problem'}"
 
 
 def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:

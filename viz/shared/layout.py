@@ -12,6 +12,7 @@ from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
+from viz.shared.kept_problem import measure_fields
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
 
@@ -157,15 +158,6 @@ def plot(figure: go.Figure, key: str) -> None:
 def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:
     """A link that opens Explore in this state; `more` adds to its URL, such as step="37"."""
     problem_link("explore", label, problem, algorithm=algorithm, **more)
-
-
-def measure_fields(problem: AttentionProblem) -> dict[str, int | str]:
-    """A problem in the names that Measure has in its URL."""
-    return {
-        **{"hd": problem.head_dim, "len": problem.q_len, "seqs": problem.batch},
-        **{"heads": problem.q_heads, "gpu_heads": problem.q_heads},
-        **{"load": "batch", "gpu_load": "batch", "masking": problem.mask, "element": problem.dtype},
-    }
 
 
 LINK_ICONS = {"explore": "play_circle", "measure": "speed", "check": "fact_check"}

@@ -12,6 +12,7 @@ from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProb
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.problem.words import DEFAULT_TEXT, LONGEST
 from viz.shared.formats import number_help
+from viz.shared.kept_problem import keep_problem, open_with_kept
 from viz.shared.link import UrlField, opened_with
 from viz.shared.run_request import RunRequest
 
@@ -90,6 +91,8 @@ def _take_link() -> None:
     if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
         for name in {*PROBLEM_IN_LINK} - {*st.query_params}:  # Streamlit gives the controls the others
             st.session_state[name] = PROBLEM_IN_LINK[name].read(given.get(name), getattr(DEFAULT, name))
+    else:
+        open_with_kept(AttentionProblem.as_dict)
 
 
 def _problem() -> AttentionProblem:
@@ -125,6 +128,8 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
         problem = _problem()
     except InvalidProblem as error:
         st.error(str(error), icon=":material/error:")
+    if problem:
+        keep_problem(problem)
     same = (name for name, preset in PRESETS.items() if preset.problem == problem)
     shown = st.session_state["preset"] = next(same, CUSTOM)
     preset_place.selectbox(
