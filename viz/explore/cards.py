@@ -13,7 +13,7 @@ from kernels.trace.algorithm import Algorithm
 from viz.shared.formats import format_bytes, format_count, format_error, format_ms, format_ratio, plain
 from viz.shared.glossary import in_words
 from viz.shared.layout import Card
-from viz.shared.provenance import estimate_source, library_versions, runner_words
+from viz.shared.provenance import library_versions, measurement_source, runner_words
 from viz.shared.runs import Run
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -198,6 +198,8 @@ def on_gpu_words(measurement: Measurement | None, run: Run, recorded: Iterable[M
     ours, naive = times["ours"], times["naive"]
     if ours is None or naive is None:
         return "No recording is near enough to give a time on a GPU."
-    how = "**Recorded**" if ours.is_exact else "**Nearest recording**, scaled to this problem"
+    how, far = "**Recorded**", ""
+    if not ours.is_exact:
+        how, far = "Scaled from the **nearest recording**", f": {'; '.join(ours.differences)}"
     both = f"our kernels {format_ms(ours.ms)}, naive attention {format_ms(naive.ms)}"
-    return f"On a GPU: {both}. {how}: {plain(estimate_source(ours))}."
+    return f"On a GPU: {both}. {how}, {plain(measurement_source(ours.measurement) + far)}."

@@ -77,7 +77,7 @@ def show() -> None:
 
 def _ways_on() -> None:
     """From the picture to what it means, to one's own problem and model, and to its speed."""
-    with st.container(horizontal=True, key="ways"):
+    with st.container(horizontal=True, vertical_alignment="center", key="ways"):
         st.page_link(
             "viz/learn/page.py",
             label="Understand it",

@@ -13,7 +13,7 @@ from viz.model import words
 from viz.model.figures import memory_figure
 from viz.shared import runs, theme
 from viz.shared.formats import format_length, number_help, plain
-from viz.shared.layout import colors, draw_cards, explore_link, header, plot, problem_link
+from viz.shared.layout import colors, draw_cards, header, plot, problem_link
 from viz.shared.link import UrlField, takes_from_link
 from viz.shared.problem_form import by_name
 from viz.shared.waiting import asked_job, result_of
@@ -26,6 +26,8 @@ CONFIG = UrlField("config", "")
 LENGTHS = (2048, 8192, 32768, 131072)
 # Tokens up to which torch is asked about a window: its mask has a byte per query and key.
 LONGEST_SDPA_MASK = 16384
+# What the interpreter and a float64 reference on a CPU take seconds for.
+PLAYED_ON_CPU, CHECKED_ON_CPU = 32768, 1024
 
 
 def controls() -> tuple[Model | None, int, int]:
@@ -110,17 +112,20 @@ def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> str:
 def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
     """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
+    played, checked = (length, length) if on_gpu else (PLAYED_ON_CPU, CHECKED_ON_CPU)
     st.markdown(words.kind_words(model, kind, length))
     with st.container(horizontal=True):
-        explore_link("Play one head", one_head(layer))
-        explore_link("Play a decoding step", step.with_(batch=1), "split_kv")
+        problem_link("explore", *_one_head("Play one head", model, kind, length, played))
+        problem_link("explore", "Play a decoding step", step.with_(batch=1), algorithm="split_kv")
         problem_link("measure", "Measure", layer, **({"axis": "one point"} if on_gpu else {}))
-        problem_link("check", "Check one head", one_head(layer))
+        problem_link("check", *_one_head("Check one head", model, kind, length, checked))
 
 
-def one_head(problem: AttentionProblem) -> AttentionProblem:
-    """One query head with its key head: all heads of a layer are alike."""
-    return problem.with_(batch=1, q_heads=1, kv_heads=1)
+def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tuple[str, AttentionProblem]:
+    """A link's label and problem: one query head with its key head, as all are alike, of `most` tokens."""
+    if length > most:
+        label = f"{label} at {format_length(most)}"
+    return label, model.problem(min(length, most), kind=kind).with_(q_heads=1, kv_heads=1)
 
 
 def show() -> None:

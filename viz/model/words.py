@@ -11,7 +11,7 @@ from kernels.models.cost import OURS, Costs, costs
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_bytes, format_count, format_flops, format_ms, format_ratio
 from viz.shared.layout import Card
-from viz.shared.provenance import estimate_source
+from viz.shared.provenance import measurement_source
 
 NEAREST = "nearest recording"
 SDPA_PEERS = {
@@ -130,12 +130,15 @@ def _time(shown: Shown, found: Costs) -> str:
 
 
 def nearest_words(shown: Shown) -> list[str]:
-    """Of each time: which measurement it is from, and how far that is."""
-    words: dict[str, None] = {}
+    """Which measurements the times are from; then, for each time, how far its measurement is."""
+    sources: dict[str, None] = {}
+    far: dict[str, None] = {}
     for phase, name in TIMES.items():
         for _, each in shown.costs(phase, OURS).estimates:
-            words[f"{name}: {estimate_source(each)}"] = None
-    return list(words)
+            sources[measurement_source(each.measurement)] = None
+            far[f"{name}: {'; '.join(each.differences) or 'just this problem'}"] = None
+    scaled = "A time that was not taken of just this problem is scaled from the nearest."
+    return [f"Times: {'; '.join(sources)}. {scaled}", *far] if sources else []
 
 
 def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:

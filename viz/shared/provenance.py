@@ -2,7 +2,7 @@
 
 from kernels.algorithms import algorithm_of
 from kernels.device.backend import DeviceInfo
-from kernels.measure.nearest import Estimate
+from kernels.measure.measurement import Measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import Lanes
@@ -39,8 +39,7 @@ def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
     return f"by {version}" if device.backend == "cuda" else f"by {version}'s interpreter"
 
 
-def estimate_source(estimate: Estimate) -> str:
-    """Which measurement a time is from, and how far: "NVIDIA H200, 2026-11-23, ...: batch 2, not 1"."""
-    device = estimate.measurement.device
-    source = f"{device.name}, {estimate.measurement.recorded_at[:10]}, {library_versions(device)}"
-    return f"{source}: {', '.join(estimate.differences) or 'just this problem'}"
+def measurement_source(measurement: Measurement) -> str:
+    """Where a measurement is from: "NVIDIA H200, 2026-11-23, torch 2.11.0, Triton 3.6.0"."""
+    device = measurement.device
+    return f"{device.name}, {measurement.recorded_at[:10]}, {library_versions(device)}"

@@ -111,10 +111,10 @@ def test_a_ratio_is_as_wide_as_its_spread(ratio, words):
 def test_beside_a_run_that_no_gpu_timed_stand_the_recorded_times_and_how_far_they_are():
     run = recorded("llama3", "flash2")
     exact = on_gpu_words(None, run, recorded_measurements())
-    assert "**Recorded**: NVIDIA H200" in exact.replace("\\", "")
+    assert "**Recorded**, NVIDIA H200" in exact.replace("\\", "")
     assert format_ms(recorded_measurement(run.trace.problem).result("ours").timing.median_ms) in exact
     far = on_gpu_words(None, run, [measurement(8192, mask="causal")]).replace("\\", "")
-    assert "**Nearest recording**" in far
-    assert "length 8,192, not 2,048, heads 4 over 4, not 1 over 1, head_dim 64, not 128" in far
+    assert "**nearest recording**" in far
+    assert "length 8,192, not 2,048; heads 4 over 4, not 1 over 1; head_dim 64, not 128" in far
     assert "No recording" in on_gpu_words(None, run, [])
     assert on_gpu_words(recorded_measurement(run.trace.problem), run, []) == ""

@@ -42,7 +42,7 @@ def test_the_first_view_is_a_model_with_the_origin_of_each_number():
     assert "32 query heads over 8 key heads" in text
     assert "meta-llama/Meta-Llama-3-8B" in text
     assert "NVIDIA H200" in text
-    assert "heads 16 over 16, not 32 over 8" in text.replace("\\", "")
+    assert "Prefill: batch 2, not 1; heads 16 over 16, not 32 over 8" in text.replace("\\", "")
     assert "picks **SDPA cuDNN**" in text
 
 
@@ -71,7 +71,8 @@ def test_the_links_carry_the_problem():
         assert f"{name}={value}" in found["Play one head"].split("&")
     assert {"hd=128", "len=2048", "heads=32", "masking=causal"} <= {*found["Measure"].split("&")}
     assert "algorithm=split_kv" in found["Play a decoding step"]
-    assert "kv_len=2048" in found["Check one head"]
+    assert "kv_len=1024" in found["Check one head at 1k"]
+    assert "q_len=32768" in links(open_model(tokens=131072))["Play one head at 32k"]
 
 
 def test_a_pasted_config_is_shown_and_the_url_keeps_what_was_read():
