@@ -59,9 +59,12 @@ def test_a_link_counts_before_what_was_kept():
     app._page_hash = calc_hash("measure")
     app.query_params.clear()
     app.query_params["hd"] = "256"
+    app.query_params["len"] = "512"
     app.run()
-    assert app.selectbox(key="hd").value == 256
-    assert app.session_state[KEPT].head_dim == 256
+    assert (app.selectbox(key="hd").value, app.session_state["kv"]) == (256, 0)
+    kept = app.session_state[KEPT]
+    assert (kept.head_dim, kept.q_len, kept.kv_len, kept.kv_heads) == (256, 512, 512, kept.q_heads)
+    assert kept.block_m == PROBLEM.block_m
 
 
 def test_measure_says_what_it_does_not_take():

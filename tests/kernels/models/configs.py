@@ -1,4 +1,4 @@
-"""Fields of real config.json files, as their models are published, and what is read of them."""
+"""Fields of config.json files as models are published, what is read of them, and some not accepted."""
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 LLAMA = {
@@ -11,105 +11,36 @@ LLAMA = {
     "max_position_embeddings": 8192,
     "rope_scaling": None,
     "torch_dtype": "bfloat16",
-    "vocab_size": 128256,
 }
-GOOD = {
-    "llama": (LLAMA, (32, 8, 128, "bfloat16", {"full": 32}, None)),
-    "gpt2": (
-        {
-            "model_type": "gpt2",
-            "n_head": 12,
-            "n_layer": 12,
-            "n_embd": 768,
-            "n_positions": 1024,
-            "n_ctx": 1024,
-        },
-        (12, 12, 64, "float16", {"full": 12}, None),
-    ),
-    "mistral": (
-        {**LLAMA, "model_type": "mistral", "sliding_window": 4096},
-        (32, 8, 128, "bfloat16", {"window": 32}, 4096),
-    ),
-    "mistral v0.2": ({**LLAMA, "sliding_window": None}, (32, 8, 128, "bfloat16", {"full": 32}, None)),
-    "qwen2.5": (
-        {
-            **LLAMA,
-            "model_type": "qwen2",
-            "hidden_size": 3584,
-            "num_attention_heads": 28,
-            "num_key_value_heads": 4,
-            "sliding_window": 131072,
-            "use_sliding_window": False,
-            "max_window_layers": 28,
-        },
-        (28, 4, 128, "bfloat16", {"full": 32}, None),
-    ),
-    "qwen2 with its window": (
-        {
-            **LLAMA,
-            "model_type": "qwen2",
-            "sliding_window": 4096,
-            "use_sliding_window": True,
-            "max_window_layers": 28,
-        },
+GEMMA3 = {"model_type": "gemma3_text", "head_dim": 128, "num_hidden_layers": 62, "sliding_window": 1024}
+QWEN2 = {**LLAMA, "model_type": "qwen2", "sliding_window": 4096, "max_window_layers": 28}
+FALCON = {"num_attention_heads": 71, "num_hidden_layers": 32, "hidden_size": 4544, "multi_query": True}
+NAMED = {
+    "gpt2": (12, 12, 64, "float16", {"full": 12}, None),
+    "llama3_8b": (32, 8, 128, "bfloat16", {"full": 32}, None),
+    "llama3_70b": (64, 8, 128, "bfloat16", {"full": 80}, None),
+    "mistral_7b": (32, 8, 128, "bfloat16", {"window": 32}, 4096),
+    "qwen3_8b": (32, 8, 128, "bfloat16", {"full": 36}, None),
+    "gemma2_9b": (16, 8, 256, "float16", {"full": 21, "window": 21}, 4096),
+    "gemma3_27b": (32, 16, 128, "bfloat16", {"full": 10, "window": 52}, 1024),
+    "gpt_oss_20b": (64, 8, 64, "float16", {"full": 12, "window": 12}, 128),
+    "phi4": (40, 10, 128, "bfloat16", {"full": 40}, None),
+}
+"""Of each model here: (query heads, key heads, head_dim, dtype, layers of each kind, window)."""
+OTHERS = {
+    "no window": ({**LLAMA, "sliding_window": None}, NAMED["llama3_8b"]),
+    "a window that is off": ({**QWEN2, "use_sliding_window": False}, NAMED["llama3_8b"]),
+    "a window in the last layers": (
+        {**QWEN2, "use_sliding_window": True},
         (32, 8, 128, "bfloat16", {"full": 28, "window": 4}, 4096),
     ),
-    "gemma2": (
-        {
-            **LLAMA,
-            "model_type": "gemma2",
-            "head_dim": 256,
-            "num_hidden_layers": 42,
-            "sliding_window": 4096,
-            "attn_logit_softcapping": 50.0,
-        },
-        (32, 8, 256, "bfloat16", {"full": 21, "window": 21}, 4096),
+    "text and pictures": (
+        {**LLAMA, "num_key_value_heads": 16, "text_config": GEMMA3, "vision_config": {"head_dim": 72}},
+        NAMED["gemma3_27b"],
     ),
-    "gemma3, text and pictures": (
-        {
-            "architectures": ["Gemma3ForConditionalGeneration"],
-            "model_type": "gemma3",
-            "text_config": {
-                "model_type": "gemma3_text",
-                "head_dim": 128,
-                "hidden_size": 5376,
-                "num_attention_heads": 32,
-                "num_hidden_layers": 62,
-                "num_key_value_heads": 16,
-                "query_pre_attn_scalar": 168,
-                "sliding_window": 1024,
-            },
-            "torch_dtype": "bfloat16",
-            "vision_config": {"hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 27},
-        },
-        (32, 16, 128, "bfloat16", {"full": 10, "window": 52}, 1024),
-    ),
-    "gpt-oss": (
-        {
-            "model_type": "gpt_oss",
-            "head_dim": 64,
-            "hidden_size": 2880,
-            "layer_types": [SLIDING, FULL] * 12,
-            "num_attention_heads": 64,
-            "num_hidden_layers": 24,
-            "num_key_value_heads": 8,
-            "sliding_window": 128,
-        },
-        (64, 8, 64, "float16", {"full": 12, "window": 12}, 128),
-    ),
-    "falcon": (
-        {
-            "model_type": "falcon",
-            "hidden_size": 4544,
-            "num_attention_heads": 71,
-            "num_hidden_layers": 32,
-            "multi_query": True,
-            "torch_dtype": "bfloat16",
-        },
-        (71, 1, 64, "bfloat16", {"full": 32}, None),
-    ),
+    "one key head": (FALCON, (71, 1, 64, "float16", {"full": 32}, None)),
 }
-"""By name: the config, and (query heads, key heads, head_dim, dtype, layers of each kind, window)."""
+"""By name: another config, and the same of it."""
 
 BAD = {
     "no heads": ({**LLAMA, "num_attention_heads": None}, "num_attention_heads=None .* missing.*n_head"),

@@ -6,19 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.models import from_config
+from kernels.models import MODELS, from_config
 from kernels.problem import InvalidProblem
-from tests.kernels.models.configs import BAD, GOOD, LLAMA
+from tests.kernels.models.configs import BAD, LLAMA, NAMED, OTHERS
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_a_published_config_is_read_and_its_short_form_gives_the_same(name):
-    config, wanted = GOOD[name]
-    model = from_config(json.dumps(config))
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [(MODELS[name].config, wanted) for name, wanted in NAMED.items()]
+    + [(json.dumps(config), wanted) for config, wanted in OTHERS.values()],
+    ids=[*NAMED, *OTHERS],
+)
+def test_a_published_config_is_read_and_its_short_form_gives_the_same(config, wanted):
+    model = from_config(config)
     found = (model.q_heads, model.kv_heads, model.head_dim, model.dtype, model.kinds, model.window)
     assert found == wanted
     assert from_config(model.config) == model
-    assert len(model.config) <= len(json.dumps(config))
+    assert "architectures" not in model.config
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -46,19 +50,18 @@ def test_what_is_not_a_config_is_said_in_few_words(text, words):
     assert len(str(error.value)) < 300
 
 
-def test_what_is_taken_for_a_missing_field_is_noted():
-    (kinds,) = from_config(json.dumps(GOOD["gemma2"][0])).notes
+APART = {"gemma2_9b": "softcap of 50", "gemma3_27b": "1/√168", "gpt_oss_20b": "sink"}
+
+
+def test_what_is_taken_for_a_missing_field_and_what_a_problem_cannot_have_are_named():
+    kinds, dtype = MODELS["gemma2_9b"].notes
     assert "one layer of 2 is full" in kinds
-    heads, dtype = from_config(json.dumps(GOOD["gpt2"][0])).notes
-    assert "num_key_value_heads" in heads
     assert "float16" in dtype
+    assert "num_key_value_heads" in MODELS["gpt2"].notes[0]
     assert from_config(json.dumps(LLAMA)).notes == ()
-
-
-def test_what_a_problem_cannot_have_is_named():
-    assert "softcap of 50" in from_config(json.dumps(GOOD["gemma2"][0])).apart[0]
-    assert "sink" in from_config(json.dumps(GOOD["gpt-oss"][0])).apart[0]
-    assert "168" in from_config(json.dumps(GOOD["gemma3, text and pictures"][0])).apart[0]
+    apart = {name: " ".join(model.apart) for name, model in MODELS.items() if model.apart}
+    assert apart.keys() == APART.keys()
+    assert all(APART[name] in text for name, text in apart.items())
 
 
 VALUES = st.recursive(

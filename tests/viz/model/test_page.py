@@ -11,7 +11,7 @@ from kernels.models.cost import OURS
 from kernels.problem.presets import PRESETS
 from tests.app.pages import open_page, words
 from tests.kernels.documents import measurement
-from tests.kernels.models.configs import BAD, GOOD, LLAMA
+from tests.kernels.models.configs import BAD, LLAMA
 from viz.model.words import NEAREST, Shown, cards, sdpa_words, table
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -78,7 +78,7 @@ def test_the_links_carry_the_problem():
 def test_a_pasted_config_is_shown_and_the_url_keeps_what_was_read():
     app = open_model(model="own")
     assert any("Paste" in each.value for each in app.info)
-    pasted = GOOD["gpt-oss"][0] | {"rope_theta": 150000}
+    pasted = json.loads(MODELS["gpt_oss_20b"].config) | {"rope_theta": 150000}
     app.text_area(key="config").set_value(json.dumps(pasted)).run()
     assert "64 query heads over 8 key heads" in words(app)
     assert "sink" in words(app)
