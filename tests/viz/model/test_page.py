@@ -6,13 +6,16 @@ from dataclasses import replace
 import pytest
 
 from kernels.device.gpus import GPUS
+from kernels.measure.peers import PEERS
 from kernels.models import MODELS
 from kernels.models.cost import OURS
 from kernels.problem.presets import PRESETS
-from tests.app.pages import open_page, words
+from kernels.worker.requests import SdpaChoiceRequest
+from tests.app.pages import drawn_with_results, open_page, words
 from tests.kernels.documents import measurement
 from tests.kernels.models.configs import BAD, LLAMA
-from viz.model.words import NEAREST, Shown, cards, sdpa_words, table
+from viz.model.words import NEAREST, SDPA_PEERS, Shown, cards, sdpa_words, table
+from viz.shared import runs
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
 
@@ -120,3 +123,14 @@ def test_the_sentence_about_sdpa_says_whom_it_asked_and_stays_silent_where_nobod
     assert "mask of N × N" in sdpa_words(shown("mistral_7b", recorded=[measurement(8192)]))
     gpt2 = replace(shown("gpt2"), model=replace(MODELS["gpt2"], dtype="float32"))
     assert sdpa_words(gpt2) == ""
+
+
+def test_where_there_is_a_gpu_torch_is_asked(monkeypatch):
+    assert runs.run_store().client.wait_ready(60)
+    monkeypatch.setattr(runs, "backend", lambda store: "cuda")
+    app = drawn_with_results(open_model(model="gpt2", tokens=128), SdpaChoiceRequest)
+    assert not app.exception
+    chosen = runs.run_store().job(SdpaChoiceRequest(MODELS["gpt2"].problem(128))).result()
+    assert f"**{PEERS[SDPA_PEERS[chosen]].label}**" in words(app)
+    assert "asked now" in words(app)
+    assert "axis=one+point" in links(app)["Measure"]
