@@ -21,9 +21,11 @@ SDPA_PEERS = {
     "MATH": "sdpa_math",
 }
 """Peers by their names in torch's SDPBackend."""
-ASKED = "torch 2.11.0 with cuDNN 9.19.0 on NVIDIA H100 80GB HBM3, 2026-11-25"
+ASKED = "torch 2.11.0 with cuDNN 9.19.0 on NVIDIA H100 80GB HBM3, 2026-11-25, of one sequence"
 """Asked there, as `sdpa_choice` asks, of 27 shapes: 12 to 64 query heads, with and without groups, head_dim
 64 to 256, 1k to 32k tokens; causal, full and one query each, a window up to 8k. In 16 bits it was cuDNN."""
+
+ASKED_LENGTHS, ASKED_HEAD_DIMS, LONGEST_ASKED_WINDOW = (1024, 32768), (64, 256), 8192
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,20 @@ def nearest_words(shown: Shown) -> list[str]:
     return [f"Times: {'; '.join(sources)}. {scaled}", *far] if sources else []
 
 
+def _was_asked(shown: Shown) -> bool:
+    """Whether the model lies within what torch was asked about there; see ASKED."""
+    model, hides = shown.model, shown.model.window is not None and shown.model.window < shown.length
+    most = ASKED_LENGTHS[1] if not hides or "full" in model.kinds else LONGEST_ASKED_WINDOW
+    is_known = model.dtype != "float32" and ASKED_HEAD_DIMS[0] <= model.head_dim <= ASKED_HEAD_DIMS[1]
+    return is_known and ASKED_LENGTHS[0] <= shown.length <= most
+
+
 def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
     """What F.scaled_dot_product_attention picks, how far it is above naive, and these kernels beside it.
 
     `chosen` is what torch said `where`; without it, what it said when it was asked on another machine.
     """
-    if not chosen and shown.model.dtype == "float32":
+    if not chosen and not _was_asked(shown):
         return ""
     peer = SDPA_PEERS.get(chosen or "CUDNN_ATTENTION", "")
     where = where or ASKED

@@ -121,6 +121,7 @@ def test_the_sentence_about_sdpa_says_whom_it_asked_and_stays_silent_where_nobod
     assert "**SDPA flash** for this shape (torch 9)" in sdpa_words(shown(), "FLASH_ATTENTION", "torch 9")
     assert "H100" in sdpa_words(shown())
     assert "mask of N × N" in sdpa_words(shown("mistral_7b", recorded=[measurement(8192)]))
+    assert sdpa_words(shown("mistral_7b", length=16384)) == sdpa_words(shown(length=131072)) == ""
     gpt2 = replace(shown("gpt2"), model=replace(MODELS["gpt2"], dtype="float32"))
     assert sdpa_words(gpt2) == ""
 
