@@ -28,6 +28,7 @@ FLOORS = (
     ("kernels.traffic",),
     ("kernels.measure",),
     ("kernels.recordings",),  # read documents of measure
+    ("kernels.models",),  # facts of models, and what their attention costs
     ("kernels.lessons",),
     ("kernels.worker",),  # the client of the child process, and requests
     ("kernels.check",),  # has its own requests, command line and peers of measure
@@ -35,7 +36,7 @@ FLOORS = (
     ("kernels.record", "kernels.tune", "kernels.compare", "kernels.worker.__main__"),  # what users start
     ("viz.shared",),
     ("viz.player",),
-    ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk"),  # pages
+    ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk", "viz.model"),  # pages
 )
 """Folders from bottom to top. A folder imports only from floors below its own: two of one floor know nothing
 of each other."""

@@ -34,6 +34,8 @@ class SweepView:
     q_heads: int = 1
     tokens: int = 0
     width: int = 0
+    kv_heads: int = 0
+    """0: as many as query heads."""
 
     def shows(self, problem: AttentionProblem) -> bool:
         """Whether the problem lies on the axis, whatever its batch and heads are."""
@@ -63,7 +65,7 @@ class SweepView:
         return AttentionProblem(
             batch=max(1, self.tokens // max(1, self.length)) if self.tokens else self.batch,
             q_heads=heads,
-            kv_heads=heads,
+            kv_heads=self.kv_heads or heads,
             q_len=self.length,
             kv_len=self.length,
             head_dim=self.head_dim,
@@ -172,9 +174,9 @@ def _shapes(problem: AttentionProblem, axis: str) -> tuple[Shape, Shape]:
 def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepView) -> list[PeerCurve]:
     """The curves of one source along the view's axis.
 
-    The curve has the shape that the view asks for if that was measured, else the shape with the most points.
-    If another shape has all its measurements and more, that one is taken. If a point was measured twice, the
-    last one counts.
+    The curve has the shape that the view asks for if that was measured, rather with its key heads than with
+    others; else the shape with the most points. If another shape has all its measurements and more, that one
+    is taken. If a point was measured twice, the last one counts.
     """
     by_shape: dict[Shape, dict[int, Measurement]] = defaultdict(dict)  # by id
     for measurement in measurements:
@@ -187,7 +189,13 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
     def count(shape: Shape) -> int:
         return len({view.x_of(measurement.problem) for measurement in by_shape[shape].values()})
 
-    asked = max(by_shape, key=lambda shape: (shape[:3] == view.fixed, count(shape)))
+    group = view.q_heads // view.kv_heads if view.kv_heads else 1
+
+    def fits(shape: Shape) -> tuple[bool, bool, int]:
+        is_asked = shape[:3] == view.fixed
+        return is_asked, is_asked and shape[-1] == group, count(shape)
+
+    asked = max(by_shape, key=fits)
     chosen = max((shape for shape in by_shape if by_shape[asked].keys() <= by_shape[shape].keys()), key=count)
     points: dict[tuple[str, str], dict[int, CurvePoint]] = defaultdict(dict)
     for measurement in sorted(by_shape[chosen].values(), key=lambda each: view.x_of(each.problem)):

@@ -68,8 +68,17 @@ def _lane_files() -> dict[tuple[AttentionProblem, str], Path]:
 @functools.cache
 def recorded_measurement(problem: AttentionProblem) -> Measurement | None:
     """Recorded time and memory of exactly this problem, or None."""
-    measurements = read_document((FOLDER / INDEX).read_bytes()).measurements
-    return next((measurement for measurement in measurements if measurement.problem == problem), None)
+    return next((each for each in _preset_measurements() if each.problem == problem), None)
+
+
+@functools.cache
+def _preset_measurements() -> tuple[Measurement, ...]:
+    return read_document((FOLDER / INDEX).read_bytes()).measurements
+
+
+def recorded_measurements() -> tuple[Measurement, ...]:
+    """All recorded times and memories: of the presets, then of the sweeps."""
+    return _preset_measurements() + recorded_document("sweeps").measurements
 
 
 @functools.cache

@@ -156,6 +156,19 @@ class OperationsRequest(Request[tuple[Operation, ...]]):
 
 
 @dataclass(frozen=True)
+class SdpaChoiceRequest(Request[str]):
+    """Which of its kernels F.scaled_dot_product_attention picks here, by its name in SDPBackend."""
+
+    answers = str
+    problem: AttentionProblem
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        from kernels.measure.peers import sdpa_choice
+
+        return sdpa_choice(self.problem), b""
+
+
+@dataclass(frozen=True)
 class LanesRequest(Request[Lanes]):
     """What the warps of a kernel did and when; `kernel` is the name of a LaneKernel."""
 

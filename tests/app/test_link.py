@@ -21,7 +21,7 @@ def toasts(app):
 PICTURE = "![x](http://a.b)"
 WRONG = {
     "measure": [
-        ({"hd": "77"}, ["hd=77", "64"]),
+        ({"hd": "7"}, ["hd=7", "64"]),
         ({"which": PICTURE}, ["which=![x]", "forward"]),
         ({"from": "book"}, ["from=book", "recorded, measured"]),
         ({"peers": ["ours", "nope"]}, ["peers=nope", "Using ours"]),
@@ -38,6 +38,11 @@ WRONG = {
         ({"chapter": "roofline"}, []),
         ({"roofline_others": "perhaps"}, ["others=perhaps", "False"]),
         ({"chapters": PICTURE}, ["chapters=![x]", "not used", "chapter, memory_"]),
+    ],
+    "model": [
+        ({"model": "gpt5"}, ["model=gpt5", "llama3_8b"]),
+        ({"tokens": "0"}, ["tokens=0", "from 1 to 1,048,576", "8192"]),
+        ({"length": PICTURE}, ["length=![x]", "not used", "model, tokens"]),
     ],
     "talk": [({"name": PICTURE}, None), ({"talk": "mine"}, ["talk=mine", "not used", "name, speaker"])],
     "": [
@@ -103,7 +108,7 @@ def test_values_that_are_taken_and_defaults_are_not(page, query):
 @pytest.mark.parametrize(
     ("page", "query"),
     [
-        *((page, {}) for page in ("explore", "learn", "measure", "check", "talk")),
+        *((page, {}) for page in ("explore", "learn", "measure", "check", "talk", "model")),
         *(("measure", {"axis": axis, "load": "batch"}) for axis in ("batch", "head_dim")),
         ("check", {"view": "grid"}),
     ],
@@ -147,14 +152,14 @@ def test_a_value_that_waits_on_one_page_is_not_judged_on_another():
 
 
 def test_a_page_that_is_opened_again_by_another_link_says_it_again():
-    app = open_page("measure", hd="77")
-    for page, hd in (("learn", None), ("measure", "79")):
+    app = open_page("measure", hd="7")
+    for page, hd in (("learn", None), ("measure", "9")):
         app._page_hash = calc_hash(page)
         if hd:
             app.query_params["hd"] = hd
         app.run()
     (said,) = toasts(app)
-    assert said.startswith("hd=79")
+    assert said.startswith("hd=9")
 
 
 def test_a_kernel_of_the_users_is_called_by_its_label(monkeypatch):

@@ -1,16 +1,19 @@
 """The four figures that are read first: error, bytes, time, memory. Pure: no streamlit."""
 
+from collections.abc import Iterable
+
 from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.clocks import METHODS
 from kernels.measure.measurement import Measurement, PeerResult, ratio_to_naive
+from kernels.measure.nearest import time_of
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared.formats import format_bytes, format_count, format_error, format_ms, format_ratio
+from viz.shared.formats import format_bytes, format_count, format_error, format_ms, format_ratio, plain
 from viz.shared.glossary import in_words
 from viz.shared.layout import Card
-from viz.shared.provenance import library_versions, runner_words
+from viz.shared.provenance import library_versions, measurement_source, runner_words
 from viz.shared.runs import Run
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -183,3 +186,20 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
         f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): torch's operations "
         f"and torch's fused attention. {METHODS['interpreter'].capitalize()}.{traced} {naive}"
     )
+
+
+def on_gpu_words(measurement: Measurement | None, run: Run, recorded: Iterable[Measurement]) -> str:
+    """Beside a run that no GPU timed: the recorded times, or those scaled from the nearest recording."""
+    if measurement is not None and measurement.device.backend == "cuda":
+        return ""
+    recorded, direction = tuple(recorded), run.algorithm.direction
+    problem = run.trace.problem
+    times = {peer: time_of(problem, peer, recorded, direction) for peer in ("ours", "naive")}
+    ours, naive = times["ours"], times["naive"]
+    if ours is None or naive is None:
+        return "No recording is near enough to give a time on a GPU."
+    how, far = "**Recorded**", ""
+    if not ours.is_exact:
+        how, far = "Scaled from the **nearest recording**", f": {'; '.join(ours.differences)}"
+    both = f"our kernels {format_ms(ours.ms)}, naive attention {format_ms(naive.ms)}"
+    return f"On a GPU: {both}. {how}, {plain(measurement_source(ours.measurement) + far)}."

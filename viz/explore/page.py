@@ -5,6 +5,7 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
+from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import cards, panels
 from viz.explore.asked_here import (
@@ -75,8 +76,8 @@ def show() -> None:
 
 
 def _ways_on() -> None:
-    """From the picture to what it means, to one's own problem, and to its speed."""
-    with st.container(horizontal=True, key="ways"):
+    """From the picture to what it means, to one's own problem and model, and to its speed."""
+    with st.container(horizontal=True, vertical_alignment="center", key="ways"):
         st.page_link(
             "viz/learn/page.py",
             label="Understand it",
@@ -86,6 +87,7 @@ def _ways_on() -> None:
         if st.session_state.get(STATE, False):
             words = "Your own sizes and words"
             st.button(words, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
+        st.page_link("viz/model/page.py", label="For your model", icon=":material/deployed_code:")
         st.page_link("viz/measure/page.py", label="Measure it", icon=":material/speed:")
 
 
@@ -150,6 +152,8 @@ def _cost(run: runs.Run, measurement: Measurement | None) -> None:
     direction = run.algorithm.direction
     st.subheader("Time and memory", anchor="cost")
     st.caption(cards.measurement_words(measurement, run))
+    if on_gpu := cards.on_gpu_words(measurement, run, recorded_measurements()):
+        st.caption(on_gpu)
     if measurement:
         if timed_words := cards.timed_words(measurement, run.algorithm):
             st.caption(timed_words)

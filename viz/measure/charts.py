@@ -5,11 +5,12 @@ from dataclasses import replace
 import msgspec
 import streamlit as st
 
+from kernels.measure.nearest import differences, distance
 from kernels.measure.peers import PEERS
-from kernels.measure.series import CurvePoint, PeerCurve
+from kernels.measure.series import CurvePoint, PeerCurve, SweepView
 from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.figures import point_figure
-from viz.measure.sources import FILE, HERE, Source, to_csv, to_document
+from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene, Stop
@@ -51,16 +52,30 @@ EMPTY = {
 
 
 def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
-    """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each."""
-    shown = []
-    for curve in (curve for source in sources for curve in source.curves(choice.view)):
+    """Curves of the chosen peers and directions, source by source; with ONE_POINT only that point of each.
+
+    If no source has any, the recording shows what is nearest; `problem_lines` says how far that is.
+    """
+    shown = [curve for source in sources for curve in _chosen(source.curves(choice.view), choice)]
+    recorded = next((source for source in sources if source.name == RECORDED), None)
+    problems = [each.problem for each in recorded.document.measurements] if recorded else []
+    if shown or not problems or recorded is None:
+        return shown
+    near = min(problems, key=lambda each: distance(each, choice.view.problem()))
+    view = replace(choice.view, head_dim=near.head_dim, mask=near.mask, dtype=near.dtype, length=near.q_len)
+    return _chosen(recorded.curves(view), replace(choice, view=view))
+
+
+def _chosen(curves: list[PeerCurve], choice: Choice) -> list[PeerCurve]:
+    found = []
+    for curve in curves:
         if choice.axis == ONE_POINT:
             at_it = tuple(point for point in curve.points if point.x == choice.view.length)
             curve = replace(curve, points=at_it)
         chosen = curve.peer in choice.peers or curve.source == FILE
         if chosen and curve.points and curve.direction in choice.directions:
-            shown.append(curve)
-    return shown
+            found.append(curve)
+    return found
 
 
 def problem_lines(curves: list[PeerCurve], choice: Choice, dtype: str | None) -> str:
@@ -71,11 +86,21 @@ def problem_lines(curves: list[PeerCurve], choice: Choice, dtype: str | None) ->
         varied = len({(point.problem.batch, point.problem.q_heads) for point in points}) > 1
         shape = fixed_words(points[0].problem, view.axis, tokens=varied and view.axis != "batch")
         span = _span(view.axis, {point.x for point in points})
-        lines.append(f"**{source}** ({plain(points[0].measurement.device.name)}): {span}, {shape}.")
+        device = plain(points[0].measurement.device.name)
+        lines.append(f"**{source}** ({device}): {span}, {shape}{_other_words(points, view)}.")
     if dtype is not None:
         shape = fixed_words(choice.problems(dtype)[0], view.axis, tokens=view.tokens > 0)
         lines.append(f"**Measure here** measures {_span(view.axis, {*choice.points})}, {shape}.")
     return "  \n".join(lines)
+
+
+def _other_words(points: list[CurvePoint], view: SweepView) -> str:
+    """How far a source's problem with the largest x is from the one asked for; "" if it is the same."""
+    last = max(points, key=lambda point: point.x)
+    asked = view.moved_to(last.x) if len({point.x for point in points}) > 1 else view
+    found = ", ".join(differences(last.problem, asked.problem()))
+    x = f"{view.axis} {format_length(last.x) if view.axis == 'length' else last.x}"
+    return f"; **not just your problem**: at {x}, {found}" if found else ""
 
 
 def _span(axis: str, xs: set[int]) -> str:

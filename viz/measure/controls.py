@@ -14,9 +14,11 @@ from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
-from kernels.problem import DTYPES, AttentionProblem
+from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
 from viz.shared.formats import number_help
+from viz.shared.kept_problem import keep_measured, measure_fields, open_with_kept
 from viz.shared.layout import segments
+from viz.shared.link import is_just_opened, opened_with
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -45,9 +47,13 @@ FIXED_HELP = (
     "shrinks as the length grows."
 )
 
+MOST = LIMITS["q_heads"][1]
+"""Of batch, heads and key heads."""
+KEY_HEADS_HELP = "Each serves as many query heads. 0: every query head has its own. "
+
 IN_URL = (
     *("which", "axis", *(f"{axis}_{end}" for axis in RANGES for end in ("from", "to"))),
-    *("hd", "len", "masking", "element", "load", "gpu_load", "seqs", "heads", "gpu_heads", "peers"),
+    *("hd", "len", "masking", "element", "load", "gpu_load", "seqs", "heads", "gpu_heads", "kv", "peers"),
 )
 
 Option = TypeVar("Option", str, int)
@@ -73,13 +79,17 @@ class Choice:
 def measure_controls(backend: str) -> Choice | None:
     """Draw the sidebar. None after showing why the choice is not accepted."""
     on_cpu = backend != "cuda"
+    open_with_kept(measure_fields)
     with st.sidebar:
         which = segments("pass", (*DIRECTIONS, BOTH), "which")
         axis = segments("along", (*AXES, ONE_POINT), "axis")
         points = _range(axis, LONGEST_ON_CPU if on_cpu else LENGTHS[-1]) if axis in AXES else ()
         left, right = st.columns(2)
-        head_dim = _pick(left, "head_dim", HEAD_DIMS, 64, "hd") if axis != "head_dim" else 64
-        length = _pick(right, "length", LENGTHS, 1024, "len") if axis != "length" else 1024
+        head_dims, lengths = _with_given(HEAD_DIMS, "hd", "head_dim"), _with_given(LENGTHS, "len", "q_len")
+        head_dim = _pick(left, "head_dim", head_dims, 64, "hd") if axis != "head_dim" else 64
+        length = _given("len") or 1024
+        if axis != "length":
+            length = _pick(right, "length", lengths, 1024, "len")
         mask = _pick(left, "mask", MASKS, "full", "masking")
         dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", CPU_DTYPE_HELP if on_cpu else None)
         view = SweepView(axis if axis in AXES else "length", length, head_dim, dtype, mask)
@@ -93,12 +103,33 @@ def measure_controls(backend: str) -> Choice | None:
     points = (length,) if axis == ONE_POINT else points
     if not points:
         st.error("“from” must not be larger than “to”. Choose another range.", icon=":material/error:")
+    elif refused := _refused(view):
+        st.error(refused, icon=":material/error:")
     elif not peers:
         some = ", ".join(map(_short_label, offered))
         st.error(f"No peer is chosen. Choose some of {some}.", icon=":material/error:")
     else:
-        return Choice(view, axis, points, directions, peers)
+        choice = Choice(view, axis, points, directions, peers)
+        _keep(choice)
+        return choice
     return None
+
+
+def _refused(view: SweepView) -> str:
+    """Why there is no problem of the chosen fields; "" if there is one."""
+    try:
+        view.problem()
+    except InvalidProblem as error:
+        return str(error)
+    return ""
+
+
+def _keep(choice: Choice) -> None:
+    """Hand what was chosen here to the other pages: the fields that have a control."""
+    names = {"head_dim", "mask", "dtype"}
+    names |= {"q_len", "kv_len"} if choice.axis != "length" or is_just_opened() else set()
+    names |= {"batch", "q_heads", "kv_heads"} if not choice.view.tokens else set()
+    keep_measured(choice.view.problem(), names)
 
 
 def _short_label(peer: str) -> str:
@@ -138,6 +169,18 @@ def _pick(
     return column.selectbox(label, options, first, key=key, bind="query-params", help=help_words)
 
 
+def _with_given(options: tuple[int, ...], key: str, field: str) -> tuple[int, ...]:
+    """The options, and the value that the kept problem or the link has, if a problem can have it."""
+    given, (low, high) = _given(key), LIMITS[field]
+    return tuple(sorted({*options, given})) if low <= given <= high else options
+
+
+def _given(key: str) -> int:
+    """The whole number that the session or the link has by that name; 0 for none."""
+    text = str(st.session_state.get(key, opened_with().get(key)))
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
 def _range(axis: str, longest: int) -> tuple[int, ...]:
     """The values between two ends, of those that the axis offers."""
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
@@ -157,11 +200,13 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
         if fixed == FIXED_TOKENS and view.axis != "batch":
             return replace(view, tokens=TOKENS, width=WIDTH)
         left, right = st.columns(2)
-        batch = 1 if view.axis == "batch" else _number(left, "batch", 64, 1, "seqs")
-        heads = _number(right, "heads", 128, 4 if on_cpu else 16, f"{prefix}heads")
-        return replace(view, batch=batch, q_heads=heads)
+        batch = 1 if view.axis == "batch" else _number(left, "batch", 1, "seqs")
+        heads = _number(right, "heads", 4 if on_cpu else 16, f"{prefix}heads")
+        kv_heads = _number(left, "key heads", 0, "kv", KEY_HEADS_HELP)
+        return replace(view, batch=batch, q_heads=heads, kv_heads=kv_heads)
 
 
-def _number(column: DeltaGenerator, label: str, most: int, default: int, key: str) -> int:
-    words = number_help(1, most, default)
-    return int(column.number_input(label, 1, most, default, 1, key=key, bind="query-params", help=words))
+def _number(column: DeltaGenerator, label: str, default: int, key: str, about: str = "") -> int:
+    least = min(1, default)
+    words = f"{about}{number_help(least, MOST, default)}"
+    return int(column.number_input(label, least, MOST, default, 1, key=key, bind="query-params", help=words))

@@ -114,6 +114,7 @@ def command_for(choice: Choice, dtype: str, peers: tuple[str, ...], budget_s: fl
         "mask": view.mask,
         "dtype": dtype,
         **(load or {"batch": view.batch, "q-heads": view.q_heads}),
+        **({"kv-heads": view.kv_heads} if view.kv_heads else {}),
         view.axis.replace("_", "-"): ",".join(map(str, choice.points)),
         "peers": ",".join(peers),
         "directions": ",".join(choice.directions),

@@ -22,6 +22,7 @@ from viz.shared import runs, theme
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
 from viz.shared.glossary import in_words
+from viz.shared.kept_problem import kept_problem, measured_words
 from viz.shared.layout import colors, header, plot, segments
 from viz.shared.link import takes_from_link
 from viz.shared.waiting import asked_job, result_of, retry_button
@@ -227,6 +228,8 @@ header("Measure: speed, memory, traffic", store)
 choice = measure_controls(backend)
 
 if choice:
+    if (kept := kept_problem()) and (left_out := measured_words(kept)):
+        st.caption(f":material/info: {left_out}")
     shown = source_row(store, backend, choice)
     live.live_panel()
     curves = charts.shown_curves(shown, choice)

@@ -12,6 +12,7 @@ from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
+from viz.shared.kept_problem import measure_fields
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
 
@@ -156,12 +157,20 @@ def plot(figure: go.Figure, key: str) -> None:
 
 def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:
     """A link that opens Explore in this state; `more` adds to its URL, such as step="37"."""
-    parameters = {name: str(value) for name, value in problem.as_dict().items()}
+    problem_link("explore", label, problem, algorithm=algorithm, **more)
+
+
+LINK_ICONS = {"explore": "play_circle", "measure": "speed", "check": "fact_check"}
+
+
+def problem_link(page: str, label: str, problem: AttentionProblem, **more: str) -> None:
+    """A link that opens Explore, Measure or Check with a problem; `more` adds to its URL."""
+    fields = measure_fields(problem) if page == "measure" else problem.as_dict()
     st.page_link(
-        "viz/explore/page.py",
+        f"viz/{page}/page.py",
         label=label,
-        icon=":material/play_circle:",
-        query_params={"algorithm": algorithm, **parameters, **more},
+        icon=f":material/{LINK_ICONS[page]}:",
+        query_params={**more, **{name: str(value) for name, value in fields.items()}},
     )
 
 

@@ -63,6 +63,8 @@ class Link:
     """The same for the next run, if the first is cut short."""
     asked: dict[str, list[str]] = field(default_factory=dict)
     """Values that nobody has judged yet, by name."""
+    is_new: bool = True
+    """Whether the page was just opened, though not by Back, and not yet drawn."""
     known: dict[str, UrlField] | None = None
     """Names that the page takes; None if it has not said which: then it takes all."""
 
@@ -80,12 +82,12 @@ def remember_link(page: str) -> None:
     """
     link = _link()
     if link.page == page and LINK in st.session_state:
-        link.given, link.hidden = link.hidden, {}
+        link.given, link.hidden, link.is_new = link.hidden, {}, link.is_new and bool(link.hidden)
         return
     context = get_script_run_ctx()
     given = parse_qs(context.query_string) if context else {}
     is_back_or_forward = context is not None and context.is_history_navigation
-    link = st.session_state[LINK] = Link(page, given)
+    link = st.session_state[LINK] = Link(page, given, is_new=not is_back_or_forward)
     if not st.query_params and not is_back_or_forward:
         for name, texts in st.session_state.get(LEFT, {}).get(page, {}).items():
             with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
@@ -118,6 +120,11 @@ def opened_with() -> dict[str, str]:
     what that page left behind, also if a link or Back asks for them.
     """
     return {name: texts[-1] for name, texts in _link().given.items()}
+
+
+def is_just_opened() -> bool:
+    """Whether this is the first run of the page since it was opened by the navigation or a link."""
+    return LINK in st.session_state and _link().is_new
 
 
 def takes_from_link(*fields: str | UrlField) -> None:

@@ -12,6 +12,7 @@ from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProb
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.problem.words import DEFAULT_TEXT, LONGEST
 from viz.shared.formats import number_help
+from viz.shared.kept_problem import keep_problem, open_with_kept
 from viz.shared.link import UrlField, opened_with
 from viz.shared.run_request import RunRequest
 
@@ -36,6 +37,7 @@ PROBLEM_IN_LINK |= {
     name: UrlField(name, getattr(DEFAULT, name)) for name in ("text", "documents", "expression")
 }
 ALGORITHM = UrlField("algorithm", FIRST, tuple(ALGORITHMS))
+ALGORITHM_LABELS = {name: algorithm.label for name, algorithm in ALGORITHMS.items()}
 VERSUS = UrlField("versus", NONE, (NONE, *ALGORITHMS))
 GPU = UrlField("gpu", OWN_GPU, (OWN_GPU, *GPUS))
 SECOND = {
@@ -113,6 +115,8 @@ def _take_link() -> None:
     if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
         for name in {*PROBLEM_IN_LINK} - {*st.query_params}:  # Streamlit gives the controls the others
             st.session_state[name] = PROBLEM_IN_LINK[name].read(given.get(name), getattr(DEFAULT, name))
+    else:
+        open_with_kept(AttentionProblem.as_dict)
 
 
 def _problem() -> AttentionProblem:
@@ -157,6 +161,8 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
         problem = _problem()
     except InvalidProblem as error:
         st.error(str(error), icon=":material/error:")
+    if problem:
+        keep_problem(problem)
     same = (name for name, preset in PRESETS.items() if preset.problem == problem)
     shown = st.session_state["preset"] = next(same, CUSTOM)
     preset_place.selectbox(
@@ -204,11 +210,17 @@ def _field(column: DeltaGenerator, field: str, label: str, about: str) -> None:
 def algorithm_control() -> str:
     """The algorithm to play, by its name in ALGORITHMS; in the URL by that name, on the page by its label."""
     ideas = "\n".join(f"- **{algorithm.label}**: {algorithm.idea}" for algorithm in ALGORITHMS.values())
-    return _by_name(st.sidebar, "Algorithm", ALGORITHM, ideas)
+    return by_name(st.sidebar, "Algorithm", ALGORITHM, ALGORITHM_LABELS, ideas)
 
 
-def _by_name(place: DeltaGenerator, label: str, field: UrlField, help_words: str | None = None) -> str:
-    """An algorithm, or NONE; in the URL by its name, on the page by its label."""
+def by_name(
+    place: DeltaGenerator,
+    label: str,
+    field: UrlField,
+    labels: Mapping[str, str],
+    help_words: str | None = None,
+) -> str:
+    """A choice that is in the URL by its name, and on the page by its label if it has one."""
     named = st.session_state[field.name] = field.read(st.query_params.get(field.name), field.default)
     if st.query_params.get(field.name) != named:
         st.query_params.pop(field.name, None)
@@ -223,7 +235,7 @@ def _by_name(place: DeltaGenerator, label: str, field: UrlField, help_words: str
         [str(name) for name in field.accepts],
         key=field.name,
         on_change=take,
-        format_func=lambda name: ALGORITHMS[name].label if name in ALGORITHMS else name,
+        format_func=lambda name: labels.get(name, name),
         help=help_words,
     )
 
@@ -234,7 +246,7 @@ def versus_controls(problem: AttentionProblem) -> RunRequest | None:
     None if none is asked for, or if the choice is not valid; then the page says why.
     """
     with st.sidebar.expander("Compare with a second run"):
-        algorithm = _by_name(st.container(), "B: algorithm", VERSUS)
+        algorithm = by_name(st.container(), "B: algorithm", VERSUS, ALGORITHM_LABELS)
         places = (*st.columns(2), st.container())  # three beside each other would cut their labels
         labels = ("B: BLOCK_M", "B: BLOCK_N", "B: mask")
         changes: dict[str, Any] = {}

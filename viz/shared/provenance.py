@@ -2,6 +2,7 @@
 
 from kernels.algorithms import algorithm_of
 from kernels.device.backend import DeviceInfo
+from kernels.measure.measurement import Measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import Lanes
@@ -36,3 +37,9 @@ def runner_words(algorithm: Algorithm, device: DeviceInfo) -> str:
     if algorithm.runs_in == "torch":
         return f"in {version}, tile by tile"
     return f"by {version}" if device.backend == "cuda" else f"by {version}'s interpreter"
+
+
+def measurement_source(measurement: Measurement) -> str:
+    """Where a measurement is from: "NVIDIA H200, 2026-11-23, torch 2.11.0, Triton 3.6.0"."""
+    device = measurement.device
+    return f"{device.name}, {measurement.recorded_at[:10]}, {library_versions(device)}"

@@ -28,6 +28,16 @@ def test_an_exponent_is_fitted_to_the_larger_half():
     assert fit_exponent([(5, 1.0), (5, 2.0), (5, 3.0)]) is None
 
 
+def test_key_heads_choose_between_curves_and_a_view_without_them_takes_a_key_head_per_query_head():
+    each_own = [measurement(length) for length in LENGTHS]
+    shared = [replace(one, problem=one.problem.with_(kv_heads=2)) for one in each_own[1:]]
+    for kv_heads, wanted in ((0, 4), (2, 2), (1, 4)):  # the shape with most points, if none is just it
+        found = curves_of([*shared, *each_own], replace(VIEW, kv_heads=kv_heads))
+        assert {point.problem.kv_heads for point in found["ours"].points} == {wanted}
+    alone = curves_of([each_own[0], *shared])["ours"]
+    assert [point.problem.kv_heads for point in alone.points] == [4]
+
+
 def test_a_curve_holds_what_differs_in_length_alone():
     measured = [measurement(length) for length in reversed(LENGTHS)]
     changes = ({"mask": "causal"}, {"dtype": "bfloat16"}, {"head_dim": 128})

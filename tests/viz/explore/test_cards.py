@@ -10,17 +10,19 @@ from kernels.device.clocks import METHODS, Timing
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from kernels.recordings import recorded_measurement
+from kernels.recordings import recorded_measurement, recorded_measurements
+from tests.kernels.documents import measurement
 from viz.explore.cards import (
     four_cards,
     less_or_more,
     measurement_words,
+    on_gpu_words,
     spread_words,
     time_with,
     timed_words,
 )
 from viz.shared import runs
-from viz.shared.formats import format_bytes, format_error
+from viz.shared.formats import format_bytes, format_error, format_ms
 
 PROBLEM = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8)
 CPU = DeviceInfo("interpreter", "a CPU", "2.13", "3.6", "3")
@@ -104,3 +106,15 @@ def test_standard_attention_is_compared_with_itself_if_it_reads_its_inputs_once(
 def test_a_ratio_is_as_wide_as_its_spread(ratio, words):
     ours, naive = peer("sdpa", 1.0, 1.1, 1.2, naive_ratio=ratio), peer("naive", 2.5, 2.7, 2.9)
     assert compared(ours, naive).partition(":")[0] == words
+
+
+def test_beside_a_run_that_no_gpu_timed_stand_the_recorded_times_and_how_far_they_are():
+    run = recorded("llama3", "flash2")
+    exact = on_gpu_words(None, run, recorded_measurements())
+    assert "**Recorded**, NVIDIA H200" in exact.replace("\\", "")
+    assert format_ms(recorded_measurement(run.trace.problem).result("ours").timing.median_ms) in exact
+    far = on_gpu_words(None, run, [measurement(8192, mask="causal")]).replace("\\", "")
+    assert "**nearest recording**" in far
+    assert "length 8,192, not 2,048; heads 4 over 4, not 1 over 1; head_dim 64, not 128" in far
+    assert "No recording" in on_gpu_words(None, run, [])
+    assert on_gpu_words(recorded_measurement(run.trace.problem), run, []) == ""

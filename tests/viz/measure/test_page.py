@@ -86,15 +86,35 @@ def test_without_a_recording_the_page_says_how_to_make_one(recording):
     assert "kernels.record" in open_measure().info[0].value
 
 
-@pytest.mark.parametrize("query", [{"hd": 256, "element": "bfloat16"}, {"peers": "flex"}])
-def test_a_choice_without_a_recording_says_what_is_recorded_and_goes_there(query):
-    app = open_measure(**query)
+def test_peers_without_a_recording_are_said_with_what_is_recorded_and_a_way_there():
+    app = open_measure(peers="flex")
     assert "1024, 2048, 4096" in app.info[0].value
     button(app, "Show what it holds").click().run()
     assert not app.exception
     assert not app.info
     assert app.selectbox(key="hd").value == 64
     assert OURS in names(figures(app)[0])
+
+
+@pytest.mark.parametrize("axis", ["length", "one point", "batch"])
+def test_a_problem_without_a_recording_shows_the_nearest_and_says_how_far_it_is(axis):
+    app = open_measure(hd=80, len=3000, element="bfloat16", heads=8, kv=2, axis=axis)
+    (said,) = [each.value for each in app.caption if "not just your problem" in each.value]
+    for words in ("heads 4 over 4, not 8 over 2", "head_dim 64, not 80", "dtype float16, not bfloat16"):
+        assert words in said
+    assert ("length 4,096, not 3,000" in said) == (axis != "length")
+    assert OURS in " ".join([*names(figures(app)[0]), *app.dataframe[0].value.iloc[:, 0]])
+
+
+def test_just_the_problem_that_was_recorded_is_said_to_be_that():
+    assert "not just" not in captions(open_measure())
+    assert "not just" in captions(open_measure(kv=2))
+
+
+def test_key_heads_that_do_not_divide_the_heads_are_refused():
+    app = open_measure(heads=8, kv=3)
+    assert "kv_heads=3" in app.error[0].value
+    assert not figures(app)
 
 
 def test_a_range_that_is_empty_is_explained():

@@ -152,7 +152,8 @@ def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> st
         parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
         return ", ".join([*parts, f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
     parts += [] if axis == "batch" else [f"batch {problem.batch}"]
-    return ", ".join([*parts, format_count(problem.q_heads, "head")])
+    over = f" over {problem.kv_heads}" if problem.group_size > 1 else ""
+    return ", ".join([*parts, format_count(problem.q_heads, "head") + over])
 
 
 def chart_figures(chart: Chart) -> dict[str, str]:

@@ -1,0 +1,105 @@
+"""The time of a problem that may not have been measured, from the nearest one that was.
+
+A time is that of just this problem if it was measured. Else it is scaled: in a pass over many queries by
+FLOPs, in a decoding step by compulsory bytes, for naive attention by its bytes. No call is taken to be faster
+than the fastest that was measured, because a launch has a least time.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.measure.measurement import Measurement
+from kernels.problem import AttentionProblem
+from kernels.traffic.modelled import attention_flops, compulsory_bytes
+
+NAIVE = "naive"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The time of a problem, and the measurement that it is from."""
+
+    ms: float
+    problem: AttentionProblem
+    measurement: Measurement
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether just this problem was measured."""
+        return not self.differences
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """How far the measured problem is, field by field: "length 4,096, not 8,192"."""
+        return differences(self.measurement.problem, self.problem)
+
+
+def differences(there: AttentionProblem, asked: AttentionProblem) -> tuple[str, ...]:
+    """What a measured problem has otherwise than the one asked for; tiles and inputs do not count."""
+
+    def facts(problem: AttentionProblem) -> dict[str, str]:
+        window = f" of {problem.window_left + problem.window_right + 1:,}" if problem.mask == "window" else ""
+        return {
+            "length": f"{problem.kv_len:,}",
+            "batch": f"{problem.batch}",
+            "heads": f"{problem.q_heads} over {problem.kv_heads}",
+            "head_dim": f"{problem.head_dim}",
+            "mask": problem.mask + window,
+            "dtype": problem.dtype,
+        }
+
+    found, wanted = facts(there), facts(asked)
+    words = [f"{name} {found[name]}, not {wanted[name]}" for name in found if found[name] != wanted[name]]
+    return (*words, *(["another number of queries"] if is_step(there) != is_step(asked) else []))
+
+
+def is_step(problem: AttentionProblem) -> bool:
+    """Whether it is a decoding step, which waits for bytes; all else has work for the matrix units."""
+    return problem.q_len == 1
+
+
+def distance(there: AttentionProblem, asked: AttentionProblem) -> float:
+    """How far two problems are apart, in powers of two; head_dim and mask count most.
+
+    A smaller problem counts twice: more of its time may be a launch.
+    """
+
+    def factor(name: str, smaller: float = 1.0) -> float:
+        power = math.log2(getattr(there, name) / getattr(asked, name))
+        return abs(power) * (smaller if power < 0 else 1.0)
+
+    far = 4 * factor("head_dim") + factor("kv_len", smaller=2) + factor("heads", smaller=2)
+    far += 0.5 * factor("group_size") + 0.25 * (there.dtype != asked.dtype)
+    far += 8 * (there.itemsize != asked.itemsize)
+    masks = {there.mask, asked.mask}
+    if masks == {"window"}:
+        return far + 0.5 * abs(math.log2((1 + there.window_left) / (1 + asked.window_left)))
+    return far + (len(masks) > 1) * (4 + ("full" in masks))
+
+
+def work(problem: AttentionProblem, peer: str, direction: str) -> float:
+    """What the time of an implementation grows with."""
+    if peer == NAIVE:
+        return standard_bytes(problem, direction)
+    return compulsory_bytes(problem, direction) if is_step(problem) else attention_flops(problem, direction)
+
+
+def time_of(
+    problem: AttentionProblem, peer: str, measurements: Iterable[Measurement], direction: str = "forward"
+) -> Estimate | None:
+    """The time of one call by a peer; None if nothing like it was timed on a GPU.
+
+    Of equally near measurements the first one counts.
+    """
+    results = ((each, each.result(peer, direction)) for each in measurements if each.device.backend == "cuda")
+    timed = [(each, result.timing.median_ms) for each, result in results if result and result.timing]
+    alike = [pair for pair in timed if is_step(pair[0].problem) == is_step(problem)]
+    if not alike:
+        return None
+    nearest, ms = min(alike, key=lambda pair: distance(pair[0].problem, problem))
+    if differences(nearest.problem, problem):
+        scaled = ms * work(problem, peer, direction) / work(nearest.problem, peer, direction)
+        ms = max(scaled, min(least for _, least in timed))
+    return Estimate(ms, problem, nearest)

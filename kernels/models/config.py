@@ -1,0 +1,238 @@
+"""Hugging Face's config.json -> Model. What is missing, strange or not accepted is said by its name there."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kernels.models.model import Model
+from kernels.problem import DTYPES, LIMITS, InvalidProblem
+
+MOST_CHARACTERS = 1 << 16
+NESTED = ("text_config", "llm_config", "language_config")
+"""Where models that also see pictures keep the fields of their language model."""
+Q_HEADS = ("num_attention_heads", "n_head", "n_heads")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
+HIDDEN = ("hidden_size", "n_embd", "d_model")
+LENGTH = ("max_position_embeddings", "n_positions", "max_seq_len")
+DTYPE = ("dtype", "torch_dtype")
+LAYER_TYPES = {"full_attention": "full", "sliding_attention": "window"}
+FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gpt_oss": 2, "cohere2": 4}
+"""By model_type: every how many layers one is full, if the config names no layer_types (transformers)."""
+OWN_HEAD_DIM = ("gemma", "qwen3", "gpt_oss")
+"""Beginnings of model_types whose head_dim, if missing, is not hidden_size / num_attention_heads."""
+NO_DTYPE = "float16"
+
+REFUSED = {
+    "kv_lora_rank": "multi-head latent attention (MLA) keeps compressed keys, which no kernel here reads",
+    "attention_chunk_size": "attention within chunks is not a mask of these kernels",
+    "linear_num_key_heads": "some of its layers have linear attention, which has no scores",
+    "layers_block_type": "some of its layers are not attention",
+    "block_types": "some of its layers are not attention",
+    "mamba_d_state": "some of its layers are state spaces, not attention",
+    "state_size": "its layers are state spaces, not attention",
+    "is_encoder_decoder": "an encoder and a decoder have three kinds of attention; give a decoder alone",
+}
+"""Fields that name another kind of attention, if they are given and not false."""
+
+
+class _Fields:
+    """The fields of a config, and which of them were read."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        self.read: dict[str, Any] = {}
+
+    def take(self, *names: str) -> Any:
+        """The value of a field, by whichever of its names; None if it is missing or null."""
+        given = {name: self.values[name] for name in names if self.values.get(name) is not None}
+        self.read |= given
+        if len({json.dumps(value) for value in given.values()}) > 1:
+            pairs = " and ".join(f"{name}={_short(value)}" for name, value in given.items())
+            raise InvalidProblem(names[0], None, f"{pairs} disagree", "Keep one of them.")
+        return next(iter(given.values()), None)
+
+    def whole(self, *names: str, low: int = 1, high: int = 1 << 20) -> int | None:
+        """A whole number between two limits; None if it is missing or null."""
+        value = self.take(*names)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            name = next(name for name in names if name in self.read)
+            raise InvalidProblem(name, _short(value), f"expected a whole number from {low} to {high}")
+        return value
+
+    def needed(self, *names: str, low: int = 1, high: int = 1 << 20) -> int:
+        """A whole number that must be there."""
+        value = self.whole(*names, low=low, high=high)
+        if value is None:
+            others = f" ({', '.join(names[1:])} count too)" if names[1:] else ""
+            words = f"it is missing; expected a whole number from {low} to {high}{others}"
+            raise InvalidProblem(names[0], None, words, "Add it to the config.")
+        return value
+
+
+def _short(value: Any) -> Any:
+    """A value as an error shows it: a long one is cut."""
+    text = repr(value)
+    return value if len(text) <= 60 else f"{text[:60]} …"
+
+
+def from_config(text: str, name: str = "your model") -> Model:
+    """The model of a config.json. Raises InvalidProblem, which names the field."""
+    if len(text) > MOST_CHARACTERS:
+        words = f"expected at most {MOST_CHARACTERS} characters"
+        raise InvalidProblem("config.json", f"{len(text)} characters", words)
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = f"it is not JSON: {error}" if isinstance(error, ValueError) else "it is nested too deeply"
+        raise InvalidProblem("config.json", _short(text), why, "Paste the whole file.") from None
+    if not isinstance(values, dict):
+        raise InvalidProblem(
+            "config.json", _short(values), 'expected an object, such as {"hidden_size": 4096}'
+        )
+    return read_model(values, name)
+
+
+def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
+    """The model of the fields of a config.json. Raises InvalidProblem, which names the field."""
+    inner: Mapping[str, Any] = next((values[key] for key in NESTED if isinstance(values.get(key), dict)), {})
+    fields = _Fields({**values, **inner})
+    model_type = fields.take("model_type") or ""
+    _refuse(fields, str(model_type))
+    notes: list[str] = []
+    low, high = LIMITS["q_heads"]
+    q_heads = fields.needed(*Q_HEADS, low=low, high=high)
+    layers = fields.needed(*LAYERS, high=1024)
+    kinds, window = _layer_kinds(fields, str(model_type), layers, notes)
+    model = Model(
+        name=name,
+        source=source,
+        q_heads=q_heads,
+        kv_heads=_kv_heads(fields, q_heads, notes),
+        head_dim=_head_dim(fields, str(model_type), q_heads),
+        dtype=_dtype(fields, notes),
+        layer_kinds=kinds,
+        window=window,
+        max_length=fields.whole(*LENGTH, high=1 << 30),
+        apart=_apart(fields, str(model_type)),
+        notes=tuple(notes),
+        config=json.dumps(fields.read, separators=(",", ":")),
+    )
+    for kind in model.kinds:
+        model.problem(1, "decode", kind)  # the problem has limits of its own
+    return model
+
+
+def _refuse(fields: _Fields, model_type: str) -> None:
+    for field, why in REFUSED.items():
+        if fields.values.get(field):
+            raise InvalidProblem(field, _short(fields.values[field]), why)
+    if "bert" in model_type:
+        raise InvalidProblem(
+            "model_type", model_type, "its queries see the keys after them; expected a decoder"
+        )
+
+
+def _kv_heads(fields: _Fields, q_heads: int, notes: list[str]) -> int:
+    low, high = LIMITS["kv_heads"]
+    kv_heads = fields.whole(*KV_HEADS, low=low, high=high)
+    if kv_heads is None:
+        shared = fields.take("multi_query")
+        kv_heads = 1 if shared is True else q_heads
+        why = "multi_query shares one among all" if shared is True else "each query head has its own"
+        notes.append(f"`num_key_value_heads` is missing: {why}.")
+    if q_heads % kv_heads:
+        words = f"it must divide the {q_heads} query heads"
+        raise InvalidProblem("num_key_value_heads", kv_heads, words)
+    return kv_heads
+
+
+def _head_dim(fields: _Fields, model_type: str, q_heads: int) -> int:
+    low, high = LIMITS["head_dim"]
+    if model_type.startswith(OWN_HEAD_DIM):
+        return fields.needed("head_dim", low=low, high=high)
+    head_dim = fields.whole("head_dim", low=low, high=high)
+    if head_dim is not None:
+        return head_dim
+    hidden = fields.needed(*HIDDEN)
+    if hidden % q_heads or not low <= hidden // q_heads <= high:
+        words = f"without head_dim it must be {low} to {high} times the {q_heads} query heads"
+        raise InvalidProblem("hidden_size", hidden, words, "Add head_dim.")
+    return hidden // q_heads
+
+
+def _dtype(fields: _Fields, notes: list[str]) -> str:
+    given = fields.take(*DTYPE)
+    if given is None or given == "auto":
+        notes.append(f"`dtype` is missing: counted as {NO_DTYPE}.")
+        return NO_DTYPE
+    dtype = str(given).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise InvalidProblem("dtype", _short(given), f"expected one of {', '.join(DTYPES)}")
+    return dtype
+
+
+def _layer_kinds(
+    fields: _Fields, model_type: str, layers: int, notes: list[str]
+) -> tuple[tuple[str, ...], int | None]:
+    """The kind of each layer, and the window if some have one."""
+    types, switch = fields.take("layer_types"), fields.take("use_sliding_window")
+    window = fields.whole("sliding_window", high=1 << 30)
+    if switch is None and window and model_type.startswith("qwen"):
+        notes.append("`use_sliding_window` is missing: false, as for every Qwen.")
+        switch = False
+    if switch is False:
+        window = None
+    if types is not None:
+        kinds = _named_kinds(types, layers)
+        if "window" in kinds and window is None:
+            words = "layer_types has sliding_attention; expected the number of keys"
+            raise InvalidProblem("sliding_window", None, words)
+    elif window is None:
+        kinds = ("full",) * layers
+    else:
+        kinds = _pattern(fields, model_type, layers, notes)
+    return kinds, window if "window" in kinds else None
+
+
+def _named_kinds(types: Any, layers: int) -> tuple[str, ...]:
+    if not isinstance(types, list) or len(types) != layers:
+        given = f"{len(types)} entries" if isinstance(types, list) else _short(types)
+        raise InvalidProblem("layer_types", given, f"expected a list of {layers}, one per layer")
+    for each in types:
+        if not isinstance(each, str) or each not in LAYER_TYPES:
+            raise InvalidProblem("layer_types", _short(each), f"expected {' or '.join(LAYER_TYPES)}")
+    return tuple(LAYER_TYPES[each] for each in types)
+
+
+def _pattern(fields: _Fields, model_type: str, layers: int, notes: list[str]) -> tuple[str, ...]:
+    """Which layers have the window, if no field names them one by one."""
+    every, first = fields.whole("sliding_window_pattern"), fields.whole("max_window_layers", low=0)
+    if every is None and model_type in FULL_EVERY:
+        every = FULL_EVERY[model_type]
+        notes.append(f"`layer_types` is missing: one layer of {every} is full, as for every {model_type}.")
+    if every is not None:
+        return tuple("window" if (layer + 1) % every else "full" for layer in range(layers))
+    return tuple("window" if layer >= (first or 0) else "full" for layer in range(layers))
+
+
+def _apart(fields: _Fields, model_type: str) -> tuple[str, ...]:
+    """What the scores have that an AttentionProblem has not."""
+    apart = []
+    softcap = fields.take("attn_logit_softcapping")
+    if softcap is not None:
+        if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap < 1e6:
+            raise InvalidProblem(
+                "attn_logit_softcapping", _short(softcap), "expected a number above 0, or null"
+            )
+        apart.append(f"a softcap of {softcap:g} on its scores")
+    if model_type == "gpt_oss":
+        apart.append("a sink logit per head in the row sum")
+    scale = fields.whole("query_pre_attn_scalar")
+    if scale is not None and scale != fields.values.get("head_dim"):
+        apart.append(f"a scale of 1/√{scale}")
+    if fields.take("alibi"):
+        apart.append("ALiBi on its scores")
+    return tuple(apart)

@@ -1,0 +1,62 @@
+"""What the attention of a whole model costs: memory, bytes and FLOPs by formula, times from measurements."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernels.algorithms.standard.traffic import standard_bytes
+from kernels.measure.measure import naive_peak_bytes
+from kernels.measure.measurement import Measurement
+from kernels.measure.nearest import NAIVE, Estimate, time_of
+from kernels.models.model import Model
+from kernels.traffic.modelled import LSE_BYTES, attention_flops, compulsory_bytes
+
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """One prefill or one decoding step of all layers, by naive attention or by a fused kernel."""
+
+    layer_memory_bytes: int
+    """Modelled, of the layer that needs most: S and P of naive attention, O and lse of a fused kernel."""
+    moved_bytes: int
+    """Modelled: each matrix once per kernel; of a fused kernel each input and result once."""
+    flops: float
+    """Modelled; naive attention computes hidden scores too."""
+    estimates: tuple[tuple[int, Estimate], ...]
+    """(layers, time of one), per kind of layer; empty if a kind has none."""
+
+    @property
+    def ms(self) -> float | None:
+        """Time of all layers; None if it is not known."""
+        return sum(layers * each.ms for layers, each in self.estimates) if self.estimates else None
+
+
+def layer_memory(model: Model, length: int, batch: int, peer: str, phase: str = "prefill") -> int:
+    """Modelled bytes beyond its inputs of the layer that needs most; see `Costs`."""
+    problems = [model.problem(length, phase, kind, batch) for kind in model.kinds]
+    if peer == NAIVE:
+        return max(map(naive_peak_bytes, problems))
+    rows = max(problem.heads * problem.q_len for problem in problems)
+    return rows * (model.head_dim * problems[0].itemsize + LSE_BYTES)
+
+
+def costs(
+    model: Model, length: int, batch: int, phase: str, peer: str, measurements: Iterable[Measurement]
+) -> Costs:
+    """What `peer` costs; NAIVE is naive attention, any other name a fused kernel."""
+    measurements, moved, flops, found = tuple(measurements), 0, 0.0, []
+    for kind, layers in model.kinds.items():
+        problem = model.problem(length, phase, kind, batch)
+        if peer == NAIVE:
+            of_bytes, of_flops = (
+                standard_bytes(problem),
+                attention_flops(problem.with_(mask="full"), "forward"),
+            )
+        else:
+            of_bytes, of_flops = compulsory_bytes(problem), attention_flops(problem, "forward")
+        moved, flops = moved + layers * of_bytes, flops + layers * of_flops
+        found.append((layers, time_of(problem, peer, measurements)))
+    known = tuple((layers, each) for layers, each in found if each is not None)
+    memory = layer_memory(model, length, batch, peer, phase)
+    return Costs(memory, moved, flops, known if len(known) == len(found) else ())

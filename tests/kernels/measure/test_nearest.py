@@ -1,0 +1,72 @@
+"""The time of a problem from the nearest measured one: which one that is, how far, and the scale."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.measure.nearest import NAIVE, differences, time_of
+from kernels.problem import AttentionProblem
+from kernels.recordings import recorded_measurements
+from tests.kernels.documents import measurement
+
+ASKED = AttentionProblem(1, 8, 2, 4096, 4096, mask="causal")
+
+
+def test_just_this_problem_counts_as_it_was_measured_whatever_its_tiles():
+    exact = measurement(4096, heads=4, block_m=128)
+    found = time_of(exact.problem.with_(block_m=16, seed=3), "ours", [measurement(2048), exact])
+    assert found.is_exact
+    assert found.ms == exact.result("ours").timing.median_ms
+
+
+def test_a_time_is_scaled_by_the_work_and_says_how_far_it_is():
+    there = measurement(2048, heads=8, mask="causal")
+    found = time_of(ASKED, "ours", [there])
+    assert found.ms == pytest.approx(4 * there.result("ours").timing.median_ms)
+    assert found.differences == ("length 2,048, not 4,096", "heads 8 over 8, not 8 over 2")
+    assert not found.is_exact
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        ({"length": 4096, "mask": "causal"}, {"length": 4096, "mask": "full"}),
+        ({"length": 2048, "mask": "causal"}, {"length": 4096, "mask": "causal", "head_dim": 128}),
+        ({"length": 8192, "mask": "causal"}, {"length": 2048, "mask": "causal"}),
+        ({"length": 4096, "mask": "causal", "heads": 8}, {"length": 4096, "mask": "causal", "heads": 1}),
+        ({"length": 4096, "mask": "causal"}, {"length": 4096, "mask": "causal", "dtype": "float32"}),
+    ],
+    ids=["mask", "head_dim", "smaller", "heads", "dtype"],
+)
+def test_the_nearest_is_the_one_that_a_reader_would_take(near, far):
+    both = [measurement(**far), measurement(**near)]
+    assert time_of(ASKED, "ours", both).measurement is both[1]
+
+
+def test_no_call_is_faster_than_the_fastest_that_was_measured():
+    there = measurement(4096, mask="causal", heads=8)
+    tiny = AttentionProblem(1, 1, 1, 16, 16, mask="causal")
+    assert time_of(tiny, "ours", [there]).ms == there.result("ours").timing.median_ms
+
+
+def test_a_step_is_not_taken_from_many_queries_and_a_cpu_times_no_kernel():
+    step = AttentionProblem(1, 8, 2, 1, 4096)
+    there = measurement(4096)
+    assert time_of(step, "ours", [there]) is None
+    on_cpu = replace(there, device=replace(there.device, backend="interpreter"))
+    assert time_of(ASKED, "ours", [on_cpu]) is None
+    assert time_of(ASKED, "fa4", [there]) is None
+
+
+def test_every_recording_is_its_own_nearest():
+    for peer in ("ours", NAIVE):
+        for each in recorded_measurements():
+            result = each.result(peer)
+            if result and result.timing:
+                assert time_of(each.problem, peer, recorded_measurements()).is_exact
+
+
+def test_a_window_and_a_query_are_differences_too():
+    window = ASKED.with_(mask="window", window_left=127)
+    assert differences(ASKED, window) == ("mask causal, not window of 128",)
+    assert "another number of queries" in differences(ASKED, ASKED.with_(q_len=1))

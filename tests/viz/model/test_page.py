@@ -1,0 +1,137 @@
+"""The Your model page through Streamlit's AppTest."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from kernels.device.gpus import GPUS
+from kernels.measure.peers import PEERS
+from kernels.models import MODELS
+from kernels.models.cost import OURS
+from kernels.problem.presets import PRESETS
+from kernels.worker.requests import SdpaChoiceRequest
+from tests.app.pages import drawn_with_results, open_page, words
+from tests.kernels.documents import measurement
+from tests.kernels.models.configs import BAD, LLAMA
+from viz.model.words import NEAREST, SDPA_PEERS, Shown, cards, sdpa_words, table
+from viz.shared import runs
+
+pytestmark = pytest.mark.usefixtures("stop_the_worker")
+
+
+def open_model(**query):
+    app = open_page("model", **query)
+    assert not app.exception
+    return app
+
+
+def links(app):
+    """{label: query} of the links of a page."""
+    return {each.proto.label: each.proto.query_string for each in app.get("page_link")}
+
+
+def shown(name="llama3_8b", length=8192, live=(), recorded=()):
+    return Shown(MODELS[name], length, 1, tuple(live), tuple(recorded), GPUS["H200"])
+
+
+def test_the_first_view_is_a_model_with_the_origin_of_each_number():
+    app = open_model()
+    assert app.selectbox(key="model").value == "llama3_8b"
+    labels = [metric.label.split(" · ") for metric in app.metric]
+    assert [origin for _, origin in labels] == ["modelled", "modelled", NEAREST, "recorded"]
+    assert app.metric[1].value == "1.07 GB"
+    text = words(app)
+    assert "32 query heads over 8 key heads" in text
+    assert "meta-llama/Meta-Llama-3-8B" in text
+    assert "NVIDIA H200" in text
+    assert "Prefill: batch 2, not 1; heads 16 over 16, not 32 over 8" in text.replace("\\", "")
+    assert "picks **SDPA cuDNN**" in text
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_model_is_drawn_at_each_length_with_a_row_per_kind_of_layer(name):
+    for tokens in (1, 131072):
+        app = open_model(model=name, tokens=tokens, sequences=2)
+        kinds = [each.value for each in app.markdown if each.value.startswith("**") and "sees" in each.value]
+        assert len(kinds) == len(MODELS[name].kinds)
+        assert len(app.metric) == 4
+
+
+def test_a_length_is_chosen_by_a_button():
+    app = open_model()
+    app.button(key="to-131072").click().run()
+    assert app.number_input(key="tokens").value == 131072
+    assert any("does not fit" in each.value for each in app.markdown)
+    assert any("fewer than the 131,072 shown" in each.value for each in app.markdown)
+
+
+def test_the_links_carry_the_problem():
+    app = open_model(model="llama3_8b", tokens=2048)
+    found = links(app)
+    head = PRESETS["llama3"].problem
+    for name, value in head.as_dict().items():
+        assert f"{name}={value}" in found["Play one head"].split("&")
+    assert {"hd=128", "len=2048", "heads=32", "masking=causal"} <= {*found["Measure"].split("&")}
+    assert "algorithm=split_kv" in found["Play a decoding step"]
+    assert "kv_len=1024" in found["Check one head at 1k"]
+    assert "q_len=32768" in links(open_model(tokens=131072))["Play one head at 32k"]
+
+
+def test_a_pasted_config_is_shown_and_the_url_keeps_what_was_read():
+    app = open_model(model="own")
+    assert any("Paste" in each.value for each in app.info)
+    pasted = json.loads(MODELS["gpt_oss_20b"].config) | {"rope_theta": 150000}
+    app.text_area(key="config").set_value(json.dumps(pasted)).run()
+    assert "64 query heads over 8 key heads" in words(app)
+    assert "sink" in words(app)
+    kept = app.query_params["config"]
+    assert "rope" not in kept
+    again = open_model(model="own", config=kept)
+    assert "64 query heads over 8 key heads" in words(again)
+
+
+@pytest.mark.parametrize("name", ["MLA", "groups", "no heads"])
+def test_a_config_that_is_not_accepted_is_said_and_nothing_else_is_shown(name):
+    app = open_model(model="own", config=json.dumps(BAD[name][0]))
+    assert len(app.error) == 1
+    assert BAD[name][1].split("=")[0] in app.error[0].value.replace("\\", "")
+    assert not app.metric
+
+
+def test_text_in_a_config_makes_no_picture():
+    app = open_model(model="own", config=json.dumps({**LLAMA, "torch_dtype": "![x](http://a.b)"}))
+    assert "![x](http" not in app.error[0].value
+
+
+def test_what_was_measured_here_counts_before_a_recording():
+    llama = MODELS["llama3_8b"].problem(8192)
+    here = replace(measurement(8192, mask="causal"), problem=llama)
+    times = [card.label for card in cards(shown(live=[here], recorded=[measurement(8192)]))]
+    assert times[2] == "Prefill · measured"
+    assert shown(live=[here]).costs("prefill", OURS).ms == 32 * here.result("ours").timing.median_ms
+
+
+def test_without_a_recording_there_is_no_time():
+    assert [card.value for card in cards(shown())][2:] == ["–", "–"]
+    assert "not recorded" in table(shown())
+
+
+def test_the_sentence_about_sdpa_says_whom_it_asked_and_stays_silent_where_nobody_was():
+    assert "**SDPA flash** for this shape (torch 9)" in sdpa_words(shown(), "FLASH_ATTENTION", "torch 9")
+    assert "H100" in sdpa_words(shown())
+    assert "mask of N × N" in sdpa_words(shown("mistral_7b", recorded=[measurement(8192)]))
+    assert sdpa_words(shown("mistral_7b", length=16384)) == sdpa_words(shown(length=131072)) == ""
+    gpt2 = replace(shown("gpt2"), model=replace(MODELS["gpt2"], dtype="float32"))
+    assert sdpa_words(gpt2) == ""
+
+
+def test_where_there_is_a_gpu_torch_is_asked(monkeypatch):
+    assert runs.run_store().client.wait_ready(60)
+    monkeypatch.setattr(runs, "backend", lambda store: "cuda")
+    app = drawn_with_results(open_model(model="gpt2", tokens=128), SdpaChoiceRequest)
+    assert not app.exception
+    chosen = runs.run_store().job(SdpaChoiceRequest(MODELS["gpt2"].problem(128))).result()
+    assert f"**{PEERS[SDPA_PEERS[chosen]].label}**" in words(app)
+    assert "asked now" in words(app)
+    assert "axis=one+point" in links(app)["Measure"]

@@ -1,0 +1,155 @@
+"""Your model: what the attention of a model costs, and the way from it to Explore, Measure and Check."""
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.measure.document import Document
+from kernels.models import FIRST_MODEL, MODELS, Model, from_config
+from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
+from kernels.recordings import recorded_measurements
+from kernels.worker.requests import SdpaChoiceRequest
+from viz.model import words
+from viz.model.figures import memory_figure
+from viz.shared import runs, theme
+from viz.shared.formats import format_length, number_help, plain
+from viz.shared.layout import colors, draw_cards, header, plot, problem_link
+from viz.shared.link import UrlField, takes_from_link
+from viz.shared.problem_form import by_name
+from viz.shared.waiting import asked_job, result_of
+
+OWN = "own"
+MODEL = UrlField("model", FIRST_MODEL, (*MODELS, OWN))
+LENGTH, FIRST_LENGTH = "tokens", 8192
+BATCH = "sequences"
+CONFIG = UrlField("config", "")
+LENGTHS = (2048, 8192, 32768, 131072)
+# Tokens up to which torch is asked about a window: its mask has a byte per query and key.
+LONGEST_SDPA_MASK = 16384
+# What the interpreter and a float64 reference on a CPU take seconds for.
+PLAYED_ON_CPU, CHECKED_ON_CPU = 32768, 1024
+
+
+def controls() -> tuple[Model | None, int, int]:
+    """The model, tokens and sequences; no model after saying what is wrong with its config.json."""
+    left, middle, right = st.columns([3, 2, 2])
+    labels = {name: model.name for name, model in MODELS.items()} | {OWN: "your own config.json"}
+    name = by_name(left, "Model", MODEL, labels)
+    length = _number(middle, "Tokens", LENGTH, FIRST_LENGTH, LIMITS["kv_len"][1])
+    batch = _number(right, "Sequences at a time", BATCH, 1, LIMITS["batch"][1])
+    with st.container(horizontal=True, gap="small"):
+        for each in LENGTHS:
+            label, key = format_length(each), f"to-{each}"
+            st.button(label, key, on_click=_set_length, args=(each,), type="tertiary")
+    return (_own_model() if name == OWN else MODELS[name]), length, batch
+
+
+def _number(place: DeltaGenerator, label: str, key: str, first: int, high: int) -> int:
+    about = number_help(1, high, first)
+    return int(place.number_input(label, 1, high, first, 1, key=key, bind="query-params", help=about))
+
+
+def _set_length(length: int) -> None:
+    st.session_state[LENGTH] = length
+
+
+def _own_model() -> Model | None:
+    if CONFIG.name not in st.session_state:
+        st.session_state[CONFIG.name] = st.query_params.get(CONFIG.name, "")
+    text = st.text_area(
+        "config.json of a model on Hugging Face",
+        key=CONFIG.name,
+        height=160,
+        placeholder='{"num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32, …}',
+    )
+    if not text.strip():
+        st.query_params.pop(CONFIG.name, None)
+        st.info("Paste the whole file. It stays on this machine.", icon=":material/content_paste:")
+        return None
+    try:
+        model = from_config(text)
+    except InvalidProblem as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return None
+    st.query_params[CONFIG.name] = model.config
+    return model
+
+
+def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) -> None:
+    """Everything about one model."""
+    model, length = shown.model, shown.length
+    facts = f"config.json of huggingface.co/{model.source}" if model.source else "config.json of yours"
+    said = [f"**{words.model_line(model)}** ({facts})", words.apart_words(model), *model.notes]
+    if model.max_length and length > model.max_length:
+        said.append(f"It has positions for {model.max_length:,} tokens, fewer than the {length:,} shown.")
+    st.markdown("  \n".join(filter(None, said)))
+    draw_cards(words.cards(shown))
+    chart, table = st.columns(2, gap="large")
+    with chart:
+        plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")
+    with table:
+        st.markdown(words.table(shown))
+        st.caption("  \n".join(map(plain, words.nearest_words(shown))))
+    st.markdown(_sdpa(shown, store, backend))
+    for kind in model.kinds:
+        _ways_on(model, kind, length, shown.batch, backend == "cuda")
+
+
+def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> str:
+    """What SDPA picks, asked of torch if there is a GPU here."""
+    kind = next(iter(shown.model.kinds))
+    problem = shown.model.problem(shown.length, kind=kind)
+    device = store.client.device if store else None
+    is_too_long = problem.mask == "window" and problem.q_len > LONGEST_SDPA_MASK
+    if store is None or device is None or backend != "cuda" or is_too_long:
+        return words.sdpa_words(shown)
+    job = asked_job(store, SdpaChoiceRequest(problem), 0.5, "Ask torch")
+    chosen = result_of(store, job, "sdpa") or ""
+    where = f"torch {device.torch} on {device.name}, asked now" if chosen else ""
+    return words.sdpa_words(shown, chosen, where)
+
+
+def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
+    """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
+    layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
+    played, checked = (length, length) if on_gpu else (PLAYED_ON_CPU, CHECKED_ON_CPU)
+    st.markdown(words.kind_words(model, kind, length))
+    with st.container(horizontal=True):
+        problem_link("explore", *_one_head("Play one head", model, kind, length, played))
+        problem_link("explore", "Play a decoding step", step.with_(batch=1), algorithm="split_kv")
+        problem_link("measure", "Measure", layer, **({"axis": "one point"} if on_gpu else {}))
+        problem_link("check", *_one_head("Check one head", model, kind, length, checked))
+
+
+def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tuple[str, AttentionProblem]:
+    """A link's label and problem: one query head with its key head, as all are alike, of `most` tokens."""
+    if length > most:
+        label = f"{label} at {format_length(most)}"
+    return label, model.problem(min(length, most), kind=kind).with_(q_heads=1, kv_heads=1)
+
+
+def show() -> None:
+    """Draw the page."""
+    store = runs.run_store()
+    backend = runs.backend(store)
+    header("Your model", store)
+    model, length, batch = controls()
+    if model is None:
+        return
+    live = st.session_state.get("live", Document()).measurements
+    measured = (words.live_on_gpu(live), recorded_measurements())
+    shown = words.Shown(model, length, batch, *measured, GPUS[DEFAULT_GPU])
+    try:
+        show_model(shown, store, backend)
+    except InvalidProblem as error:
+        st.error(str(error), icon=":material/error:")
+    st.caption(theme.ABOUT_NUMBERS)
+
+
+takes_from_link(
+    MODEL,
+    UrlField(LENGTH, FIRST_LENGTH, range(1, LIMITS["kv_len"][1] + 1)),
+    UrlField(BATCH, 1, range(1, LIMITS["batch"][1] + 1)),
+    CONFIG,
+)
+show()

@@ -1,0 +1,88 @@
+"""One problem for Explore, Measure and Check: what was chosen on one of them, the next one opens with."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+import streamlit as st
+from streamlit.errors import StreamlitAPIException
+
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import FIRST_PRESET, FIRST_VISIT, PRESETS
+from viz.shared.link import is_just_opened, opened_with
+
+KEPT = "kept_problem"
+"""Key in the session of the problem."""
+MEASURED = "measured_fields"
+"""Key in the session of what Measure showed in its last run."""
+UNCHOSEN = tuple(PRESETS[name].problem for name in (FIRST_PRESET, FIRST_VISIT))
+"""What Explore shows before anything is chosen: Measure keeps its own first view until then."""
+
+
+def kept_problem() -> AttentionProblem | None:
+    """The problem that was chosen last; None before a choice."""
+    return st.session_state.get(KEPT)
+
+
+def keep_problem(problem: AttentionProblem) -> None:
+    """Remember what a page shows."""
+    if KEPT in st.session_state or problem not in UNCHOSEN:
+        st.session_state[KEPT] = problem
+
+
+def open_with_kept(fields_of: Callable[[AttentionProblem], Mapping[str, int | str]]) -> None:
+    """Give the controls of a page the kept problem, if it was just opened by a link without a problem.
+
+    `fields_of` gives the names of the page's controls and their values. Call it before they are drawn.
+    """
+    kept = kept_problem()
+    if kept is None or not is_just_opened() or fields_of(kept).keys() & opened_with().keys():
+        return
+    for name, value in fields_of(kept).items():
+        st.session_state[name] = value
+        with contextlib.suppress(StreamlitAPIException):  # bound to a widget, which writes it itself
+            if value != "":
+                st.query_params[name] = str(value)
+
+
+def as_measured(problem: AttentionProblem) -> AttentionProblem:
+    """A problem as Measure can have it: as many queries as keys, no window."""
+    mask = "causal" if problem.mask == "window" else problem.mask
+    return problem.with_(q_len=problem.kv_len, mask=mask)
+
+
+def measured_words(problem: AttentionProblem) -> str:
+    """What Measure does not take of a problem; "" if it takes all of it."""
+    words = []
+    if problem.mask == "window":
+        words.append("it has no window and shows the causal mask")
+    if problem.q_len != problem.kv_len:
+        words.append(f"it has as many queries as keys and shows {problem.kv_len:,} of each")
+    return f"Of your problem, Measure takes a part: {'; '.join(words)}." if words else ""
+
+
+def measure_fields(problem: AttentionProblem) -> dict[str, int | str]:
+    """A problem as Measure can have it, in the names of its URL."""
+    part = as_measured(problem)
+    return {
+        **{"hd": part.head_dim, "len": part.kv_len, "seqs": part.batch, "load": "batch", "gpu_load": "batch"},
+        **{"heads": part.q_heads, "gpu_heads": part.q_heads, "kv": part.kv_heads},
+        **{"masking": part.mask, "element": part.dtype},
+    }
+
+
+def keep_measured(problem: AttentionProblem, names: set[str]) -> None:
+    """Remember those of `names` that were changed on Measure, or that its link gave; the rest stays.
+
+    Call it in each run of the page. What the page shows by itself is no choice.
+    """
+    shown = {name: getattr(problem, name) for name in names}
+    before = st.session_state.get(MEASURED, shown)
+    if is_just_opened():
+        before = {} if opened_with().keys() & measure_fields(problem).keys() else shown
+    st.session_state[MEASURED] = shown
+    changed = {name for name in names if name not in before or before[name] != shown[name]}
+    for together in ({"q_len", "kv_len"}, {"q_heads", "kv_heads"}):
+        changed |= together if changed & together else set()
+    if changed:
+        base = kept_problem() or PRESETS[FIRST_PRESET].problem
+        keep_problem(base.with_(**{name: getattr(problem, name) for name in changed}))
