@@ -106,6 +106,7 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
     q_heads = fields.needed(*Q_HEADS, low=low, high=high)
     layers = fields.needed(*LAYERS, high=1024)
     kinds, window = _layer_kinds(fields, str(model_type), layers, notes)
+    apart, scores = _apart(fields, str(model_type))
     model = Model(
         name=name,
         source=source,
@@ -116,7 +117,8 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
         layer_kinds=kinds,
         window=window,
         max_length=fields.whole(*LENGTH, high=1 << 30),
-        apart=_apart(fields, str(model_type)),
+        apart=apart,
+        scores=scores,
         notes=tuple(notes),
         config=json.dumps(fields.read, separators=(",", ":")),
     )
@@ -218,9 +220,9 @@ def _pattern(fields: _Fields, model_type: str, layers: int, notes: list[str]) ->
     return tuple("window" if layer >= (first or 0) else "full" for layer in range(layers))
 
 
-def _apart(fields: _Fields, model_type: str) -> tuple[str, ...]:
-    """What the scores have that an AttentionProblem has not."""
-    apart = []
+def _apart(fields: _Fields, model_type: str) -> tuple[tuple[str, ...], dict[str, int]]:
+    """What is done to the scores, in words, and what of it a problem can have."""
+    apart, scores = [], {}
     softcap = fields.take("attn_logit_softcapping")
     if softcap is not None:
         if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap < 1e6:
@@ -228,11 +230,15 @@ def _apart(fields: _Fields, model_type: str) -> tuple[str, ...]:
                 "attn_logit_softcapping", _short(softcap), "expected a number above 0, or null"
             )
         apart.append(f"a softcap of {softcap:g} on its scores")
+        if softcap == int(softcap) <= LIMITS["softcap"][1]:
+            scores["softcap"] = int(softcap)
     if model_type == "gpt_oss":
         apart.append("a sink logit per head in the row sum")
+        scores["sink_logit"] = 1
     scale = fields.whole("query_pre_attn_scalar")
     if scale is not None and scale != fields.values.get("head_dim"):
         apart.append(f"a scale of 1/√{scale}")
     if fields.take("alibi"):
         apart.append("ALiBi on its scores")
-    return tuple(apart)
+        scores["alibi"] = 1
+    return tuple(apart), scores

@@ -1,7 +1,8 @@
 """The attention of one model: how many layers of which kind, and the problem of one of them."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
@@ -30,7 +31,9 @@ class Model:
     max_length: int | None = None
     """Tokens that it has positions for; None if its config does not say."""
     apart: tuple[str, ...] = ()
-    """What its scores have that an AttentionProblem has not, in words: softcap, sinks, another scale."""
+    """What its scores have that times and counts leave out, in words: softcap, sinks, ALiBi, a scale."""
+    scores: Mapping[str, int] = field(default_factory=dict)
+    """What of that a problem can have, by the names of its fields: it is played and checked with it."""
     notes: tuple[str, ...] = ()
     """What was taken for a field that its config lacks."""
     config: str = ""

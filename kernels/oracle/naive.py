@@ -1,5 +1,7 @@
 """Standard attention in torch, as users write it, with its mask and its shared key heads."""
 
+import functools
+
 import torch
 
 from kernels.problem import Pattern, Rule
@@ -17,11 +19,18 @@ def visible_mask(
     `head` is batch * q_heads + head, for a pattern whose heads see different keys.
     """
     if isinstance(band, Pattern):
-        return torch.from_numpy(band.visible(first_row, rows, head)).to(device)
+        return _visible_of_pattern(band, first_row, rows, torch.device(device), head)
     count = band.q_len - first_row if rows is None else rows
     diagonal = torch.arange(first_row, first_row + count, device=device)[:, None] + (band.kv_len - band.q_len)
     keys = torch.arange(band.kv_len, device=device)[None, :]
     return (keys <= diagonal + band.right) & (keys >= diagonal - band.left)
+
+
+@functools.lru_cache(maxsize=2)  # a graph of calls cannot copy from the host
+def _visible_of_pattern(
+    pattern: Pattern, first_row: int, rows: int | None, device: torch.device, head: int
+) -> torch.Tensor:
+    return torch.from_numpy(pattern.visible(first_row, rows, head)).to(device)
 
 
 def changed_scores(
@@ -46,8 +55,13 @@ def changed_scores(
 
 def per_head(values: tuple[float, ...], like: torch.Tensor, head: int | None = None) -> torch.Tensor:
     """One value per query head as (q_heads, 1, 1), or that of one head."""
-    tensor = torch.tensor(values, dtype=like.dtype, device=like.device)
+    tensor = _on_device(values, like.dtype, like.device)
     return tensor[:, None, None] if head is None else tensor[head]
+
+
+@functools.lru_cache(maxsize=8)
+def _on_device(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype, device=device)
 
 
 def group_size(query: torch.Tensor, key: torch.Tensor) -> int:

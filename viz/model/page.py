@@ -125,7 +125,8 @@ def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tu
     """A link's label and problem: one query head with its key head, as all are alike, of `most` tokens."""
     if length > most:
         label = f"{label} at {format_length(most)}"
-    return label, model.problem(min(length, most), kind=kind).with_(q_heads=1, kv_heads=1)
+    problem = model.problem(min(length, most), kind=kind)
+    return label, problem.with_(q_heads=1, kv_heads=1, **model.scores)
 
 
 def show() -> None:

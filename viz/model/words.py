@@ -176,7 +176,8 @@ def apart_words(model: Model) -> str:
     """What of its scores is left out here."""
     if not model.apart:
         return ""
-    return f"{model.name} has {' and '.join(model.apart)}, which is left out here."
+    played = " Played and checked with it." if model.scores else ""
+    return f"{model.name} has {' and '.join(model.apart)}, which the numbers here leave out.{played}"
 
 
 def kind_words(model: Model, kind: str, length: int) -> str:

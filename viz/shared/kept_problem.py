@@ -14,6 +14,8 @@ KEPT = "kept_problem"
 """Key in the session of the problem."""
 MEASURED = "measured_fields"
 """Key in the session of what Measure showed in its last run."""
+SWEPT_MASKS = ("full", "causal")
+"""Masks that Measure draws."""
 UNCHOSEN = tuple(PRESETS[name].problem for name in (FIRST_PRESET, FIRST_VISIT))
 """What Explore shows before anything is chosen: Measure keeps its own first view until then."""
 
@@ -45,16 +47,18 @@ def open_with_kept(fields_of: Callable[[AttentionProblem], Mapping[str, int | st
 
 
 def as_measured(problem: AttentionProblem) -> AttentionProblem:
-    """A problem as Measure can have it: as many queries as keys, no window."""
-    mask = "causal" if problem.mask == "window" else problem.mask
-    return problem.with_(q_len=problem.kv_len, mask=mask)
+    """A problem as Measure can have it: as many queries as keys, full or causal, scores as they are."""
+    mask = problem.mask if problem.mask in SWEPT_MASKS else "causal"
+    return problem.with_(q_len=problem.kv_len, mask=mask, documents="", softcap=0, alibi=0, sink_logit=0)
 
 
 def measured_words(problem: AttentionProblem) -> str:
     """What Measure does not take of a problem; "" if it takes all of it."""
     words = []
-    if problem.mask == "window":
-        words.append("it has no window and shows the causal mask")
+    if problem.mask not in SWEPT_MASKS:
+        words.append(f"it has no mask {problem.mask} and shows the causal one")
+    if problem.softcap or problem.alibi or problem.sink_logit:
+        words.append("it leaves the scores as they are")
     if problem.q_len != problem.kv_len:
         words.append(f"it has as many queries as keys and shows {problem.kv_len:,} of each")
     return f"Of your problem, Measure takes a part: {'; '.join(words)}." if words else ""

@@ -62,6 +62,9 @@ def test_what_is_taken_for_a_missing_field_and_what_a_problem_cannot_have_are_na
     apart = {name: " ".join(model.apart) for name, model in MODELS.items() if model.apart}
     assert apart.keys() == APART.keys()
     assert all(APART[name] in text for name, text in apart.items())
+    assert MODELS["gemma2_9b"].scores == {"softcap": 50}
+    assert MODELS["gpt_oss_20b"].scores == {"sink_logit": 1}
+    assert from_config(json.dumps(LLAMA | {"attn_logit_softcapping": 30.5})).scores == {}
 
 
 VALUES = st.recursive(
