@@ -81,19 +81,24 @@ def _naive(problem: AttentionProblem) -> Attention:
 def _ours(problem: AttentionProblem) -> Attention:
     from kernels.attention.flash_attention import flash_attention
 
-    mask: dict[str, Any] = {"is_causal": problem.is_causal, "window": _window(problem)}
+    return functools.partial(flash_attention, **call_options(problem))
+
+
+def call_options(problem: AttentionProblem) -> dict[str, Any]:
+    """The options of `flash_attention` for a problem, on the device at hand."""
+    options: dict[str, Any] = {"is_causal": problem.is_causal, "window": _window(problem), "enable_gqa": True}
     if pattern := problem.pattern:
         import torch
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
         for name, values in (("alibi_slopes", pattern.slopes), ("sinks", pattern.sinks)):
-            mask[name] = torch.tensor(values, device=device) if values else None
-        mask |= {
+            options[name] = torch.tensor(values, device=device) if values else None
+        options |= {
             "mask": problem.mask_words,
             "documents": pattern.documents or None,
             "softcap": pattern.softcap,
         }
-    return functools.partial(flash_attention, **mask, enable_gqa=True)
+    return options
 
 
 def _window(problem: AttentionProblem) -> tuple[int, int] | None:

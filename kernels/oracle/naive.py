@@ -33,6 +33,15 @@ def _visible_of_pattern(
     return torch.from_numpy(pattern.visible(first_row, rows, head)).to(device)
 
 
+def whole_mask(rule: Rule, device: str | torch.device = "cpu") -> torch.Tensor:
+    """bool (q_len, kv_len), or (batch, q_heads, q_len, kv_len) if heads see different keys."""
+    if not (isinstance(rule, Pattern) and rule.by_head):
+        return visible_mask(rule, device=device)
+    batch, heads = rule.heads
+    masks = [visible_mask(rule, device=device, head=head) for head in range(batch * heads)]
+    return torch.stack(masks).unflatten(0, (batch, heads))
+
+
 def changed_scores(
     scores: torch.Tensor, rule: Rule, first_row: int = 0, head: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -103,12 +112,7 @@ def naive_attention(
 
 def _weights_of_pattern(scores: torch.Tensor, pattern: Pattern) -> torch.Tensor:
     """The softmax of the scores that the pattern leaves, with its sinks in the row sum."""
-    batch, heads = scores.shape[:2]
-    if pattern.by_head:
-        masks = [visible_mask(pattern, device=scores.device, head=head) for head in range(batch * heads)]
-        visible = torch.stack(masks).unflatten(0, (batch, heads))
-    else:
-        visible = visible_mask(pattern, device=scores.device)
+    batch, visible = len(scores), whole_mask(pattern, scores.device)
     scores = scores.masked_fill(~visible, float("-inf"))
     if pattern.sinks:
         sinks = per_head(pattern.sinks, scores).expand(batch, -1, scores.shape[2], 1)

@@ -272,14 +272,26 @@ Properties that a kernel may treat in a branch of its own meet each other: a cau
 scale and with float32; a batch with strides; a window with unequal lengths and shared heads."""
 
 
+PATTERN_BATTERY = (
+    CheckCase(BASE.with_(q_len=70, kv_len=100, mask="documents", documents="40 1 0 33 26", kv_heads=1)),
+    CheckCase(BASE.with_(q_len=64, kv_len=90, head_dim=32, mask="sinks", window_left=20, sink_logit=1)),
+    CheckCase(BASE.with_(q_len=70, kv_len=70, head_dim=32, mask="prefix", prefix=20, softcap=3, batch=2)),
+    CheckCase(BASE.with_(q_len=40, kv_len=90, head_dim=32, mask="causal", alibi=1, q_heads=6, kv_heads=2)),
+)
+"""For kernels that take masks and scores beyond a band: a document of one key and an empty one, borders
+inside tiles, a window with sinks and a sink logit, a softcap beside a prefix, ALiBi on shared heads."""
+
+
 def battery(base: CheckCase) -> tuple[CheckCase, ...]:
     """The cases for the kernel of `base`, with its number of runs and whether its gradients are checked.
 
     Only the user's kernels and flash_attention take a scale, so only they get the case with one.
     """
+    entry = ALGORITHMS.get(base.kernel)
+    takes_patterns = base.kernel == PUBLIC_CALL or (entry is not None and entry.takes_patterns)
     takes_scale = base.kernel in (*USERS, PUBLIC_CALL)
     return tuple(
         replace(case, kernel=base.kernel, gradients=base.gradients, repeats=base.repeats)
-        for case in BATTERY
+        for case in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()))
         if takes_scale or case.scale is None
     )

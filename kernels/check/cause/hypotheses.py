@@ -11,21 +11,23 @@ from itertools import islice
 
 import torch
 
+from kernels.check.cause.patterns import PatternSetting, pattern_variants
 from kernels.check.cause.variants import (
     HERE,
     Backward,
     Compute,
     Gradients,
     Setting,
-    band_mask,
     gradient_variants,
     known_factor,
     output_variants,
 )
 from kernels.check.judge.calls import Calls
 from kernels.check.result import Cause
+from kernels.oracle.naive import whole_mask
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare, largest_finite
+from kernels.problem import Pattern
 
 MAX_SCORES = 1 << 22
 """Problems with more scores than this are not searched for a cause: it would take minutes."""
@@ -48,7 +50,23 @@ class Evidence:
     def setting(self) -> Setting:
         """The call as it should have been computed."""
         query, key, value = self.calls.tensors.inputs
-        return Setting(query, key, value, band_mask(self.calls.band, query.device), self.calls.scale)
+        given = (query, key, value, whole_mask(self.calls.band, query.device), self.calls.scale)
+        return PatternSetting(*given, self.pattern) if self.pattern else Setting(*given)
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """What the call asks beside a band."""
+        return self.calls.band if isinstance(self.calls.band, Pattern) else None
+
+    @property
+    def output_variants(self) -> Iterator[tuple[str, Compute]]:
+        """What a wrong O may equal."""
+        case, band = self.calls.case, self.calls.band
+        if isinstance(self.setting, PatternSetting):
+            yield from pattern_variants(self.setting, case.problem)
+        yield from output_variants(
+            self.setting, band.band if isinstance(band, Pattern) else band, case.layout
+        )
 
     def equals(self, name: str, compute: Compute) -> bool:
         """Whether the result of that name equals what is computed, by the rule."""
@@ -82,6 +100,8 @@ def causes_of(evidence: Evidence) -> tuple[Cause, ...]:
 def _shorter_type(evidence: Evidence) -> Iterator[Cause]:
     """Tensors of float32 whose errors are not larger than those of attention in bfloat16."""
     setting, calls = evidence.setting, evidence.calls
+    if evidence.pattern:
+        return
     right = Backward(setting, calls.tensors.d_out)
     computed = {"O": setting} | {name: partial(_one_of, right, name) for name in GRADIENTS}
     names = tuple(name for name in evidence.wrong if name in computed)
@@ -101,11 +121,10 @@ def _cause(words: str, *tensors: str) -> Cause:
 
 
 def _output_causes(evidence: Evidence) -> Iterator[Cause]:
-    calls = evidence.calls
     scaled = _factor_cause(evidence, "O")
     if scaled and not scaled.numbers:
         yield scaled
-    for words, compute in output_variants(evidence.setting, calls.band, calls.case.layout):
+    for words, compute in evidence.output_variants:
         if evidence.equals("O", compute):
             yield _cause(words, "O")
     yield from _wrong_row_sums(evidence)
@@ -183,6 +202,8 @@ def _gradient_cause(evidence: Evidence, wrong: list[str]) -> Cause | None:
     if len(wrong) == 1 and scaled and not scaled.numbers:
         return scaled
     best, d_out = None, evidence.calls.tensors.d_out
+    if isinstance(evidence.calls.band, Pattern):
+        return scaled
     for words, compute in gradient_variants(evidence.setting, d_out, evidence.calls.band):
         fitting = [name for name in wrong if evidence.equals(name, partial(_one_of, compute, name))]
         if len(fitting) > (len(best.tensors) if best else 0):

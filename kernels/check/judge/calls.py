@@ -16,7 +16,7 @@ from kernels.device.determinism import filled_memory
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import Inputs
 from kernels.oracle.rule import GRADIENTS, OutputReferences
-from kernels.problem import Band
+from kernels.problem import Rule
 from kernels.problem.inputs import make_d_output, make_inputs
 
 RESULTS = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
@@ -71,9 +71,9 @@ class Calls:
     """O of the last call of a function with inputs that require gradients."""
 
     @property
-    def band(self) -> Band:
-        """The mask that is right for the kernel."""
-        return self.subject.band if self.subject else self.case.problem.band
+    def band(self) -> Rule:
+        """The mask, and what is done to the scores, that is right for the kernel."""
+        return self.subject.band if self.subject else self.case.problem.rule
 
     @property
     def scale(self) -> float:
@@ -83,7 +83,7 @@ class Calls:
     def notes(self) -> list[str]:
         """What is to be said beside the numbers."""
         of_subject = [*self.subject.notes, *self.subject.of_case] if self.subject else []
-        if self.band != self.case.problem.band:
+        if self.band != self.case.problem.rule:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
         return [*self.own_notes, *of_subject]
 

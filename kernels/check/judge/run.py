@@ -29,7 +29,9 @@ from kernels.device.interpreter import count_launches
 from kernels.device.no_gpu import CONFIGURATIONS
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
 from kernels.oracle.exact import Inputs
+from kernels.oracle.naive import per_head, whole_mask
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients
+from kernels.problem import Pattern
 from kernels.problem.inputs import make_inputs
 from kernels.sanitizer.watch import Watch
 from kernels.worker.requests import Progress
@@ -302,12 +304,19 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
 
 
 def _keyless(calls: Calls) -> KeylessRows | None:
-    problem, got, count = calls.case.problem, calls.got, calls.band.keyless_rows
-    if not count or "O" not in got:
+    got = calls.got
+    if "O" not in got or not (isinstance(calls.band, Pattern) or calls.band.keyless_rows):
         return None
-    wrong_output = int((got["O"][:, :, :count] != 0).any(dim=-1).sum())
-    wrong_lse = int((got["lse"][:, :, :count] != float("-inf")).sum()) if "lse" in got else 0
-    return KeylessRows(count * problem.batch * problem.q_heads, wrong_output, wrong_lse)
+    blind = ~whole_mask(calls.band, got["O"].device).any(dim=-1).expand(*got["O"].shape[:3])
+    count = int(blind.sum())
+    if not count:
+        return None
+    wrong_output = int((got["O"][blind] != 0).any(dim=-1).sum())
+    no_weight = torch.tensor(float("-inf"), device=blind.device)
+    if isinstance(calls.band, Pattern) and calls.band.sinks:  # there the sink alone has weight
+        no_weight = per_head(calls.band.sinks, got["O"].float())[..., 0].expand(*blind.shape)[blind]
+    wrong_lse = int((~torch.isclose(got["lse"][blind], no_weight)).sum()) if "lse" in got else 0
+    return KeylessRows(count, wrong_output, wrong_lse)
 
 
 def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]:

@@ -17,9 +17,9 @@ from kernels.check.case.layouts import Handed
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, error_words, judged
 from kernels.check.subject.user_kernel import LoadedKernel, check_output, lse_of, user_kernel
 from kernels.device.runtime import BACKEND, DEVICE
-from kernels.measure.peers import PEERS
+from kernels.measure.peers import PEERS, call_options
 from kernels.oracle.rule import GRADIENTS
-from kernels.problem import AttentionProblem, Band, InvalidProblem
+from kernels.problem import AttentionProblem, InvalidProblem, Rule
 from kernels.problem.inputs import make_inputs
 from kernels.sanitizer.play import play
 from kernels.trace import Trace
@@ -114,7 +114,7 @@ class Subject:
     """
 
     forward: ForwardCall
-    band: Band
+    band: Rule
     gradients: GradientCall | None = None
     attached: AttachedCall | None = None
     notes: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
     if name in ALGORITHMS:
         return _algorithm(name, problem, guard)
     attend, forward = _public_call(case, guard) if name == PUBLIC_CALL else _peer(name, problem, guard)
-    return Subject(forward, problem.band, attached=_graph(attend, guard) if KERNELS[name].gradients else None)
+    return Subject(forward, problem.rule, attached=_graph(attend, guard) if KERNELS[name].gradients else None)
 
 
 def _algorithm(name: str, problem: AttentionProblem, guard: Guard) -> Subject:
@@ -153,15 +153,12 @@ def _algorithm(name: str, problem: AttentionProblem, guard: Guard) -> Subject:
     notes = [] if own == problem else [f"It runs with its own tiles, {own.block_m} x {own.block_n}."]
     forward = partial(guard, "forward", runner.forward, own)
     gradients = partial(guard, "backward", runner.gradients, own) if KERNELS[name].gradients else None
-    return Subject(forward, problem.band, gradients, notes=notes)
+    return Subject(forward, problem.rule, gradients, notes=notes)
 
 
 def _public_call(case: CheckCase, guard: Guard) -> tuple[Callable[..., torch.Tensor], ForwardCall]:
-    problem = case.problem
-    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
-    attend: Callable[..., Any] = partial(
-        flash_attention, is_causal=problem.is_causal, window=window, scale=case.scale, enable_gqa=True
-    )
+    options = call_options(case.problem) | {"scale": case.scale}
+    attend: Callable[..., Any] = partial(flash_attention, **options)
     return attend, partial(guard, "forward", partial(attend, return_lse=True))
 
 

@@ -11,7 +11,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,7 +22,7 @@ from kernels.check.case.cases import USERS, CheckCase
 from kernels.check.subject.user_errors import Broken, UserKernelError, trace_text, user_frames
 from kernels.check.subject.user_modules import UserModules, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
-from kernels.problem import AttentionProblem, Band, InvalidProblem
+from kernels.problem import AttentionProblem, Band, InvalidProblem, Rule
 
 if TYPE_CHECKING:
     from kernels.check.case.cases import CheckCase
@@ -100,11 +100,12 @@ class Limits:
         """Whether its causal mask comes as is_causal; else as a tensor, since functions differ in it."""
         return problem.is_causal and (problem.q_len == problem.kv_len or bool(self.causal))
 
-    def band(self, problem: AttentionProblem) -> Band:
-        """The mask that is right for this kernel."""
+    def band(self, problem: AttentionProblem) -> Rule:
+        """The mask, and what is done to the scores, that is right for this kernel."""
         if self.causal == "top_left" and problem.is_causal:
-            return Band.of(problem.q_len, problem.kv_len, None, problem.q_len - problem.kv_len)
-        return problem.band
+            band = Band.of(problem.q_len, problem.kv_len, None, problem.q_len - problem.kv_len)
+            return replace(problem.pattern, band=band) if problem.pattern else band
+        return problem.rule
 
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def call_arguments(function: UserFunction, case: CheckCase, device: str, limits:
     is a bool `attn_mask` (q_len, kv_len), because torch aligns is_causal to the top left. A parameter of such
     a name without a default is always given. Raises InvalidProblem if the function has no such parameter.
     """
-    from kernels.oracle.naive import visible_mask
+    from kernels.oracle.naive import whole_mask
 
     problem, (taken, required) = case.problem, _parameters(function, limits)
     causal, scale = (next((name for name in names if name in taken), names[0]) for names in (CAUSAL, SCALE))
@@ -275,7 +276,8 @@ def call_arguments(function: UserFunction, case: CheckCase, device: str, limits:
     elif problem.mask == "window" and limits.window:
         wanted[limits.window] = (problem.window_left, problem.window_right)
     elif problem.mask != "full":
-        wanted["attn_mask"] = visible_mask(problem.band, device=device)
+        wanted["attn_mask"] = whole_mask(problem.rule, device=device)
+    wanted |= _pattern_arguments(problem, taken, device)
     if problem.group_size > 1 and (limits.gqa is None or "enable_gqa" in taken):
         wanted["enable_gqa"] = True
     if case.scale is not None:
@@ -289,9 +291,29 @@ def call_arguments(function: UserFunction, case: CheckCase, device: str, limits:
     return {name: value for name, value in always.items() if name in required} | wanted
 
 
+PATTERN_NAMES = {
+    "softcap": ("softcap", "logit_softcapping"),
+    "slopes": ("alibi_slopes", "slopes"),
+    "sinks": ("sinks", "s_aux"),
+}
+"""Names that functions give what changes the scores, by its field of Pattern."""
+
+
+def _pattern_arguments(problem: AttentionProblem, taken: set[str], device: str) -> dict[str, Any]:
+    import torch
+
+    found: dict[str, Any] = {}
+    for part, names in PATTERN_NAMES.items():
+        if given := problem.pattern and getattr(problem.pattern, part):
+            name = next((name for name in names if name in taken), names[0])
+            found[name] = torch.tensor(given, device=device) if isinstance(given, tuple) else given
+    return found
+
+
 def _parameters(function: UserFunction, limits: Limits) -> tuple[set[str], set[str]]:
     """Names of the parameters that the function takes, and of those without a default."""
     anything = {CAUSAL[0], SCALE[0], "attn_mask", "enable_gqa", limits.window}
+    anything |= {names[0] for names in PATTERN_NAMES.values()}
     try:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError):  # it does not tell

@@ -1,0 +1,93 @@
+"""Mistakes with masks and scores beyond a band: what a wrong O may equal."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+
+from kernels.check.cause.variants import MINUS_INFINITY, Named, Setting
+from kernels.oracle.naive import changed_scores, one_key_head_per_query_head, per_head, whole_mask
+from kernels.problem import AttentionProblem, Pattern
+
+
+@dataclass(frozen=True)
+class PatternSetting(Setting):
+    """A call whose scores are changed, whose rows have a sink, or whose mask is no band."""
+
+    pattern: Pattern
+
+    def changed(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores before the mask, and V, one head per query head."""
+        query, key, value = (tensor.to(dtype) for tensor in (self.query, self.key, self.value))
+        key, value = one_key_head_per_query_head(query, key, value)
+        scores, _ = changed_scores(query @ key.transpose(-2, -1) * self.scale, self.pattern)
+        return scores, value
+
+    def scores(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        scores, value = self.changed(dtype)
+        return scores.masked_fill(~self.visible, MINUS_INFINITY), value
+
+    def __call__(self, dtype: torch.dtype) -> torch.Tensor:
+        scores, value = self.scores(dtype)
+        weights = torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0)
+        if self.pattern.sinks:
+            lse = torch.logsumexp(scores, dim=-1, keepdim=True)
+            weights = weights * torch.sigmoid(lse - per_head(self.pattern.sinks, scores))
+        return weights @ value
+
+
+def pattern_variants(setting: PatternSetting, problem: AttentionProblem) -> Iterator[Named]:
+    """What a wrong O may equal by a mistake in the problem's pattern, the simplest first."""
+    pattern = setting.pattern
+    if pattern.softcap:
+        yield "attention without the softcap", replace(setting, pattern=replace(pattern, softcap=0))
+        after = "attention with the softcap applied after the mask: a hidden key has the score -softcap"
+        yield after, partial(_capped_after, setting)
+    if pattern.slopes:
+        turned = replace(pattern, slopes=tuple(-slope for slope in pattern.slopes))
+        words = "attention with ALiBi slopes of the wrong sign: farther keys count more"
+        yield words, replace(setting, pattern=turned)
+        yield "attention without ALiBi", replace(setting, pattern=replace(pattern, slopes=()))
+    if pattern.sinks:
+        words = "attention in which the sink is missing from the row sum l"
+        yield words, replace(setting, pattern=replace(pattern, sinks=()))
+    device = setting.query.device
+    for words, other in _other_masks(problem):
+        visible = whole_mask(other.rule, device)
+        if not torch.equal(visible, setting.visible):
+            yield words, replace(setting, visible=visible)
+    if problem.mask == "documents":
+        words = "attention in which a document sees the last key of the one before it"
+        yield words, replace(setting, visible=setting.visible | _last_key_before(pattern, device))
+
+
+def _other_masks(problem: AttentionProblem) -> Iterator[tuple[str, AttentionProblem]]:
+    """Problems whose mask a kernel may have taken for the right one."""
+    if problem.mask == "sinks":
+        for count, by in (("long", 1), ("short", -1)):
+            moved = max(problem.window_left + by, 0)
+            yield f"attention with a window one key too {count}", problem.with_(window_left=moved)
+        without = problem.with_(mask="window", window_right=0)
+        yield "attention without the first keys that stay visible", without
+    if problem.mask in ("sinks", "prefix"):
+        for count, by in (("many", 1), ("few", -1)):
+            moved = max(problem.prefix + by, 1)
+            yield f"attention with one first key too {count}", problem.with_(prefix=moved)
+    if problem.mask != "causal":
+        yield "causal attention, without the mask that was asked for", problem.with_(mask="causal")
+    yield "attention without a mask", problem.with_(mask="full")
+
+
+def _last_key_before(pattern: Pattern, device: torch.device) -> torch.Tensor:
+    """bool (q_len, kv_len): the last key of the document before that of each query."""
+    document = torch.from_numpy(pattern.document_of()).to(device)
+    of_query = document[pattern.first_position :][:, None]
+    is_last = torch.cat([document[1:] > document[:-1], document.new_zeros(1, dtype=torch.bool)])
+    after = torch.cat([document[1:], document[-1:]])
+    return is_last & (after == of_query)
+
+
+def _capped_after(setting: PatternSetting, dtype: torch.dtype) -> torch.Tensor:
+    scores, value = setting.changed(dtype)
+    return torch.softmax(scores.masked_fill(~setting.visible, -setting.pattern.softcap), dim=-1) @ value
