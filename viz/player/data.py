@@ -118,11 +118,14 @@ MOST_RANGES = 100_000
 
 
 def _pattern(problem: AttentionProblem) -> dict:
-    """Of a mask that is not a band, the ranges of keys that each row sees; and the sinks, if any."""
+    """Of a mask that is not a band, the ranges of keys that each row sees; sinks and borders of documents."""
     pattern = problem.pattern
     if pattern is None:
         return {}
     found: dict[str, Any] = {"sinks": pattern.sinks} if pattern.sinks else {}
+    if pattern.documents:
+        found["borders"] = [0, *np.cumsum(pattern.documents).tolist()]
+        found["borders"] += [pattern.kv_len] if found["borders"][-1] < pattern.kv_len else []
     if pattern.mask and problem.q_len * problem.kv_len <= LARGEST_SQUARE:
         heads = range(problem.heads if pattern.by_head else 1)
         seen = [[_ranges(row) for row in pattern.visible(head=head)] for head in heads]

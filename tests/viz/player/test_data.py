@@ -164,3 +164,17 @@ def test_the_page_of_each_step_and_the_size_of_the_pool_that_ran_arrive(sample):
     assert [strip["name"] for strip in data["strips"] if strip["lists"]] == ["table"]
     assert "pale pages" in data["notes"][-1]
     assert player_data(hand_built(PROBLEM), "here", GPUS["H200"])["pages"] is None
+
+
+def test_a_pattern_gives_each_row_its_ranges_of_keys_its_borders_and_its_sinks():
+    shape = {"q_len": 8, "kv_len": 12, "head_dim": 16, "block_m": 4, "block_n": 4}
+    problem = AttentionProblem(**shape, mask="documents", documents="5 3", sink_logit=1)
+    sent = player_data(run_traced(problem), "run here", GPUS["A100"])["problem"]
+    assert sent["borders"] == [0, 5, 8, 12]
+    assert sent["seen"] == [[[[0, 5]], [[5, 6]], [[5, 7]], [[5, 8]], *([[8, 9 + i]] for i in range(4))]]
+    assert list(sent["sinks"]) == list(problem.pattern.sinks)
+    by_head = problem.with_(
+        mask="expression", expression="k <= q and (h == 0 or k % 2 == 0)", q_heads=2, kv_heads=2
+    )
+    sent = player_data(run_traced(by_head), "run here", GPUS["A100"])["problem"]
+    assert [rows[0] for rows in sent["seen"]] == [[[0, 5]], [[0, 1], [2, 3], [4, 5]]]

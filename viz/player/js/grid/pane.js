@@ -12,7 +12,7 @@ import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
 import { hasTile, modelOf, rowCount, rowNumber } from "../run/model.js";
-import { drawParts, drawStrips, nameHeads } from "./strips.js";
+import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
 
@@ -138,6 +138,7 @@ export class Pane {
       return;
     }
     drawStrips(context, layouts[0], model, palette, at);
+    drawDocuments(context, layouts[0], model, palette);
     if (split) drawParts(context, layouts[0], model, palette);
   }
 

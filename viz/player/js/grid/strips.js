@@ -1,6 +1,6 @@
 // The strips of tensors in HBM beside the map, and the gaps between the parts of the keys.
 
-import { FONT, fillBox, outline, roundBox, text } from "./draw.js";
+import { FONT, drawLine, fillBox, outline, roundBox, text } from "./draw.js";
 import { HEAD, stripBox, stripTile } from "./layout.js";
 import { range, sequenceOf, tilesOf } from "../run/model.js";
 import { headName } from "../run/words.js";
@@ -140,6 +140,27 @@ export function drawParts(context, layout, model, palette, top = layout.y) {
     const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
     fillBox(context, palette.surface, x, top, thick, layout.y + layout.height - top);
   }
+}
+
+// The borders of documents across the map and the strips beside it, and the number of each above its keys.
+export function drawDocuments(context, layout, model, palette) {
+  const { borders, block_m, block_n, q_len, kv_len, tile_numbers: sampled } = model.data.problem;
+  if (!borders || sampled.length) return;
+  const xOf = (key) => layout.x + (key / block_n) * layout.cellWidth;
+  const yOf = (key) => layout.y + ((key - kv_len + q_len) / block_m) * layout.cellHeight;
+  const top = Math.min(...model.strips.filter((s) => s.side === "top").map((s) => stripBox(s, layout).y));
+  const [right, bottom] = [layout.x + layout.width, layout.y + layout.height];
+  for (const key of new Set(borders.slice(1, -1))) {
+    drawLine(context, palette.text, 1, [xOf(key), top, xOf(key), bottom]);
+    if (yOf(key) > layout.y) drawLine(context, palette.text, 1, [layout.x, yOf(key), right, yOf(key)]);
+  }
+  borders.slice(1).forEach((end, i) => {
+    const width = xOf(end) - xOf(borders[i]);
+    if (width < 12) return;
+    const words = width < 90 ? `${i}` : `document ${i}`;
+    const style = { size: 11, align: "center", weight: "600", halo: palette.background };
+    text(context, words, xOf(borders[i]) + width / 2, top + layout.strip / 2, palette.text, style);
+  });
 }
 
 // The name of each head above its map, or its number alone, or nothing where neither has room.

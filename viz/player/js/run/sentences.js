@@ -53,7 +53,7 @@ export const SENTENCES = {
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
     "The rows are finished: O is divided by l and goes home, with lse = m + ln l for the backward pass.",
-    "Of {who}: {m} + ln {l} = {lseOfState}.",
+    "Of {who}: {m} + ln {l} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],
   "weights from lse": [
@@ -151,7 +151,7 @@ function wordsOf(model, at, row) {
     sees,
     isBlind: !sees || state?.m === -Infinity,
     ...scoreWords(model, at.step, row),
-    ...(state && stateWords(state, P)),
+    ...(state && stateWords(state, P, model, at.step)),
     lse: firstOf(lse),
     D: firstOf(D),
     part: firstOf(part),
@@ -188,13 +188,16 @@ function scoreWords(model, step, row) {
   };
 }
 
-function stateWords(state, P) {
+function stateWords(state, P, { data, head }, step) {
+  const { sinks } = data.problem;
+  const share = sinks && (100 * Math.exp(sinks[head[step] % sinks.length] - state.m)) / state.l;
+  const sink = sinks ? ` The sink holds ${formatSteady(share)} % of its weight, and adds no value.` : " ";
   const { oldM, oldL, m, l, alpha } = state;
   const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
   const added = P ? formatSteady(P.reduce((total, value) => total + value, 0)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
-  return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state) };
+  return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state), sink };
 }
 
 // α and the new l of a row, with their arithmetic.
