@@ -254,6 +254,45 @@ def attention_gradients(v: Mapping[str, np.ndarray], scale: float) -> dict[str, 
     }
 
 
+CAP, SLOPE, SINK = 1.5, 0.25, 0.5
+"""What `changed_scores` caps at, takes off per step of distance, and has as the logit of its sink."""
+
+
+def changed_scores(lesson: GradientLesson) -> dict[str, float]:
+    """How far two formulas are from difference quotients, if scores are capped, have ALiBi, and rows a sink.
+
+    "dS" is the largest difference over all scores before the change, "sink" that of the sink's logit.
+    """
+    v, step = forward(lesson), 1e-6
+    d_out = derived(lesson)["dO"]
+    rows = np.arange(lesson.length)
+    distance = np.abs(rows[:, None] - rows)
+
+    def parts(scores: np.ndarray, sink: float = SINK) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        capped = CAP * np.tanh(scores / CAP)
+        changed = np.hstack([capped - SLOPE * distance, np.full((lesson.length, 1), sink)])
+        weights = softmax(changed)
+        return capped, weights, weights[:, :-1] @ v["V"]
+
+    def loss(scores: np.ndarray, sink: float = SINK) -> float:
+        return float((parts(scores, sink)[2] * d_out).sum())
+
+    capped, weights, out = parts(v["S"])
+    d = (out * d_out).sum(axis=1)
+    d_scores = weights[:, :-1] * (d_out @ v["V"].T - d[:, None]) * (1 - (capped / CAP) ** 2)
+    quotients = np.empty_like(v["S"])
+    for place in np.ndindex(quotients.shape):
+        moved = np.zeros_like(v["S"])
+        moved[place] = step
+        quotients[place] = (loss(v["S"] + moved) - loss(v["S"] - moved)) / (2 * step)
+    of_sink = (loss(v["S"], SINK + step) - loss(v["S"], SINK - step)) / (2 * step)
+    return {
+        "dS": float(np.abs(d_scores - quotients).max()),
+        "sink": abs(float(-(weights[:, -1] * d).sum()) - of_sink),
+        "size": float(np.abs(d_scores).max()),
+    }
+
+
 def _layer_gradients(v: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The gradients before attention, from dQ, dK and dV."""
     weights = {f"dW_{name}": v["Z"].T @ v[f"d{name}"] for name in "QKV"}

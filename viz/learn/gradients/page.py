@@ -241,6 +241,9 @@ def _line_by_line() -> None:
             st.caption(f"line {lines.index(name) + 1} of {len(lines)}", width="content")
     with st.expander("Every line against autograd and our kernels"):
         _all_lines(lesson, references, note)
+    with st.expander("If scores are capped, fall with the distance, or have a sink"):
+        check = maths.changed_scores(lesson)
+        WORDS.draw("changed scores", check=check, cap=maths.CAP, slope=maths.SLOPE, z=maths.SINK)
 
 
 def _graphs() -> None:

@@ -68,3 +68,9 @@ def test_one_head_is_the_layer_of_the_derivation_and_two_are_attention_on_their_
 @pytest.mark.parametrize("heads", [1, 4])
 def test_gradients_of_heads_hold_against_differences(heads):
     assert max(difference_of(name, OF_HEADS, heads) for name in ("Z", "W_Q", "W_K", "W_V")) < 1e-8
+
+
+def test_gradients_of_capped_scores_and_of_a_sink_are_those_of_difference_quotients():
+    for seed in range(3):
+        check = maths.changed_scores(GradientLesson(seed=seed, spread=2.0))
+        assert max(check["dS"], check["sink"]) < 1e-6 * check["size"]
