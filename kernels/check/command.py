@@ -26,7 +26,14 @@ from kernels.check.case.cases import (
     grid_cases,
     parse_shapes,
 )
-from kernels.check.case.options import CASE_OPTIONS, REPEATS, WITH_FILE, add_case_options, shell_command
+from kernels.check.case.options import (
+    CASE_OPTIONS,
+    PATTERN,
+    REPEATS,
+    WITH_FILE,
+    add_case_options,
+    shell_command,
+)
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
 from kernels.check.report.html import to_html
 from kernels.check.report.report import (
@@ -193,6 +200,7 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, ba
         block_n=arguments.blocks[1],
         window_left=arguments.window[0],
         window_right=arguments.window[1],
+        **{name: value for name in PATTERN if (value := getattr(arguments, name)) is not None},
     )
     gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
     case = CheckCase(problem, kernel, gradients, arguments.repeats, **options)

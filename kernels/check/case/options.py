@@ -24,7 +24,13 @@ CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
     "head_dim": ("64", _numbers, "one or more, such as 64,128"),
     "dtype": ("float16", words, f"some of {','.join(DTYPES)}"),
     "mask": ("full", words, f"some of {','.join(MASKS)}"),
-    "window": ("128,0", _numbers, "keys before and after the diagonal"),
+    "window": ("128,0", _numbers, "keys before and after the diagonal, for the masks window and sinks"),
+    "prefix": ("4", int, "first keys that stay visible, for the masks prefix and sinks"),
+    "documents": ("", str, 'lengths, such as "100 28 128", for the mask documents and for doc(q), doc(k)'),
+    "expression": ("k <= q", str, "for the mask expression: a condition of q, k, h, b, doc(q), doc(k)"),
+    "softcap": ("0", int, "scores s become softcap * tanh(s / softcap); 0: as they are"),
+    "alibi": ("0", int, "1: ALiBi"),
+    "sink_logit": ("0", int, "1: a logit per head takes part in the row sum"),
     "batch": ("1", int, ""),
     "q_heads": ("1", int, ""),
     "kv_heads": ("", int, "default: as many as --q-heads"),
@@ -36,7 +42,8 @@ CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
 }
 """By name: the default if another one is given, how it is read, and help. Without any the battery is run."""
 CHOICES = {"inputs": INPUTS, "layout": LAYOUTS}
-WITH_FILE = ("mask", "window", "blocks", "layout", "scale")
+PATTERN = ("prefix", "documents", "expression", "softcap", "alibi", "sink_logit")
+WITH_FILE = ("mask", "window", *PATTERN, "blocks", "layout", "scale")
 """What a file of tensors does not say itself."""
 REPEATS = 3
 
@@ -61,9 +68,10 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
     if case.upload:
         parts.append(f"--file {shlex.quote(file or 'FILE')}")
         parts += [f"--file-axes {case.axes}"] if case.axes != "bhld" else []
+    window = f"{problem.window_left},{problem.window_right}"
     values = problem.as_dict() | {
         "shapes": f"{problem.q_len}x{problem.kv_len}",
-        "window": f"{problem.window_left},{problem.window_right}" if problem.mask == "window" else None,
+        "window": window if problem.mask in ("window", "sinks") else None,
         "kv_heads": problem.kv_heads if problem.group_size > 1 else None,
         "blocks": f"{problem.block_m},{problem.block_n}",
         "layout": case.layout,
