@@ -56,7 +56,7 @@ def measured_words(problem: AttentionProblem) -> str:
     """What Measure does not take of a problem; "" if it takes all of it."""
     words = []
     if problem.mask not in SWEPT_MASKS:
-        words.append(f"it has no mask {problem.mask} and shows the causal one")
+        words.append(f"it has no {problem.mask} and shows the causal mask")
     if problem.softcap or problem.alibi or problem.sink_logit:
         words.append("it leaves the scores as they are")
     if problem.q_len != problem.kv_len:

@@ -72,7 +72,8 @@ def test_good_values_are_those_that_both_runs_take():
         offered = values(default_choices(runs, in_numbers=False))
         assert offered["head_dim"] == (64, 128)
         assert "tiles" not in offered
-        assert offered["mask"] == values(default_choices(alone(GPT2), in_numbers=False))["mask"]
+        assert offered["mask"] == ("full", "causal", "window")
+    assert "sinks" in values(default_choices(alone(GPT2), in_numbers=False))["mask"]
 
 
 def test_an_algorithm_with_tiles_of_its_own_has_those_of_the_changed_problem():
