@@ -79,7 +79,8 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     `causal_alignment="top_left"`. The two are the same for equal lengths. For unequal ones torch's is_causal
     is "top_left", and FlashAttention since 2.1 is "bottom_right", the default. `window` (left, right) keeps
     the keys from `left` before that diagonal to `right` after it; None leaves a side open. `scale` defaults
-    to 1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf.
+    to 1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf,
+    or its sink.
 
     Further masks and scores run on the plain kernels. `mask` is an expression of positions, such as
     "k <= q and doc(q) == doc(k)" (kernels/problem/expression.py); it hides keys beside those that
@@ -112,7 +113,7 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
         settings = _check(query, key, value, is_causal, window, causal_alignment, scale, enable_gqa)
         band = Band(query.shape[2], key.shape[2], *settings[:2])
         given = {"softcap": softcap, "alibi_slopes": alibi_slopes, "sinks": sinks}
-        pattern = pattern_of(query.shape, band, mask, documents, given)
+        pattern = pattern_of(query, band, mask, documents, given)
         tensors = (query, key, value)
         out, lse = attend_by_pattern(tensors, pattern, settings[2], alibi_slopes, sinks)
         return (out, lse) if return_lse else out

@@ -18,39 +18,55 @@ from kernels.problem.pattern import plan_of
 
 
 def pattern_of(
-    shape: torch.Size, band: Band, mask: str | None, documents: Sequence[int] | None, given: dict[str, Any]
+    query: Tensor, band: Band, mask: str | None, documents: Sequence[int] | None, given: dict[str, Any]
 ) -> Pattern:
     """The pattern that the options of a call amount to; raises ValueError for what is not accepted.
 
-    `shape` is that of query. `given` are softcap, alibi_slopes and sinks. A mask beside a causal mask or a
+    `given` are softcap, alibi_slopes and sinks. A mask beside a causal mask or a
     window hides what either hides.
     """
-    batch, heads = shape[:2]
+    (batch, heads), device = query.shape[:2], query.device
     for name in ("alibi_slopes", "sinks"):
         tensor = given[name]
         if tensor is not None and (not isinstance(tensor, Tensor) or tensor.shape != (heads,)):
-            raise ValueError(
-                f"{name} is not accepted: expected a tensor of shape ({heads},), one per query head"
-            )
-    softcap = float(given["softcap"])
-    if not 0 <= softcap < float("inf"):
-        raise ValueError(f"softcap={softcap} is not accepted: expected a number from 0, where 0 caps nothing")
-    lengths = tuple(map(int, documents or ()))
-    if min(lengths, default=0) < 0 or sum(lengths) > band.kv_len:
-        raise ValueError(
-            f"documents={documents!r} is not accepted: expected at most {band.kv_len} keys in all"
-        )
-    if documents is not None and band.q_len > band.kv_len:
+            accepted = f"expected a tensor of shape ({heads},), one number per query head"
+            raise ValueError(f"{name} is not accepted: {accepted}")
+        if tensor is not None and (tensor.device != device or not tensor.is_floating_point()):
+            raise ValueError(f"{name} is {tensor.dtype} on {tensor.device}; expected floats on {device}")
+    if given["alibi_slopes"] is not None and given["alibi_slopes"].requires_grad:
+        raise ValueError("alibi_slopes require a gradient, which they do not get here; give them detached")
+    softcap = given["softcap"]
+    if isinstance(softcap, (bool, str)) or softcap is None or not 0 <= softcap <= LARGEST_CAP:
+        accepted = f"expected a number from 0, which caps nothing, to {LARGEST_CAP:g}"
+        raise ValueError(f"softcap={softcap!r} is not accepted: {accepted}")
+    if mask is not None and not isinstance(mask, str):
+        raise ValueError(f"mask={mask!r} is not accepted: expected a condition, such as 'k <= q', as text")
+    lengths = _lengths(documents, band)
+    words = mask if mask is not None or documents is None else "doc(q) == doc(k)"
+    node = parse(words) if words is not None else None
+    asks = node is not None and not {"doc(q)", "doc(k)"}.isdisjoint(node.names())
+    if asks and band.q_len > band.kv_len:
         raise ValueError(f"documents take at most {band.kv_len} queries, as many as keys; given {band.q_len}")
-    node = parse(mask) if mask is not None else None
-    if documents is not None and mask is None:
-        node = parse("doc(q) == doc(k)")
+    if documents is not None and not asks:
+        raise ValueError(f"documents are given, but mask={mask!r} asks for none: use doc(q) and doc(k) in it")
     if node is not None and band.masks:
         node = Node("and", node, _node_of(band))
     ones = (1.0,) * heads  # the tensors hold the values
     slopes, sinks = (ones if given[name] is not None else () for name in ("alibi_slopes", "sinks"))
     whole = Band.of(band.q_len, band.kv_len) if node else band
     return Pattern(whole, node, (batch, heads), lengths, softcap, slopes, sinks)
+
+
+def _lengths(documents: Any, band: Band) -> tuple[int, ...]:
+    given: Any = () if documents is None else documents
+    listed = given.tolist() if hasattr(given, "tolist") else given
+    good = isinstance(listed, (list, tuple)) and all(
+        isinstance(length, int) and not isinstance(length, bool) and length >= 0 for length in listed
+    )
+    if not good or sum(listed) > band.kv_len:
+        accepted = f"expected whole numbers from 0, at most {band.kv_len} in all"
+        raise ValueError(f"documents={documents!r} are not accepted: {accepted}")
+    return tuple(listed)
 
 
 def _node_of(band: Band) -> Node:
@@ -69,9 +85,16 @@ def attend_by_pattern(
     sinks: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """O and lse, differentiable by query, key, value and sinks; slopes count as constants."""
+    query, key, _ = tensors
+    if query.is_meta or query.numel() == 0 or key.shape[2] == 0:
+        lse = query.new_full(query.shape[:3], float("-inf"), dtype=torch.float32)
+        if sinks is not None:
+            lse = torch.logaddexp(lse, sinks.detach()[:, None].float())
+        return torch.zeros_like(query), lse
     return _PatternedAttention.apply(*tensors, alibi_slopes, sinks, pattern, scale)
 
 
+LARGEST_CAP = 1e6
 FEW_KEYS = 2048
 """Keys per query, in the mean, below which a plan is sparse."""
 

@@ -110,7 +110,7 @@ def _counts(elements: dict[str, int]) -> str:
 
 @dataclass(frozen=True)
 class KeylessRows:
-    """Rows that see no key. Their output must be 0 and their lse -inf."""
+    """Rows that see no key. Their output must be 0 and their lse -inf, or the sink of their head."""
 
     count: int
     wrong_output: int
@@ -124,8 +124,10 @@ class KeylessRows:
     @property
     def words(self) -> str:
         """How many there are, and whether they are right."""
-        wrong = f"output is not 0 in {self.wrong_output:,} and lse not -inf in {self.wrong_lse:,} of them"
-        return f"{self.count:,} rows see no key: {'all give 0 and lse -inf' if self.right else wrong}"
+        wrong = f"output is not 0 in {self.wrong_output:,} and lse wrong in {self.wrong_lse:,} of them"
+        return (
+            f"{self.count:,} rows see no key: {'all give 0 and their lse is right' if self.right else wrong}"
+        )
 
 
 @dataclass(frozen=True)

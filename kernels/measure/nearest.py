@@ -96,6 +96,8 @@ def time_of(
     results = ((each, each.result(peer, direction)) for each in measurements if each.device.backend == "cuda")
     timed = [(each, result.timing.median_ms) for each, result in results if result and result.timing]
     alike = [pair for pair in timed if is_step(pair[0].problem) == is_step(problem)]
+    if problem.pattern:  # no other problem tells the time of its mask
+        alike = [pair for pair in alike if pair[0].problem == problem]
     if not alike:
         return None
     nearest, ms = min(alike, key=lambda pair: distance(pair[0].problem, problem))

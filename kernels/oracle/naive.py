@@ -43,7 +43,7 @@ def whole_mask(rule: Rule, device: str | torch.device = "cpu") -> torch.Tensor:
 
 
 def changed_scores(
-    scores: torch.Tensor, rule: Rule, first_row: int = 0, head: int | None = None
+    scores: torch.Tensor, rule: Rule, first_row: int = 0, head: int | None = None, first_key: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Scaled scores, capped and with ALiBi if a pattern says so, and the derivative of the cap.
 
@@ -57,7 +57,7 @@ def changed_scores(
         derivative, scores = 1 - capped.square(), capped * rule.softcap
     if rule.slopes:
         rows, keys = (torch.arange(size, device=scores.device) for size in scores.shape[-2:])
-        distance = (rows[:, None] + first_row + rule.first_position - keys).abs()
+        distance = (rows[:, None] + first_row + rule.first_position - keys - first_key).abs()
         scores = scores - per_head(rule.slopes, scores, head) * distance
     return scores, derivative
 

@@ -127,6 +127,11 @@ class Fixed:
         return self.PATTERN is not None and (self.PATTERN.SOFTCAP or self.PATTERN.ALIBI)
 
     @property
+    def HAS_SINK(self) -> bool:  # noqa: N802
+        """Whether a sink takes part in each row sum, which then is never 0."""
+        return self.PATTERN is not None and self.PATTERN.SINK
+
+    @property
     def CUTS_LEFT(self) -> bool:  # noqa: N802
         """Whether the left bound or a plan cuts tiles."""
         return self.BOUND_LEFT or self.PLANNED

@@ -207,8 +207,15 @@ def pair_is_seen(offs_m, offs_n, own, kv_len, KEYS_STAY: tl.constexpr, FIXED: tl
 
 @triton.jit
 def tanh(x):
-    """Hyperbolic tangent by one exponential; exact signs and limits."""
-    return 1 - 2 / (tl.exp2(x * (2 * LOG2E)) + 1)
+    """Hyperbolic tangent by one exponential; near 0, where that would cancel, by its series."""
+    size = tl.abs(x)
+    small = tl.exp2(size * (-2 * LOG2E))
+    far = (1 - small) / (1 + small)
+    square = x * x
+    series = 1 + square * (
+        -0.33333334 + square * (0.13333334 + square * (-0.05396825 + square * 0.021869488))
+    )
+    return tl.where(size < 0.25, x * series, tl.where(x < 0, -far, far))
 
 
 @triton.jit

@@ -97,11 +97,13 @@ class AttentionProblem:
         self._refuse_masks()
 
     def _refuse_masks(self) -> None:
-        if not isinstance(self.documents, str) or not isinstance(self.expression, str):
+        if not isinstance(self.documents, str):
             raise InvalidProblem("documents", self.documents, "expected lengths separated by spaces")
+        if not isinstance(self.expression, str):
+            raise InvalidProblem("expression", self.expression, "expected a condition, such as k <= q")
         lengths = self.documents.replace(",", " ").split()
-        total = sum(int(length) for length in lengths if length.isdecimal())
-        if not all(length.isdecimal() for length in lengths) or total > self.kv_len:
+        are_numbers = all(length.isdecimal() and len(length) < 9 for length in lengths)
+        if not are_numbers or sum(map(int, lengths)) > self.kv_len:
             accepted = f"expected lengths separated by spaces, at most kv_len={self.kv_len} together"
             raise InvalidProblem("documents", self.documents, accepted)
         node = self.mask_node

@@ -213,6 +213,7 @@ class _Parser:
 @functools.lru_cache(maxsize=64)
 def parse(text: str) -> Node:
     """The condition in `text`. Raises InvalidProblem, which says at which column and what is allowed."""
+    text = text.strip()
     parser = _Parser(text)
     if len(text) > LONGEST:
         raise InvalidProblem("expression", text, f"expected at most {LONGEST} characters")

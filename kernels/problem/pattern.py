@@ -18,6 +18,8 @@ SKIPPED, PARTIAL, FULL = 0, 1, 2
 CHUNK_PAIRS = 1 << 22
 """Pairs of a query and a key that are looked at in one go."""
 MOST_PAIRS = 1 << 31
+MOST_TILES = 1 << 25
+"""Of all heads, if they differ."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,10 @@ def plan_of(pattern: Pattern, block_m: int, block_n: int) -> Plan:
     the bounds of their positions are looked at pair by pair.
     """
     assert pattern.mask is not None
+    tiles = -(-pattern.q_len // block_m) * -(-pattern.kv_len // block_n)
+    if tiles * (pattern.heads[0] * pattern.heads[1] if pattern.by_head else 1) > MOST_TILES:
+        accepted = f"its plan would have more than {MOST_TILES:,} tiles"
+        raise InvalidProblem("mask", "this mask", accepted, "Choose larger tiles or a shorter sequence.")
     heads = range(pattern.heads[0] * pattern.heads[1] if pattern.by_head else 1)
     parts = [_plan_of_head(pattern, pattern.mask, head, block_m, block_n) for head in heads]
     return Plan(np.stack([kinds for kinds, _ in parts]), np.array([pairs for _, pairs in parts]))

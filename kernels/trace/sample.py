@@ -43,7 +43,8 @@ class Sample:
 
         Heads that differ in more than their tensors are all traced or none.
         """
-        if problem.pattern and problem.pattern.differs_by_head and len(self.heads) < problem.heads:
+        differs = problem.pattern is not None and problem.pattern.differs_by_head
+        if differs and (len(self.heads) < problem.heads or problem.batch > 1):  # a part has one batch
             return False
         names = ((self.heads, problem.heads), (self.q_tiles or (0,), problem.q_tiles))
         return all(

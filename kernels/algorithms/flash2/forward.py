@@ -128,7 +128,7 @@ def _attn_fwd(
     o = acc * (1.0 / l)[:, None]
     lse = m * LN2 + tl.log(l)
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT:
+    if (FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT) and not FIXED.HAS_SINK:
         # A row that sees no key gives 0 and -inf, not the 0 / 0 of its empty sums.
         visible = sees_a_key(offs_m, band)
         o = tl.where(visible[:, None], o, 0.0)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernels.algorithms.standard.entry import ENTRY
 from kernels.device.runtime import DEVICE
-from kernels.oracle.naive import visible_mask
+from kernels.oracle.naive import changed_scores, per_head, whole_mask
 from kernels.primitives.tilewise import StepLog, tile_rows
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
@@ -34,7 +34,8 @@ def _scores(
             # [QK^T] (block_m, block_n)
             s = q @ k.T * problem.scale
             # [mask]
-            s = s.masked_fill(~visible[rows, keys], float("-inf"))
+            s, _ = changed_scores(s, problem.rule, rows.start, head, keys.start)
+            s = s.masked_fill(~visible[batch, head, rows, keys], float("-inf"))
             # [store S]
             log.write("S", scores[batch, head, rows, keys], s)
             # [end]
@@ -46,6 +47,9 @@ def _softmax(log: StepLog, problem: AttentionProblem, scores: Tensor, weights: T
         _, batch, head, rows = program
         count = len(lse[batch, head, rows])
         m = torch.full((count,), float("-inf"), device=scores.device)
+        sink = problem.pattern and problem.pattern.sinks
+        if sink:  # a key that has a score and no value
+            m = m.clamp(min=float(per_head(sink, m, head)))
         s: list[Tensor] = []
         for kv_tile in range(problem.kv_tiles):
             log.step(1, program, kv_tile)
@@ -58,6 +62,8 @@ def _softmax(log: StepLog, problem: AttentionProblem, scores: Tensor, weights: T
         # [row sum]
         shift = torch.where(m == float("-inf"), 0.0, m)
         l = torch.cat([torch.exp(tile - shift[:, None]) for tile in s], dim=1).sum(dim=1)
+        if sink:
+            l = l + torch.exp(per_head(sink, m, head) - shift)
         lse[batch, head, rows] = m + torch.log(l)
         # [end]
         for kv_tile in range(problem.kv_tiles):
@@ -99,7 +105,8 @@ def _run(
     square = (*problem.q_shape[:3], problem.kv_len)
     scores, weights = (query.new_empty(square) for _ in range(2))
     out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
-    _scores(log, problem, query, key, scores, visible_mask(problem.rule, device=query.device))
+    visible = whole_mask(problem.rule, query.device).expand(square)
+    _scores(log, problem, query, key, scores, visible)
     _softmax(log, problem, scores, weights, lse)
     _product(log, problem, weights, value, out)
     return log, out, lse

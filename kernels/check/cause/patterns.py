@@ -8,7 +8,7 @@ import torch
 
 from kernels.check.cause.variants import MINUS_INFINITY, Named, Setting
 from kernels.oracle.naive import changed_scores, one_key_head_per_query_head, per_head, whole_mask
-from kernels.problem import AttentionProblem, Pattern
+from kernels.problem import LIMITS, AttentionProblem, Pattern
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def _other_masks(problem: AttentionProblem) -> Iterator[tuple[str, AttentionProb
     """Problems whose mask a kernel may have taken for the right one."""
     if problem.mask == "sinks":
         for count, by in (("long", 1), ("short", -1)):
-            moved = max(problem.window_left + by, 0)
+            moved = min(max(problem.window_left + by, 0), LIMITS["window_left"][1])
             yield f"attention with a window one key too {count}", problem.with_(window_left=moved)
         without = problem.with_(mask="window", window_right=0)
         yield "attention without the first keys that stay visible", without
     if problem.mask in ("sinks", "prefix"):
         for count, by in (("many", 1), ("few", -1)):
-            moved = max(problem.prefix + by, 1)
+            moved = min(max(problem.prefix + by, 1), LIMITS["prefix"][1])
             yield f"attention with one first key too {count}", problem.with_(prefix=moved)
     if problem.mask != "causal":
         yield "causal attention, without the mask that was asked for", problem.with_(mask="causal")

@@ -186,6 +186,8 @@ def _compared(way: _Way) -> Variation:
 
 def _batches(case: CheckCase, tensors: Tensors) -> Iterator[_Way]:
     """The first sequence alone, and as the last one of larger batches of other sequences."""
+    if case.problem.pattern and case.problem.pattern.by_head:
+        return  # a mask that asks for the batch is another one in each
     alone = replace(case, problem=case.problem.with_(batch=1))
     first = _changed(tensors, lambda tensor: tensor[:1])
     try:
@@ -209,10 +211,11 @@ def _places(case: CheckCase, tensors: Tensors, base: Results) -> Iterator[_Way]:
     """The same rows at other places: in other heads, and with a full mask in other tiles and alone."""
     problem = case.problem
     by_row = {name: base[name] for name in BY_ROW if name in base}
-    if problem.q_heads > 1:
+    differs = problem.pattern is not None and problem.pattern.differs_by_head
+    if problem.q_heads > 1 and not differs:
         turned = _changed(tensors, lambda tensor: tensor.flip(1))
         yield _Way("place", "heads in reverse", case, turned, base, lambda tensor: tensor.flip(1))
-    if problem.mask != "full":
+    if problem.mask != "full" or problem.alibi:
         return
     for shift in sorted({1, problem.block_m // 2 + 1}):
         if shift < problem.q_len:

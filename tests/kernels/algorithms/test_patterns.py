@@ -6,6 +6,7 @@ import torch
 
 from kernels.algorithms import ALGORITHMS, run_traced, runner_of
 from kernels.device.runtime import DEVICE
+from kernels.oracle.rule import compare_output
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.pattern import SKIPPED, plan_of
@@ -37,6 +38,20 @@ def test_forward_and_gradients_are_right(problem, poisoned):
     assert_forward_right(problem, *run_forward(problem))
     tensors = (*make_inputs(problem, DEVICE), make_d_output(problem, DEVICE))
     assert_gradients_right(problem, runner_of("flash2").gradients(problem, *tensors))
+
+
+@of_each
+def test_standard_attention_takes_them_too(problem):
+    inputs = make_inputs(problem, DEVICE)
+    assert compare_output(problem, runner_of("standard").forward(problem, *inputs)[0], inputs).report.passes
+    trace = run_traced(problem, "standard")
+    assert compare_output(problem, torch.from_numpy(trace.output), inputs).report.passes
+
+
+@pytest.mark.parametrize("softcap", [1, 50, 1000])
+def test_a_softcap_keeps_the_precision_of_float32(softcap):
+    problem = tiny(24, 24, softcap=softcap, dtype="float32")
+    assert_forward_right(problem, *run_forward(problem))
 
 
 @pytest.mark.gpu
@@ -96,9 +111,12 @@ def test_a_sample_of_query_tiles_has_the_tiles_of_the_whole():
     for tile in (1, 3):
         seen = whole.kv_tile[(whole.batch_head == 0) & (whole.q_tile == tile)]
         assert part.kv_tile[part.q_tile == tile].tolist() == seen.tolist()
-    differs = problem.with_(alibi=1)
-    with pytest.raises(InvalidProblem, match="sample"):
-        run_traced(differs, "flash2", Sample((0,), (1, 3)))
+    for differs, heads in (
+        (problem.with_(alibi=1), (0,)),
+        (problem.with_(sink_logit=1, batch=2), (0, 1, 2, 3)),
+    ):
+        with pytest.raises(InvalidProblem, match="sample"):
+            run_traced(differs, "flash2", Sample(heads, (1, 3)))
 
 
 @pytest.mark.parametrize("name", [name for name, entry in ALGORITHMS.items() if not entry.takes_patterns])

@@ -108,8 +108,16 @@ def test_without_options_nothing_changes():
     ("options", "words"),
     [
         ({"mask": "k <= q and os"}, "column 12"),
-        ({"documents": [30, 21]}, "at most 50 keys"),
+        ({"documents": [30, 21]}, "at most 50 in all"),
         ({"documents": [-1]}, "documents"),
+        ({"documents": [1.5, 2]}, "whole numbers"),
+        ({"documents": "35"}, "whole numbers"),
+        ({"documents": [3, 5], "mask": "k <= q"}, "asks for none"),
+        ({"mask": torch.ones(40, 50, dtype=torch.bool)}, "as text"),
+        ({"softcap": "3"}, "softcap"),
+        ({"softcap": 1e9}, "softcap"),
+        ({"sinks": torch.ones(2, dtype=torch.bool)}, "floats"),
+        ({"alibi_slopes": torch.ones(2, requires_grad=True)}, "detached"),
         ({"softcap": -2.0}, "softcap"),
         ({"softcap": float("nan")}, "softcap"),
         ({"sinks": torch.zeros(3)}, r"\(2,\)"),
@@ -119,3 +127,29 @@ def test_without_options_nothing_changes():
 def test_what_does_not_fit_is_refused_with_what_is_accepted(options, words):
     with pytest.raises(ValueError, match=words):
         flash_attention(*tensors(heads=(2, 2)), **options)
+
+
+def test_a_row_without_a_key_gives_its_sink_as_lse_whether_a_band_or_a_plan_hides_them():
+    query, key, value = tensors(heads=(2, 2))
+    sinks = torch.tensor([0.5, -1.0], device=DEVICE, requires_grad=True)
+    short = (key[:, :, :20].detach(), value[:, :, :20].detach())
+    for options in ({"is_causal": True}, {"mask": "k <= q"}):
+        out, lse = flash_attention(query, *short, sinks=sinks, return_lse=True, **options)
+        assert torch.equal(lse[:, :, :20], sinks[:, None].expand(2, 2, 20))
+        assert not out[:, :, :20].any()
+        (gradient,) = torch.autograd.grad(out.square().sum(), sinks)
+        assert torch.isfinite(gradient).all()
+
+
+def test_a_document_mask_without_lengths_and_more_queries_than_keys_is_refused():
+    query, key, value = tensors(heads=(2, 2))
+    with pytest.raises(ValueError, match="at most 20 queries"):
+        flash_attention(query, key[:, :, :20], value[:, :, :20], mask="doc(q) == doc(k)")
+
+
+def test_empty_and_meta_tensors_give_results_of_their_shape():
+    query, key, value = tensors(heads=(2, 2))
+    assert flash_attention(query[:, :, :0], key, value, mask="k <= q").shape == (2, 2, 0, 16)
+    assert not flash_attention(query, key[:, :, :0], value[:, :, :0], softcap=3.0).any()
+    meta = [tensor.to("meta") for tensor in (query, key, value)]
+    assert flash_attention(*meta, mask="k <= q").is_meta

@@ -66,7 +66,7 @@ def good_values(problem: AttentionProblem, in_numbers: bool) -> Live:
     return Live(
         sorted({max(1, length // 4), max(1, length // 2), length, 2 * length}),
         [width for width in (16, 32, 64, 128) if width <= widest],
-        [mask for mask in MASKS if mask not in ("documents", "expression")],  # which need words of their own
+        [mask for mask in MASKS if mask not in ("documents", "expression") or mask == problem.mask],
         [(side, min(side, 64)) for side in sides],
     )
 
