@@ -109,13 +109,9 @@ def _below(
         _traffic(run, other)
     with cost:
         _cost(run, measurement)
-    timeline, mask = st.columns([3, 2], gap="large")
-    with timeline:
-        st.subheader("Programs on the SMs", anchor="timeline")
-        panels.timeline_panel(run, gpu)
-    with mask:
-        st.subheader("Mask by tile", anchor="mask")
-        panels.mask_panel(run.trace.problem, run.algorithm)
+    st.subheader("Programs on the SMs", anchor="timeline")
+    st.caption(panels.mask_words(run.trace.problem, run.algorithm))
+    panels.timeline_panel(run, gpu)
     panels.take_away(taken[0], gpu, taken[1])
     panels.scene_panel(run, other, gpu)
     glossary_list()
