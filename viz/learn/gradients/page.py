@@ -372,8 +372,6 @@ def _traffic() -> None:
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
     counted = {name: f"{maths.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
-    if draft := maths.draft_run(problem):
-        counted[maths.DRAFT.algorithm] = f"{draft.elements_in_loop:,}"
     orders = (
         {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
         | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
@@ -421,13 +419,11 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
 
 
 def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
-    """A bar for each way through the backward pass; counted if a kernel, or the draft, has run."""
+    """A bar for each way through the backward pass; counted if a kernel has run."""
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     rows, moved = maths.row_wise_backward(problem, SRAM_BYTES)
     bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
     counted = {name: run.trace.total_bytes for name, run in ready.items()}
-    if draft := maths.draft_run(problem):
-        counted[maths.DRAFT.algorithm] = draft.bytes_moved
     for order in maths.LOOP_ORDERS:
         modelled = order.requested_bytes(problem)
         bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))
