@@ -20,18 +20,8 @@ from kernels.device.clocks import Call, Clock, CudaClock, Timing
 from kernels.device.runtime import BACKEND
 from kernels.measure.measure import draw_tensors
 from kernels.measure.sweep import in_processes, problem_for
+from kernels.primitives import tuning
 from kernels.primitives.launch import TileConfig
-from kernels.primitives.tuning import (
-    FOLDER,
-    FORMAT,
-    FORMAT_VERSION,
-    KERNELS,
-    architecture,
-    choose_config,
-    fallback_config,
-    gluon_is_known,
-    shape_class,
-)
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.tool_arguments import numbers, some_of
 
@@ -95,7 +85,7 @@ def candidates(kernel: str, head_dim: int) -> list[Candidate]:
     """What can be timed for a kernel and head_dim on this machine's GPU."""
     if kernel != "forward_hopper":
         return [*CANDIDATES[kernel]]
-    if head_dim not in HOPPER_CANDIDATES or architecture() != "sm90" or not gluon_is_known():
+    if head_dim not in HOPPER_CANDIDATES or tuning.architecture() != "sm90" or not tuning.gluon_is_known():
         return []
     return [PORTABLE, *HOPPER_CANDIDATES[head_dim]]
 
@@ -118,13 +108,13 @@ def prepare(kernel: str, problem: AttentionProblem) -> dict[Candidate, Call]:
         from kernels.algorithms.flash3.launch import flash_forward_hopper
 
         masked = problem.mask != "full"
-        tuned = choose_config("forward", problem.head_dim, query.dtype, masked, problem.kv_len)
+        tuned = tuning.choose_config("forward", problem.head_dim, query.dtype, masked, problem.kv_len)
         hopper = functools.partial(flash_forward_hopper, query, key, value, **mask)
         calls: dict[Candidate, Call] = {PORTABLE: functools.partial(flash2, config=tuned)}
         for config in HOPPER_CANDIDATES[problem.head_dim]:
             calls[config] = functools.partial(hopper, config=config)
         return calls
-    out, lse, _ = flash2(config=fallback_config("forward", problem.head_dim, problem.itemsize))
+    out, lse, _ = flash2(config=tuning.fallback_config("forward", problem.head_dim, problem.itemsize))
     backward = BackwardCall(BackwardInputs(query, key, value, out, lse, d_out, **mask))
     backward.preprocess()
     launch = getattr(backward, kernel)
@@ -166,7 +156,7 @@ def tune(kernels: list[str], head_dims: list[int], say: Callable[[str], None]) -
         problem = problem_for(length, head_dim, mask, DTYPE)
         timings = time_candidates(clock, kernel, problem)
         best, timing = next(iter(timings.items()))
-        name = shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
+        name = tuning.shape_class(kernel, head_dim, problem.itemsize, mask == "causal", length)
         entry = None if best is PORTABLE else {"config": asdict(best), "median_ms": timing.median_ms}
         entries[name] = entry
         fastest = [f"{each or 'forward.py'} {timings[each].median_ms:.3f} ms" for each in [*timings][:SHOWN]]
@@ -181,8 +171,8 @@ def main(argv: list[str] | None = None) -> int:
         description="Rebuild the table of tiles for this machine's GPU. It takes some minutes.",
     )
     add = parser.add_argument
-    known = f"some of {','.join(KERNELS)} (default: all)"
-    add("--kernels", type=some_of(KERNELS), default=list(KERNELS), help=known)
+    known = f"some of {','.join(tuning.KERNELS)} (default: all)"
+    add("--kernels", type=some_of(tuning.KERNELS), default=list(tuning.KERNELS), help=known)
     dims = [32, 64, 128, 256]
     add("--head-dims", type=numbers, default=dims, help="comma separated (default 32,64,128,256)")
     out = "file to write (default: the table of this architecture); classes that are not timed are kept"
@@ -191,14 +181,14 @@ def main(argv: list[str] | None = None) -> int:
     if BACKEND != "cuda":
         print("error: tuning needs a CUDA GPU", file=sys.stderr)
         return 2
-    path = arguments.out or FOLDER / f"{architecture()}.json"
+    path = arguments.out or tuning.FOLDER / f"{tuning.architecture()}.json"
     path.parent.mkdir(exist_ok=True)
     kept = json.loads(path.read_text())["classes"] if path.exists() else {}
     say = functools.partial(print, file=sys.stderr, flush=True)
     timed = tune(arguments.kernels, arguments.head_dims, say)
     document = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "format": tuning.FORMAT,
+        "version": tuning.FORMAT_VERSION,
         "device": asdict(device_info(BACKEND)),
         "tuned_at": utc_now(),
         "classes": {name: entry for name, entry in (kept | timed).items() if entry},

@@ -15,17 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from kernels.check.case.cases import (
-    KERNELS,
-    PUBLIC_CALL,
-    UPLOADED,
-    USERS,
-    CheckCase,
-    Grid,
-    battery,
-    grid_cases,
-    parse_shapes,
-)
+from kernels.check import requests
+from kernels.check.case import cases
 from kernels.check.case.options import (
     CASE_OPTIONS,
     PATTERN,
@@ -52,13 +43,6 @@ from kernels.check.report.report import (
     varied_tables,
     worst_first,
 )
-from kernels.check.requests import (
-    CaseRequest,
-    CheckRequest,
-    DeterminismRequest,
-    SensitivityRequest,
-    checked_result,
-)
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.check.subject.user_errors import UserKernelError
 from kernels.check.subject.user_kernel import UserKernel
@@ -69,7 +53,7 @@ from kernels.worker.client import START_LIMIT_S, WorkerClient
 from kernels.worker.failures import FAILURES
 
 EXIT = {"pass": 0, "fail": 1, "error": 1, "invalid": 2, "few": 2}
-NAMED_KERNELS = [name for name in KERNELS if name not in USERS]
+NAMED_KERNELS = [name for name in cases.KERNELS if name not in cases.USERS]
 DETAILED_CASES = 4
 """Up to so many cases, every tensor of each is listed; of more, those of cases that do not pass."""
 
@@ -95,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     named = (
         f"one of {', '.join(NAMED_KERNELS)}; or file.py:function, your own function with the signature of "
-        f"scaled_dot_product_attention (default {PUBLIC_CALL}). Several are checked side by side"
+        f"scaled_dot_product_attention (default {cases.PUBLIC_CALL}). Several are checked side by side"
     )
     add("--kernel", action="append", default=[], help=named)
     add_case_options(parser)
@@ -130,7 +114,7 @@ def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
     first = next(iter(named))
     _cases(arguments, upload, first, "cuda")  # refuses what it can before the worker starts
     if upload is not None:
-        judged = "the O in the file" if first == UPLOADED else "the kernel, on Q, K and V of the file"
+        judged = "the O in the file" if first == cases.UPLOADED else "the kernel, on Q, K and V of the file"
         print(f"Judged: {judged}. {upload.facts.axes_words}")
     own = {name: kernel for name, kernel in named.items() if kernel}
     client = WorkerClient(kernels=[kernel.argument for kernel in own.values()])
@@ -154,17 +138,17 @@ def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
 def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
     """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
     if upload is not None and upload.facts.has_output and not arguments.kernel:
-        return {UPLOADED: None}
+        return {cases.UPLOADED: None}
     named: dict[str, UserKernel | None] = {}
-    free = list(USERS)
-    for text in arguments.kernel or [PUBLIC_CALL]:
+    free = list(cases.USERS)
+    for text in arguments.kernel or [cases.PUBLIC_CALL]:
         if text in NAMED_KERNELS:
             named[text] = None
         elif ".py" not in text:
             accepted = f"expected one of {', '.join(NAMED_KERNELS)}, or file.py:function"
             raise InvalidProblem("kernel", text, accepted)
         elif not free:
-            raise InvalidProblem("kernel", text, f"expected at most {len(USERS)} kernels of your own")
+            raise InvalidProblem("kernel", text, f"expected at most {len(cases.USERS)} kernels of your own")
         else:
             named[free.pop(0)] = UserKernel.parse(text)
     return named
@@ -186,7 +170,7 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
         values["repeats"] = 2 if values["battery"] else REPEATS
 
 
-def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> Grid:
+def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> cases.Grid:
     for name in ("blocks", "window"):
         if len(getattr(arguments, name)) != 2:
             raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
@@ -203,17 +187,17 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, ba
         **{name: value for name in PATTERN if (value := getattr(arguments, name)) is not None},
     )
     gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-    case = CheckCase(problem, kernel, gradients, arguments.repeats, **options)
+    case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **options)
     if upload is not None:
         masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
         case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
-        return Grid(tuple(replace(case, problem=problem) for problem in masked))
+        return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
     if arguments.battery:
-        return Grid(battery(case))
-    shapes = None if arguments.shapes == "trusted" else parse_shapes(arguments.shapes)
-    grid = grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
+        return cases.Grid(cases.battery(case))
+    shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
+    grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
     # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
-    return grid if shapes is None else Grid(grid.cases + grid.left_out)
+    return grid if shapes is None else cases.Grid(grid.cases + grid.left_out)
 
 
 Varied = TypeVar("Varied", Sensitivity, Determinism)
@@ -231,27 +215,27 @@ class _Session:
     client: WorkerClient
     reports: list[Report] = field(default_factory=list)
 
-    def check(self, case: CheckCase, detailed: bool) -> CheckResult:
+    def check(self, case: cases.CheckCase, detailed: bool) -> CheckResult:
         """Check a case, vary it as the arguments ask, and print what came of it."""
         own = self.own.get(case.kernel)
         version = own.version if own else ""
-        job = self.client.submit(CheckRequest(case, version), self.data, self.arguments.time_limit)
+        job = self.client.submit(requests.CheckRequest(case, version), self.data, self.arguments.time_limit)
         job.wait()
-        result = checked_result(job, case, own.name if own else "", self.client.device)
+        result = requests.checked_result(job, case, own.name if own else "", self.client.device)
         print(*result_lines(result, detailed), sep="\n", flush=True)
         sensitivity = determinism = None
-        if case.kernel != UPLOADED and not (result.refused or result.stopped):
+        if case.kernel != cases.UPLOADED and not (result.refused or result.stopped):
             if self.arguments.sensitivity:
-                sensitivity = self._varied(SensitivityRequest(case, version))
+                sensitivity = self._varied(requests.SensitivityRequest(case, version))
             if self.arguments.determinism:
-                determinism = self._varied(DeterminismRequest(case, version))
+                determinism = self._varied(requests.DeterminismRequest(case, version))
         report = Report(result, sensitivity, determinism)
         for title, rows in varied_tables(report).items():
             _print_indented(title, *table_text(rows).splitlines())
         self.reports.append(report)
         return result
 
-    def _varied(self, request: CaseRequest[Varied]) -> Varied | None:
+    def _varied(self, request: requests.CaseRequest[Varied]) -> Varied | None:
         """What the variations gave. None if they failed: the verdict stands, and the failure is printed."""
         job = self.client.submit(request, self.data, self.arguments.time_limit)
         job.wait()
@@ -280,11 +264,11 @@ def _print_indented(*lines: str) -> None:
         print(line, flush=True)
 
 
-def _print_summary(of_kernels: list[list[CheckResult]], grids: list[Grid]) -> None:
+def _print_summary(of_kernels: list[list[CheckResult]], grids: list[cases.Grid]) -> None:
     several = len(of_kernels) > 1
     for results, grid in zip(of_kernels, grids, strict=True):
         if len(results) > 1 or several:
-            of_user = last_words(results) if results[0].case.kernel in USERS else []
+            of_user = last_words(results) if results[0].case.kernel in cases.USERS else []
             print(f"\n{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
             _print_indented(*causes(results), *of_user)
         if grid.left_out:

@@ -90,9 +90,8 @@ def call_options(problem: AttentionProblem) -> dict[str, Any]:
     if pattern := problem.pattern:
         import torch
 
-        device = "cuda" if torch.cuda.is_available() else "cpu"
         for name, values in (("alibi_slopes", pattern.slopes), ("sinks", pattern.sinks)):
-            options[name] = torch.tensor(values, device=device) if values else None
+            options[name] = torch.tensor(values, device=_device()) if values else None
         options |= {
             "mask": problem.mask_words,
             "documents": pattern.documents or None,
@@ -154,26 +153,24 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
     if pattern := problem.pattern:
         if pattern.softcap or pattern.slopes or pattern.sinks or pattern.by_head:
             raise NotImplementedError("torch takes no softcap, ALiBi, sink logit or mask per head here")
-        import torch
-
-        return {
-            "attn_mask": torch.from_numpy(pattern.visible()).to(
-                "cuda" if torch.cuda.is_available() else "cpu"
-            )
-        }
-    if problem.mask == "full":
+    elif problem.mask == "full":
         return {}
-    if problem.is_causal and problem.q_len == problem.kv_len:
+    elif problem.is_causal and problem.q_len == problem.kv_len:
         return {"is_causal": True}
-    import torch
-    from torch.nn.attention.bias import causal_lower_right
+    elif problem.is_causal:
+        from torch.nn.attention.bias import causal_lower_right
 
+        return {"attn_mask": causal_lower_right(problem.q_len, problem.kv_len)}
     from kernels.oracle.naive import visible_mask
 
-    if problem.is_causal:
-        return {"attn_mask": causal_lower_right(problem.q_len, problem.kv_len)}
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return {"attn_mask": visible_mask(problem.band, device=device)}
+    return {"attn_mask": visible_mask(problem.rule, device=_device())}
+
+
+def _device() -> str:
+    """Where peers run: the GPU if there is one."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def sdpa_choice(problem: AttentionProblem) -> str:
@@ -181,9 +178,9 @@ def sdpa_choice(problem: AttentionProblem) -> str:
     import torch
     from torch.nn.attention import SDPBackend
 
-    device, options = "cuda" if torch.cuda.is_available() else "cpu", _sdpa_mask(problem)
+    options = _sdpa_mask(problem)
     query, key = (
-        torch.empty(shape, dtype=getattr(torch, problem.dtype), device=device)
+        torch.empty(shape, dtype=getattr(torch, problem.dtype), device=_device())
         for shape in (problem.q_shape, problem.kv_shape)
     )
     mask, is_causal = options.get("attn_mask"), options.get("is_causal", False)

@@ -22,6 +22,8 @@ FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gpt_oss": 2, "cohere2
 OWN_HEAD_DIM = ("gemma", "qwen3", "gpt_oss")
 """Beginnings of model_types whose head_dim, if missing, is not hidden_size / num_attention_heads."""
 NO_DTYPE = "float16"
+COUNT = (1, 1 << 20)
+"""Limits of a number that has none of its own."""
 
 REFUSED = {
     "kv_lora_rank": "multi-head latent attention (MLA) keeps compressed keys, which no kernel here reads",
@@ -52,9 +54,9 @@ class _Fields:
             raise InvalidProblem(names[0], None, f"{pairs} disagree", "Keep one of them.")
         return next(iter(given.values()), None)
 
-    def whole(self, *names: str, low: int = 1, high: int = 1 << 20) -> int | None:
-        """A whole number between two limits; None if it is missing or null."""
-        value = self.take(*names)
+    def whole(self, *names: str, limits: tuple[int, int] = COUNT) -> int | None:
+        """A whole number within limits; None if it is missing or null."""
+        value, (low, high) = self.take(*names), limits
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -62,9 +64,9 @@ class _Fields:
             raise InvalidProblem(name, _short(value), f"expected a whole number from {low} to {high}")
         return value
 
-    def needed(self, *names: str, low: int = 1, high: int = 1 << 20) -> int:
+    def needed(self, *names: str, limits: tuple[int, int] = COUNT) -> int:
         """A whole number that must be there."""
-        value = self.whole(*names, low=low, high=high)
+        value, (low, high) = self.whole(*names, limits=limits), limits
         if value is None:
             others = f" ({', '.join(names[1:])} count too)" if names[1:] else ""
             words = f"it is missing; expected a whole number from {low} to {high}{others}"
@@ -102,9 +104,8 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
     model_type = fields.take("model_type") or ""
     _refuse(fields, str(model_type))
     notes: list[str] = []
-    low, high = LIMITS["q_heads"]
-    q_heads = fields.needed(*Q_HEADS, low=low, high=high)
-    layers = fields.needed(*LAYERS, high=1024)
+    q_heads = fields.needed(*Q_HEADS, limits=LIMITS["q_heads"])
+    layers = fields.needed(*LAYERS, limits=(1, 1024))
     kinds, window = _layer_kinds(fields, str(model_type), layers, notes)
     apart, scores = _apart(fields, str(model_type))
     model = Model(
@@ -116,7 +117,7 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
         dtype=_dtype(fields, notes),
         layer_kinds=kinds,
         window=window,
-        max_length=fields.whole(*LENGTH, high=1 << 30),
+        max_length=fields.whole(*LENGTH, limits=(1, 1 << 30)),
         apart=apart,
         scores=scores,
         notes=tuple(notes),
@@ -138,24 +139,22 @@ def _refuse(fields: _Fields, model_type: str) -> None:
 
 
 def _kv_heads(fields: _Fields, q_heads: int, notes: list[str]) -> int:
-    low, high = LIMITS["kv_heads"]
-    kv_heads = fields.whole(*KV_HEADS, low=low, high=high)
+    kv_heads = fields.whole(*KV_HEADS, limits=LIMITS["kv_heads"])
     if kv_heads is None:
         shared = fields.take("multi_query")
         kv_heads = 1 if shared is True else q_heads
         why = "multi_query shares one among all" if shared is True else "each query head has its own"
         notes.append(f"`num_key_value_heads` is missing: {why}.")
     if q_heads % kv_heads:
-        words = f"it must divide the {q_heads} query heads"
-        raise InvalidProblem("num_key_value_heads", kv_heads, words)
+        raise InvalidProblem("num_key_value_heads", kv_heads, f"it must divide the {q_heads} query heads")
     return kv_heads
 
 
 def _head_dim(fields: _Fields, model_type: str, q_heads: int) -> int:
-    low, high = LIMITS["head_dim"]
+    limits = low, high = LIMITS["head_dim"]
     if model_type.startswith(OWN_HEAD_DIM):
-        return fields.needed("head_dim", low=low, high=high)
-    head_dim = fields.whole("head_dim", low=low, high=high)
+        return fields.needed("head_dim", limits=limits)
+    head_dim = fields.whole("head_dim", limits=limits)
     if head_dim is not None:
         return head_dim
     hidden = fields.needed(*HIDDEN)
@@ -181,7 +180,7 @@ def _layer_kinds(
 ) -> tuple[tuple[str, ...], int | None]:
     """The kind of each layer, and the window if some have one."""
     types, switch = fields.take("layer_types"), fields.take("use_sliding_window")
-    window = fields.whole("sliding_window", high=1 << 30)
+    window = fields.whole("sliding_window", limits=(1, 1 << 30))
     if switch is None and window and model_type.startswith("qwen"):
         notes.append("`use_sliding_window` is missing: false, as for every Qwen.")
         switch = False
@@ -211,7 +210,10 @@ def _named_kinds(types: Any, layers: int) -> tuple[str, ...]:
 
 def _pattern(fields: _Fields, model_type: str, layers: int, notes: list[str]) -> tuple[str, ...]:
     """Which layers have the window, if no field names them one by one."""
-    every, first = fields.whole("sliding_window_pattern"), fields.whole("max_window_layers", low=0)
+    every, first = (
+        fields.whole("sliding_window_pattern"),
+        fields.whole("max_window_layers", limits=(0, 1 << 20)),
+    )
     if every is None and model_type in FULL_EVERY:
         every = FULL_EVERY[model_type]
         notes.append(f"`layer_types` is missing: one layer of {every} is full, as for every {model_type}.")

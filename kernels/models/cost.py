@@ -48,14 +48,9 @@ def costs(
     measurements, moved, flops, found = tuple(measurements), 0, 0.0, []
     for kind, layers in model.kinds.items():
         problem = model.problem(length, phase, kind, batch)
-        if peer == NAIVE:
-            of_bytes, of_flops = (
-                standard_bytes(problem),
-                attention_flops(problem.with_(mask="full"), "forward"),
-            )
-        else:
-            of_bytes, of_flops = compulsory_bytes(problem), attention_flops(problem, "forward")
-        moved, flops = moved + layers * of_bytes, flops + layers * of_flops
+        is_naive = peer == NAIVE
+        moved += layers * (standard_bytes if is_naive else compulsory_bytes)(problem)
+        flops += layers * attention_flops(problem.with_(mask="full") if is_naive else problem, "forward")
         found.append((layers, time_of(problem, peer, measurements)))
     known = tuple((layers, each) for layers, each in found if each is not None)
     memory = layer_memory(model, length, batch, peer, phase)

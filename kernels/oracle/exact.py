@@ -83,9 +83,7 @@ def _blocks(
                 yield Block(place, scores, weights, values, lse, derivative)
 
 
-def output_rounding(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, scale: float, band: Rule
-) -> float:
+def output_rounding(inputs: Inputs, *, scale: float, band: Rule) -> float:
     """What attention in float32 may be off by, if it rounds P and the sums in S to float32.
 
     Two standard errors of the worst element. Each rounding is up to half an ulp, evenly spread, so that its
@@ -99,8 +97,9 @@ def output_rounding(
     further off than twice the reference. See `kernels.oracle.rule.compare`.
     """
     rounding, worst = torch.finfo(torch.float32).eps / math.sqrt(12), 0.0
+    query, key, _ = inputs
     group, head_dim = group_size(query, key), query.shape[3]
-    for part in _blocks((query, key, value), scale, band, torch.float64):
+    for part in _blocks(inputs, scale, band, torch.float64):
         (b, h, rows), scores, weights, values, _, _ = part
         block, keys = query[b, h, rows].double() * scale, key[b, h // group].double()
         products = block.square() @ keys.square().T
@@ -113,24 +112,18 @@ def output_rounding(
 
 
 def gradients_by_heads(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    d_out: torch.Tensor,
-    *,
-    scale: float,
-    band: Rule,
-    dtype: torch.dtype,
+    inputs: Inputs, d_out: torch.Tensor, *, scale: float, band: Rule, dtype: torch.dtype
 ) -> Gradients:
     """Gradients of query, key and value computed in `dtype`, one head at a time.
 
     Chu, Liu and Lin 2026, eq 15 to 24. d_out is shaped as query. Holds a few (q_len, kv_len) matrices.
     """
+    query, key, _ = inputs
     group = group_size(query, key)
     d_query, d_key, d_value = (
-        torch.zeros(tensor.shape, dtype=dtype, device=query.device) for tensor in (query, key, value)
+        torch.zeros(tensor.shape, dtype=dtype, device=tensor.device) for tensor in inputs
     )
-    for part in _blocks((query, key, value), scale, band, dtype, whole_heads=True):
+    for part in _blocks(inputs, scale, band, dtype, whole_heads=True):
         (b, h, _), _, p, v, _, derivative = part
         q, k, do = (tensor.to(dtype) for tensor in (query[b, h], key[b, h // group], d_out[b, h]))
         delta = ((p @ v) * do).sum(dim=-1, keepdim=True)
@@ -144,13 +137,7 @@ def gradients_by_heads(
 
 
 def gradient_rounding(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    d_out: torch.Tensor,
-    *,
-    scale: float,
-    band: Rule,
+    inputs: Inputs, d_out: torch.Tensor, *, scale: float, band: Rule
 ) -> tuple[float, float, float]:
     """What dQ, dK and dV are off by, about, if a backward pass rounds its intermediates to the inputs' type.
 
@@ -160,11 +147,12 @@ def gradient_rounding(
     is 0, and the reference may round both to the same number. Other right kernels round each in its own way.
     See `kernels.oracle.rule.compare`.
     """
+    query, key, _ = inputs
     group, rounding = group_size(query, key), torch.finfo(query.dtype).eps / math.sqrt(12)
     single = torch.finfo(torch.float32).eps / math.sqrt(12)
     d_query = 0.0
     d_key, d_value = (torch.zeros(key.shape, dtype=torch.float64, device=query.device) for _ in range(2))
-    blocks = _blocks((query, key, value), scale, band, torch.float64, whole_heads=True)
+    blocks = _blocks(inputs, scale, band, torch.float64, whole_heads=True)
     for (b, h, _), scores, p, v, _, _ in blocks:
         q, k, do = (tensor.double() for tensor in (query[b, h], key[b, h // group], d_out[b, h]))
         of_p = p * (rounding + single * scores.masked_fill_(scores == MINUS_INFINITY, 0.0).abs())

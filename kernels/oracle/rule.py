@@ -112,7 +112,7 @@ class OutputReferences:
         )
         least = 0.0  # a reference that rounds S and P to 16 bits is never off by as little
         if query.dtype == torch.float32:
-            least = max(output_rounding(*part, scale=scale, band=own) for part, own in parts)
+            least = max(output_rounding(part, scale=scale, band=own) for part, own in parts)
         return cls(exact, exact_lse, naive, in_float32, lse_in_float32, largest_finite(value), least)
 
     def compare(self, out: torch.Tensor) -> Comparison:
@@ -195,10 +195,10 @@ def compare_gradients(
     scale, band = problem.scale if scale is None else scale, band or problem.rule
 
     def reference(dtype: torch.dtype) -> Gradients:
-        return gradients_by_heads(*inputs, d_out, scale=scale, band=band, dtype=dtype)
+        return gradients_by_heads(inputs, d_out, scale=scale, band=band, dtype=dtype)
 
     exact, naive = reference(torch.float64), reference(inputs[0].dtype)
-    least = gradient_rounding(*inputs, d_out, scale=scale, band=band)
+    least = gradient_rounding(inputs, d_out, scale=scale, band=band)
     largest, factor = largest_finite(inputs[2]), FACTORS["backward"]
     return {
         name: compare(

@@ -39,14 +39,13 @@ class StepLog:
         steps = algorithm.steps(problem)
         refuse_long_traces(problem, steps, steps * problem.block_m * 4 * len(ROW_FIELDS))
         self._algorithm, self._problem = algorithm, problem
+        self._step, self._open = -1, False
         requests = (request for kernel in algorithm.kernels for request in kernel.requests)
         self._tensors = tuple(dict.fromkeys(tensor for tensor, _ in requests))
-        self._where: list[tuple[int, ...]] = []
-        self._bytes: list[np.ndarray] = []
-        self._rows: dict[str, list[np.ndarray]] = {field: [] for field in ROW_FIELDS}
-        self._accs: list[np.ndarray | None] = []
-        self._pending = self._no_bytes()
-        self._open = False
+        self._where = np.zeros((5, steps), np.int32)
+        self._bytes = np.zeros((2, steps, len(self._tensors)), np.int64)
+        self._rows = {field: np.full((steps, problem.block_m), np.nan, np.float32) for field in ROW_FIELDS}
+        self._accs: dict[int, np.ndarray] = {}
         self._keeps_acc = steps * problem.block_m * problem.head_dim * 4 <= ACC_LIMIT_BYTES
 
     def programs(self) -> Iterator[Program]:
@@ -59,17 +58,9 @@ class StepLog:
 
     def step(self, kernel: int, program: Program, kv_tile: int) -> None:
         """Begin the next tile step of a program; `kernel` is an index into the algorithm's kernels."""
-        batch_head, q_tile = divmod(program.number, self._problem.q_tiles)
-        self._where.append((kernel, program.number, batch_head, q_tile, kv_tile))
-        self._bytes.append(self._pending)
-        for values in self._rows.values():
-            values.append(np.full(self._problem.block_m, np.nan, np.float32))
-        self._accs.append(None)
-        self._pending = self._no_bytes()
-        self._open = True
-
-    def _no_bytes(self) -> np.ndarray:
-        return np.zeros((2, len(self._tensors)), np.int64)
+        self._step, self._open = self._step + 1, True
+        place = divmod(program.number, self._problem.q_tiles)
+        self._where[:, self._step] = kernel, program.number, *place, kv_tile
 
     def read(self, name: str, values: torch.Tensor) -> torch.Tensor:
         """Count a read of `values`, and return them in float32, the type in which matrix units add."""
@@ -82,22 +73,21 @@ class StepLog:
         target.copy_(values)
 
     def _count(self, direction: int, name: str, values: torch.Tensor) -> None:
-        counts = self._bytes[-1] if self._open else self._pending
-        counts[direction, self._tensors.index(name)] += values.numel() * values.element_size()
+        step = self._step if self._open else self._step + 1
+        self._bytes[direction, step, self._tensors.index(name)] += values.numel() * values.element_size()
 
     def rows(self, acc: torch.Tensor | None = None, **fields: torch.Tensor) -> None:
         """Log the accumulator, and by the fields' names in Trace one value per row of the query tile."""
         for name, values in fields.items():
-            self._rows[name][-1][: len(values)] = values.float().cpu().numpy()
+            self._rows[name][self._step, : len(values)] = values.float().cpu().numpy()
         if acc is not None:
-            self._accs[-1] = acc.float().cpu().numpy()
+            self._accs[self._step] = acc.float().cpu().numpy()
 
     def trace(self, output: torch.Tensor, lse: torch.Tensor) -> Trace:
         """The Trace of everything that was logged."""
-        kernel, program, batch_head, q_tile, kv_tile = np.array(self._where, np.int32).T
+        kernel, program, batch_head, q_tile, kv_tile = self._where
         self._add_distances(output, batch_head, q_tile)
-        counts = np.stack(self._bytes)
-        rows: dict[str, Any] = {field: np.stack(values) for field, values in self._rows.items()}
+        rows: dict[str, Any] = self._rows
         return Trace(
             problem=self._problem,
             algorithm=self._algorithm.name,
@@ -111,8 +101,8 @@ class StepLog:
             batch_head=batch_head,
             q_tile=q_tile,
             kv_tile=kv_tile,
-            tensor_bytes_read=counts[:, 0],
-            tensor_bytes_written=counts[:, 1],
+            tensor_bytes_read=self._bytes[0],
+            tensor_bytes_written=self._bytes[1],
             output=output.float().cpu().numpy(),
             lse=lse.float().cpu().numpy(),
             acc=self._stacked_acc() if self._keeps_acc else None,
@@ -122,17 +112,15 @@ class StepLog:
     def _add_distances(self, output: torch.Tensor, batch_head: np.ndarray, q_tile: np.ndarray) -> None:
         """Largest |accumulator - final output| over the columns, for the steps that have an accumulator."""
         final = output.float().cpu().numpy().reshape(-1, self._problem.q_len, self._problem.head_dim)
-        for step, acc in enumerate(self._accs):
-            if acc is not None:
-                rows = final[batch_head[step], tile_rows(q_tile[step], self._problem.block_m)]
-                self._rows["output_distance"][step][: len(rows)] = np.abs(acc - rows).max(axis=1)
+        for step, acc in self._accs.items():
+            rows = final[batch_head[step], tile_rows(q_tile[step], self._problem.block_m)]
+            self._rows["output_distance"][step, : len(rows)] = np.abs(acc - rows).max(axis=1)
 
     def _stacked_acc(self) -> np.ndarray:
-        shape = (len(self._accs), self._problem.block_m, self._problem.head_dim)
+        shape = (self._step + 1, self._problem.block_m, self._problem.head_dim)
         stacked = np.full(shape, np.nan, np.float32)
-        for step, acc in enumerate(self._accs):
-            if acc is not None:
-                stacked[step, : len(acc)] = acc
+        for step, acc in self._accs.items():
+            stacked[step, : len(acc)] = acc
         return stacked
 
 

@@ -16,17 +16,7 @@ from kernels.check.case.cases import (
     grid_cases,
     parse_shapes,
 )
-from kernels.check.report.report import (
-    SHARE,
-    Report,
-    by_kernel,
-    case_row,
-    causes,
-    side_by_side,
-    summary,
-    to_json,
-    worst_first,
-)
+from kernels.check.report import report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
@@ -153,25 +143,25 @@ def _ended(context: CheckContext, run: "GridRun") -> None:
     st.markdown(" · ".join(counts) + stopped)
     if not results:
         return
-    of_kernels = by_kernel(results)
+    of_kernels = report.by_kernel(results)
     for found in of_kernels:
-        st.markdown(f"**{plain(found[0].label)}**: {plain(summary(found))}.")
-        for words in causes(found):
+        st.markdown(f"**{plain(found[0].label)}**: {plain(report.summary(found))}.")
+        for words in report.causes(found):
             st.markdown(f":material/troubleshoot: {plain(words[0].upper() + words[1:])}.")
     if len(of_kernels) > 1:
         st.caption("Side by side: the verdict, and the largest error over what is allowed.")
-        st.dataframe(side_by_side(of_kernels), hide_index=True, key="side-by-side")
+        st.dataframe(report.side_by_side(of_kernels), hide_index=True, key="side-by-side")
     opens = "ignore" if context.file else lambda: _open(results)
     _table(results, key="grid-table", on_select=opens, selection_mode="single-row")
     st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    download("All numbers as JSON", lambda: to_json([*map(Report, results)]), "check-grid.json")
+    download("All numbers as JSON", lambda: report.to_json([*map(report.Report, results)]), "check-grid.json")
 
 
 def _table(results: list[CheckResult], **options: Any) -> None:
     help_words = "the largest of all tensors; above 1 fails"
-    share = st.column_config.NumberColumn(SHARE, format="%.2f", help=help_words)
-    if rows := [case_row(result) for result in results]:
-        st.dataframe(rows, hide_index=True, column_config={SHARE: share}, height="auto", **options)
+    share = st.column_config.NumberColumn(report.SHARE, format="%.2f", help=help_words)
+    if rows := [report.case_row(result) for result in results]:
+        st.dataframe(rows, hide_index=True, column_config={report.SHARE: share}, height="auto", **options)
 
 
 def _open(results: list[CheckResult]) -> None:
@@ -220,4 +210,4 @@ class GridRun:
     def results(self, context: CheckContext) -> list[CheckResult]:
         """Of the cases that have ended, the worst first."""
         ended = zip(self.requests, self.jobs, strict=False)
-        return worst_first([context.result(job, request.case) for request, job in ended if job.done])
+        return report.worst_first([context.result(job, request.case) for request, job in ended if job.done])

@@ -5,16 +5,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from kernels.check.case.cases import (
-    KERNELS,
-    LAYOUTS,
-    MAX_REPEATS,
-    UPLOADED,
-    USERS,
-    CheckCase,
-    estimated_seconds,
-    kernels_on,
-)
+from kernels.check.case import cases
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, UploadFacts, read_upload
 from kernels.check.report.report import Report
 from kernels.check.requests import CheckRequest
@@ -22,15 +13,8 @@ from kernels.check.result import CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 from kernels.worker.client import Job
+from viz.check import further
 from viz.check.context import CheckContext
-from viz.check.further import (
-    beside_ours_panel,
-    determinism_panel,
-    let_variations_go,
-    played_panel,
-    report_panel,
-    sensitivity_panel,
-)
 from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
 from viz.check.verdict import cards, maps_panel, numbers_panel, recorded_verdict, verdict_panel
 from viz.shared import runs
@@ -76,10 +60,10 @@ def user_kernels() -> tuple[UserKernel, ...]:
 
 def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, bool, int]:
     """Name of the kernel, whether gradients count, and the number of runs; at the top of the sidebar."""
-    names = kernels_on(backend if backend == "cuda" else "interpreter", len(users))
+    names = cases.kernels_on(backend if backend == "cuda" else "interpreter", len(users))
     named = kernel_labels(users)
     forget("kernel", named.values())  # in the URL a kernel of the user has its label
-    labels = {name: KERNELS[name].label for name in names} | named
+    labels = {name: cases.KERNELS[name].label for name in names} | named
     with st.sidebar:
         kernel = st.selectbox(
             "Kernel to check",
@@ -92,7 +76,7 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         gradients = left.toggle("gradients", True, key="gradients", bind="query-params")
         repeats = right.number_input(
-            "runs", 1, MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit"
+            "runs", 1, cases.MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit"
         )
         if not users:
             with st.expander("A kernel of your own"):
@@ -166,13 +150,13 @@ def subject_control(facts: UploadFacts | None, kernel: str) -> str:
         f"**kernel**: {kernel} on the Q, K and V of the file."
     )
     chosen = segments("Judge", ("result", "kernel"), "judge", help=words)
-    return UPLOADED if chosen == "result" else kernel
+    return cases.UPLOADED if chosen == "result" else kernel
 
 
 def layout_controls() -> tuple[str, float | None]:
     """How Q, K and V lie in memory, and the factor on the scores as entered, None for 1 / sqrt(head_dim)."""
     with st.sidebar.expander("Layout and scale"):
-        layout = st.selectbox("layout", LAYOUTS, key="layout", bind="query-params", help=LAYOUT_HELP)
+        layout = st.selectbox("layout", cases.LAYOUTS, key="layout", bind="query-params", help=LAYOUT_HELP)
         scale = st.number_input(
             "scale",
             min_value=0.0,
@@ -209,7 +193,7 @@ def show() -> None:
         recorded_verdict(problem, backend, store.client.start_failure if store else None)
         return
     context = CheckContext(store, backend, users, file.data, file.name)
-    base = CheckCase(problem, kernel, gradients, repeats)
+    base = cases.CheckCase(problem, kernel, gradients, repeats)
     if view == "grid":
         grid_panel(context, base)
     elif view == "battery":
@@ -220,7 +204,7 @@ def show() -> None:
         case_panels(context, case)
 
 
-def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase | None:
+def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase | None:
     """The case of the widgets, or of the file, which brings its own shape; None after saying why."""
     subject = subject_control(facts, base.kernel)
     if facts is None:
@@ -234,7 +218,7 @@ def _case(base: CheckCase, facts: UploadFacts | None) -> CheckCase | None:
     return replace(base, problem=problem, kernel=subject, upload=facts.digest, axes=facts.axes)
 
 
-def case_panels(context: CheckContext, case: CheckCase) -> None:
+def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
     """Everything about one case once it is checked. Until then its slot is empty: no old verdict stays."""
     slot = st.empty()
     (request,) = context.checks(case)
@@ -249,23 +233,23 @@ def case_panels(context: CheckContext, case: CheckCase) -> None:
 
 def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -> None:
     verdict_panel(result)
-    if result.verdict == "pass" and result.case.kernel in USERS:
+    if result.verdict == "pass" and result.case.kernel in cases.USERS:
         st.caption(ONE_CASE)
     if result.stopped or result.broken:
         retry_button(context.store, [job], "check-again")
     cards(result)
     maps_panel(result)
     numbers_panel(result)
-    sensitivity = sensitivity_panel(context, result)
-    beside_ours_panel(context, result)
-    determinism = determinism_panel(context, result)
-    played_panel(context, result)
-    report_panel(context, Report(result, sensitivity, determinism))
+    sensitivity = further.sensitivity_panel(context, result)
+    further.beside_ours_panel(context, result)
+    determinism = further.determinism_panel(context, result)
+    further.played_panel(context, result)
+    further.report_panel(context, Report(result, sensitivity, determinism))
 
 
 def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:
     """The check that has ended. It is None while there is none yet, and the page says why."""
-    seconds = estimated_seconds(request.case, context.backend)
+    seconds = cases.estimated_seconds(request.case, context.backend)
     job = asked_job(
         context.store,
         request,
@@ -277,7 +261,7 @@ def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResu
         holder=f"{runs.session_name()} check",
     )
     if job is not None and not job.done:
-        let_variations_go(context)
+        further.let_variations_go(context)
     if job is not None and not job.wait(WAIT_S):
         st.markdown(f"## {CHECKING}")
         show_progress((job,), "check")

@@ -85,15 +85,7 @@ def _clickable(figure: go.Figure, head: int, picks: list[tuple[int, int]]) -> No
         if points and 0 <= points[0]["point_index"] < len(picks):
             Tile(head, *picks[points[0]["point_index"]]).put_into_url()
 
-    st.plotly_chart(
-        figure,
-        key="weights",
-        width="stretch",
-        theme=None,
-        config={"displayModeBar": False},
-        on_select=pick,
-        selection_mode="points",
-    )
+    plot(figure, "weights", on_select=pick, selection_mode="points")
 
 
 def _chosen_tile(problem: AttentionProblem, weights: ErrorMap) -> Tile:

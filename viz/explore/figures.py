@@ -1,4 +1,4 @@
-"""Figures of Explore: the state of rows and of gradient tiles, bytes by tensor, the mask, the SM timeline."""
+"""Figures of Explore: the state of rows and of gradient tiles, bytes by tensor, the SM timeline."""
 
 import math
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ from kernels.trace.algorithm import Algorithm, RecordedSum
 from kernels.trace.schedule import ProgramSpan, Schedule
 from kernels.traffic.modelled import whole_traffic
 from viz.shared import theme
-from viz.shared.figures import charts
 from viz.shared.figures.charts import (
     DOWNWARDS,
     OUTSIDE,
     chart,
     evenly_spaced,
-    flat_scale,
     hatched,
     lengths,
+    line,
+    log_ticks,
     rows,
 )
 from viz.shared.formats import format_bytes, format_count, format_number
@@ -99,46 +99,6 @@ def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
         busy += max(span.end for span in joined) - joined[0].start
     whole = max(span.end for span in spans) - min(span.start for span in spans)
     return busy / (whole * sm_count)
-
-
-MAX_TILES = 256
-"""Most tiles per side that are drawn; of more tiles, evenly spaced ones are."""
-KINDS = ("skipped", "partial", "full", "hidden")
-"""By the numbers of KIND_CODES in viz.player.tiles."""
-
-
-def mask_figure(kinds: np.ndarray, colors: theme.Palette) -> go.Figure:
-    """One cell per tile of one head, in flat colours; `kinds` (q_tiles, kv_tiles) holds KIND_CODES."""
-    rows, columns = (evenly_spaced(count, MAX_TILES) for count in kinds.shape)
-    kinds = kinds[np.ix_(rows, columns)]
-    words = KINDS if (kinds == KINDS.index("hidden")).any() else KINDS[:3]
-    gap = 1 if max(kinds.shape) <= 64 else 0
-    heat = go.Heatmap(
-        z=kinds,
-        x=columns,
-        y=rows,
-        zmin=-0.5,
-        zmax=len(words) - 0.5,
-        colorscale=flat_scale((colors.surface, colors.plain, colors.muted, colors.line)[: len(words)]),
-        xgap=gap,
-        ygap=gap,
-        text=np.array(KINDS)[kinds],
-        hovertemplate="query tile %{y}, key tile %{x}: %{text}<extra></extra>",
-        colorbar={
-            "tickvals": list(range(len(words))),
-            "ticktext": words,
-            "thickness": 12,
-            "outlinecolor": colors.line,
-            "outlinewidth": 1,
-        },
-    )
-    x = {"title": "key tile", "showgrid": False, "constrain": "domain", **_tile_ticks(kinds.shape[1])}
-    y = {"title": "query tile", **DOWNWARDS, **_tile_ticks(kinds.shape[0])}
-    return chart([heat], colors, 360, "", x, y, margin_t=12)
-
-
-def _tile_ticks(tiles: int) -> dict:
-    return {"dtick": 1} if tiles <= 8 else {}
 
 
 ORDER = (
@@ -230,7 +190,7 @@ def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
     known = (trace.batch_head == head) & (trace.q_tile >= 0)
     step, offset = np.nonzero(~np.isnan(recorded) & known[:, None])
     rows = np.unique(trace.q_tile[step] * trace.problem.block_m + offset)
-    return [(int(head), int(row)) for row in rows[charts.evenly_spaced(len(rows), count)]]
+    return [(int(head), int(row)) for row in rows[evenly_spaced(len(rows), count)]]
 
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
@@ -308,7 +268,7 @@ def _gradient_lines(trace: Trace, kernel: int, each: RecordedSum) -> Iterator[Li
     known = np.flatnonzero(adds & ~np.isnan(distance))
     known = known[head[known] == head[known].min(initial=trace.problem.heads)]
     tiles = np.unique(tile[known])
-    for shown in tiles[charts.evenly_spaced(len(tiles), SPREAD)]:
+    for shown in tiles[evenly_spaced(len(tiles), SPREAD)]:
         steps = known[tile[known] == shown]
         name = f"{'key' if by_keys else 'query'} tile {shown}"
         yield Line(name, np.arange(1, len(steps) + 1), distance[steps])
@@ -325,25 +285,25 @@ def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.
         powers = range(first, last + 1, 1 + (last - first) // MOST_DECADES)
         ticks = {zero: "0"} if (values == 0).any() else {}
         ticks |= {10.0**power: f"10<sup>{power}</sup>".replace("-", "−") for power in powers}
-        y = charts.log_ticks([*ticks], [*ticks.values()])
+        y = log_ticks([*ticks], [*ticks.values()])
         if last == first and len(ticks) == 1:
             y = {"type": "log", "exponentformat": "power"}
     scatters = [_scatter(line, index, unit, zero, colors) for index, line in enumerate(lines)]
     x, legend = {"title": {"text": unit, "standoff": 4}}, {"y": -0.24, "yanchor": "top"}
-    return charts.chart(scatters, colors, 300, title, x, y, legend=legend, margin_t=34)
+    return chart(scatters, colors, 300, title, x, y, legend=legend, margin_t=34)
 
 
-def _scatter(line: Line, index: int, unit: str, zero: float, colors: theme.Palette) -> go.Scatter:
+def _scatter(drawn: Line, index: int, unit: str, zero: float, colors: theme.Palette) -> go.Scatter:
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
-    broken, few = not np.isfinite(line.y).all(), len(line.x) <= MOST_MARKERS
-    return charts.line(
-        line.x,
-        np.where(line.y == 0, zero, line.y),
+    broken, few = not np.isfinite(drawn.y).all(), len(drawn.x) <= MOST_MARKERS
+    return line(
+        drawn.x,
+        np.where(drawn.y == 0, zero, drawn.y),
         hues[index % len(hues)],
         dash=DASHES[index % len(DASHES)],
-        name=line.name,
+        name=drawn.name,
         mode="lines+markers" if broken or few else "lines",
         marker={"size": 7 if few else 4, "symbol": index},
-        text=[format_number(value, 4) for value in line.y],
-        hovertemplate=f"{line.name}, {unit} %{{x}}: %{{text}}<extra></extra>",
+        text=[format_number(value, 4) for value in drawn.y],
+        hovertemplate=f"{drawn.name}, {unit} %{{x}}: %{{text}}<extra></extra>",
     )

@@ -7,15 +7,7 @@ from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
 from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
-from viz.explore import cards, panels
-from viz.explore.asked_here import (
-    can_pick,
-    judged_again,
-    lanes_of,
-    measurement_of,
-    opened_run,
-    with_picked_row,
-)
+from viz.explore import asked_here, cards, panels
 from viz.explore.figures import ledger_figure, ledgers_of, state_figures
 from viz.explore.first_visit import STATE, end_first_visit
 from viz.explore.panels import shown_run, this_machine
@@ -42,7 +34,7 @@ def show() -> None:
     problem, offers = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
-    run = opened_run(machine)
+    run = asked_here.opened_run(machine)
     is_first = run is None and st.session_state.get(STATE, False)
     with landing:
         looks = looks_of(run.algorithm if run else ALGORITHMS[algorithm])
@@ -54,25 +46,25 @@ def show() -> None:
         run = shown_run(machine, first, offers)
     if run is None:
         return
-    run = judged_again(machine, run, offers)
+    run = asked_here.judged_again(machine, run, offers)
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
     other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
         st.html(panels.EMBEDDED)
     place = st.container()  # what is said of a row that is run for stands below the player, which stays
-    shown = run if other else with_picked_row(machine, run)
-    lanes = lanes_of(machine, run)
+    shown = run if other else asked_here.with_picked_row(machine, run)
+    lanes = asked_here.lanes_of(machine, run)
     with place:
         if other:
             panels.duel_panel(run, other, gpu)
         else:
-            panels.player_panel(shown, gpu, lanes, is_first, can_pick(machine, run))
+            panels.player_panel(shown, gpu, lanes, is_first, asked_here.can_pick(machine, run))
     if st.context.is_embedded:
         return
     _ways_on()
     if is_first:
         return
-    _below(run, other, measurement_of(machine, run), gpu, (shown, lanes))
+    _below(run, other, asked_here.measurement_of(machine, run), gpu, (shown, lanes))
 
 
 def _ways_on() -> None:
@@ -109,13 +101,9 @@ def _below(
         _traffic(run, other)
     with cost:
         _cost(run, measurement)
-    timeline, mask = st.columns([3, 2], gap="large")
-    with timeline:
-        st.subheader("Programs on the SMs", anchor="timeline")
-        panels.timeline_panel(run, gpu)
-    with mask:
-        st.subheader("Mask by tile", anchor="mask")
-        panels.mask_panel(run.trace.problem, run.algorithm)
+    st.subheader("Programs on the SMs", anchor="timeline")
+    st.caption(panels.mask_words(run.trace.problem, run.algorithm))
+    panels.timeline_panel(run, gpu)
     panels.take_away(taken[0], gpu, taken[1])
     panels.scene_panel(run, other, gpu)
     glossary_list()

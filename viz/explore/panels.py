@@ -1,4 +1,4 @@
-"""Draws the run that `choice` has decided on, and panels of it: the player, timeline, mask, downloads."""
+"""Draws the run that `choice` has decided on, and panels of it: the player, timeline, downloads."""
 
 import functools
 from collections.abc import Iterable
@@ -15,11 +15,8 @@ from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
 from viz.explore.figures import (
-    KINDS,
     MAX_SPANS,
-    MAX_TILES,
     busy_share,
-    mask_figure,
     timeline_figure,
     without_pauses,
 )
@@ -32,7 +29,7 @@ from viz.player.places import wrong_state
 from viz.player.talk.data import in_state
 from viz.player.talk.panel import HELP, scene_popover
 from viz.player.talk.scene import Scene
-from viz.player.tiles import tile_kinds
+from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.layout import PLAYER, TIMELINE, TRACE, colors, download, explore_link, plot
@@ -129,8 +126,6 @@ OF_ONE_RUN, OF_TWO_RUNS = ("step", "unit", "row", "open", "lanes"), ("place",)
 """What a player and a duel have in the URL."""
 OF_ONE_PROBLEM = ("step", "row", "place")
 """What of it belongs to one problem."""
-ORDER = ("full", "partial", "hidden", "skipped")
-"""Kinds of tiles as they are counted in words."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -238,23 +233,19 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     plot(timeline_figure(spans, schedule, run.algorithm, colors()), key="timeline")
 
 
-def mask_panel(problem: AttentionProblem, algorithm: Algorithm) -> None:
+def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
     """What the mask leaves of the tiles, and what the algorithm makes of it."""
     if is_large(problem):
-        grid = f"{problem.q_tiles:,} × {problem.kv_tiles:,}"
-        st.caption(f"The grid of {grid} tiles is too large to count here.")
-        return
+        return f"The grid of {problem.q_tiles:,} × {problem.kv_tiles:,} tiles is too large to count here."
     kinds = tile_kinds(problem, algorithm)
     heads = problem.key_heads if algorithm.packs_heads else problem.heads
-    counts = {name: heads * int((kinds == KINDS.index(name)).sum()) for name in ORDER}
-    counted = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "full")
-    skipped = 100 * counts["skipped"] / (heads * kinds.size)
-    words = [f"**Counted** from the mask: {counted} tiles in all heads."]
-    words += [f"Skipping saves {skipped:.0f} % of the tiles."] if skipped else []
-    words += ["Hidden tiles are computed, and then masked."] if counts["hidden"] else []
-    words += [f"At most {MAX_TILES} tiles per side are drawn."] if max(kinds.shape) > MAX_TILES else []
-    st.caption(" ".join(words))
-    plot(mask_figure(kinds, colors()), key="mask-tiles")
+    counts = {kind.value: heads * int((kinds == code).sum()) for kind, code in KIND_CODES.items()}
+    order = ("full", "partial", "hidden", "skipped")
+    counted = ", ".join(f"{counts[name]:,} {name}" for name in order if counts[name] or name == "full")
+    words = f"**Counted** from the mask: {counted} tiles in all heads."
+    if counts["skipped"]:
+        words += f" Skipping saves {100 * counts['skipped'] / (heads * kinds.size):.0f} % of the tiles."
+    return words + (" Hidden tiles are computed, and then masked." if counts["hidden"] else "")
 
 
 def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None:

@@ -14,17 +14,7 @@ from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_documen
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene, Stop
-from viz.shared.figures.sweep import (
-    LETTERS,
-    TITLES,
-    curve_names,
-    curve_values,
-    format_metric,
-    host_words,
-    peer_label,
-    short_reason,
-    sweep_figure,
-)
+from viz.shared.figures import sweep
 from viz.shared.formats import format_length, format_ratio, plain
 from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
 
@@ -121,7 +111,7 @@ def missing_peers(source: Source, drawn: set[tuple[str, str, int]], choice: Choi
             lacked = sorted(x for x in every if (peer, direction, x) not in drawn)
             if device and device.backend in PEERS[peer].backends and (lacked or not every):
                 at = f" at {', '.join(map(format_length, lacked))}" if len(lacked) < len(every) else ""
-                missing.append(peer_label(peer) + (f" {direction}" if many else "") + at)
+                missing.append(sweep.peer_label(peer) + (f" {direction}" if many else "") + at)
     return "; ".join(missing)
 
 
@@ -145,15 +135,15 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
     if found is None:
         return
     naive, fused, x = found
-    at = f"{LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
-    against = f"{peer_label(fused.peer)} against naive attention, {naive.source}"
+    at = f"{sweep.LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
+    against = f"{sweep.peer_label(fused.peer)} against naive attention, {naive.source}"
     shown = []
     for label, metric, less, how in (
         (f"Speed-up {fused.direction}", "time", "", "median of each"),
         ("Memory", "memory", " less", "peak of allocated bytes beyond the inputs; results count"),
     ):
         theirs, ours = (curve.values(metric).get(x, 0) for curve in (naive, fused))
-        both = f"{format_metric(ours, metric)}, naive {format_metric(theirs, metric)}"
+        both = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
         ratio = format_ratio(theirs / (ours or 1)) + less
         shown.append(Card(f"{label} · {at}", ratio, both, f"{against}: {how}."))
     for metric in ("time", "memory") if choice.view.axis == "length" else ():
@@ -170,7 +160,7 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
     for direction in choice.directions:
         in_direction = [curve for curve in curves if curve.direction == direction]
         st.markdown(f"**{direction}**" + ("" if in_direction else ": nothing was measured yet."))
-        if metric in EMPTY and not any(curve_values(curve, curves, metric) for curve in in_direction):
+        if metric in EMPTY and not any(sweep.curve_values(curve, curves, metric) for curve in in_direction):
             st.info(EMPTY[metric], icon=":material/search_off:")
         else:
             _chart_and_table(in_direction, metric, choice, direction)
@@ -184,7 +174,7 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
 
 def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
     axis = choice.view.axis
-    figure, rows = sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
+    figure, rows = sweep.sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
     if choice.axis == ONE_POINT:
         figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
     chart, table = st.columns([3, 2], gap="medium")
@@ -202,9 +192,9 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
     """A column per curve, a row per x; a refused peer says why in few words."""
     xs = sorted({point.x for curve in curves for point in curve.points})
     rows = {axis: [f"{x:,}" for x in xs]}
-    for curve, name in zip(curves, curve_names(curves), strict=True):
+    for curve, name in zip(curves, sweep.curve_names(curves), strict=True):
         if metric != "speedup" or curve.peer != "naive":
-            values = dict(curve_values(curve, curves, metric))
+            values = dict(sweep.curve_values(curve, curves, metric))
             points = {point.x: point for point in curve.points}
             rows[name] = [_cell(points.get(x), values.get(x), metric) for x in xs]
     return rows
@@ -212,7 +202,7 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
 
 def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
     """A row per peer with everything that was measured at one point."""
-    rows = {"peer": curve_names(curves)}
+    rows = {"peer": sweep.curve_names(curves)}
     for words, metric in CHARTS.items():
         if metric != "speedup" and (metric != "call" or any(curve.values("call") for curve in curves)):
             rows[words] = [_cell(each.points[-1], each.points[-1].value(metric), metric) for each in curves]
@@ -225,10 +215,10 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
     if value is None:
         if point.result.out_of_memory:
             return "out of memory"
-        return short_reason(point.result.refused or "–")
-    words = format_metric(value, metric).removesuffix(" TFLOP/s")
+        return sweep.short_reason(point.result.refused or "–")
+    words = sweep.format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
-        return f"{words}, {host_words(point)}"
+        return f"{words}, {sweep.host_words(point)}"
     timing = point.result.timing
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
 
@@ -244,7 +234,7 @@ def chart_scene(choice: Choice, metric: str) -> Scene | str:
     if not recorded:
         return "Nothing of this chart was recorded, and a talk shows what was recorded."
     shown = msgspec.structs.replace(chart, peers=recorded)
-    title, stops = TITLES[metric][0].upper() + TITLES[metric][1:], (Stop(str(len(recorded))),)
+    title, stops = sweep.TITLES[metric][0].upper() + sweep.TITLES[metric][1:], (Stop(str(len(recorded))),)
     return Scene(title, "Recorded on the {device}.", None, stops, view="chart", chart=shown)
 
 

@@ -8,29 +8,7 @@ from kernels.measure.four_numbers import FourTotals, TrafficTotal
 from kernels.measure.roofline import Roof, RoofPoint
 from kernels.measure.series import PeerCurve
 from viz.shared import theme
-from viz.shared.figures.charts import (
-    BEHIND,
-    DOWNWARDS,
-    LEGEND_BELOW,
-    POWERS,
-    chart,
-    hatched,
-    lengths,
-    line,
-    log_ticks,
-    mark,
-    note,
-    rows,
-)
-from viz.shared.figures.sweep import (
-    TITLES,
-    curve_names,
-    curve_values,
-    format_metric,
-    peer_bars,
-    peer_label,
-    short_reason,
-)
+from viz.shared.figures import charts, sweep
 from viz.shared.formats import format_bytes, format_flops, significant
 
 PATTERNS = {"modelled": "/", "requested": "", "compulsory": ".", "DRAM": ""}
@@ -41,22 +19,27 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
     bars = []
     for total in totals:
         if not total.parts:  # so that it has a row for its reason
-            bars.append(rows([_label(total)], [0], hoverinfo="skip"))
+            bars.append(charts.rows([_label(total)], [0], hoverinfo="skip"))
         for index, (name, moved) in enumerate(total.parts):
             # Every second part of a bar is paler, so that neighbours are told apart.
             look = {"opacity": 0.62 if index % 2 else 1.0, "line": {"color": colors.background, "width": 1.5}}
             filled = colors.muted if total.kind == "compulsory" else color
-            marker = hatched(filled, PATTERNS[total.kind], colors) | look
+            marker = charts.hatched(filled, PATTERNS[total.kind], colors) | look
             words = f"{name}: {format_bytes(moved)}<br>{total.origin}: {total.source}"
-            bars.append(rows([_label(total)], [moved], marker=marker, hovertext=words, hoverinfo="text"))
-    x, y = lengths(max(total.bytes or 0 for total in totals), 1.32), DOWNWARDS | {"tickfont_size": 14}
+            bars.append(
+                charts.rows([_label(total)], [moved], marker=marker, hovertext=words, hoverinfo="text")
+            )
+    x, y = (
+        charts.lengths(max(total.bytes or 0 for total in totals), 1.32),
+        charts.DOWNWARDS | {"tickfont_size": 14},
+    )
     layout = {"barmode": "stack", "bargap": 0.28, "showlegend": False, "margin_t": 34}
-    figure = chart(bars, colors, 60 + 62 * len(totals), title, x, y, **layout)
+    figure = charts.chart(bars, colors, 60 + 62 * len(totals), title, x, y, **layout)
     for total in totals:
         words, font = total.missing, {"size": 13, "color": colors.muted}
         if total.bytes is not None:
             words, font = format_bytes(total.bytes), {"size": 15}
-        note(figure, words, total.bytes or 0, y=_label(total), font=font, **BEHIND)
+        charts.note(figure, words, total.bytes or 0, y=_label(total), font=font, **charts.BEHIND)
     return figure
 
 
@@ -83,10 +66,12 @@ def roofline_figure(roofs: list[Roof], points: list[RoofPoint], colors: theme.Pa
     fastest_first = sorted(calls.values(), key=lambda call: -call[0].flops_per_s)
     traces = [_roof(roof, low, high, colors) for roof in roofs]
     traces += [_call(call, colors) for call in fastest_first]
-    x = POWERS | {"title": {"text": "FLOP per byte", "standoff": 4}}
+    x = charts.POWERS | {"title": {"text": "FLOP per byte", "standoff": 4}}
     speeds = [10.0**power for power in range(8, 17)]
-    y = log_ticks(speeds, [f"{format_flops(speed)}/s" for speed in speeds], dtick=1)
-    return chart(traces, colors, 470, "", x, y, legend=LEGEND_BELOW, margin_t=12, hovermode="closest")
+    y = charts.log_ticks(speeds, [f"{format_flops(speed)}/s" for speed in speeds], dtick=1)
+    return charts.chart(
+        traces, colors, 470, "", x, y, legend=charts.LEGEND_BELOW, margin_t=12, hovermode="closest"
+    )
 
 
 def _roof(roof: Roof, low: float, high: float, colors: theme.Palette) -> go.Scatter:
@@ -94,21 +79,21 @@ def _roof(roof: Roof, low: float, high: float, colors: theme.Palette) -> go.Scat
     y = [roof.attainable(intensity) for intensity in x]
     look = (colors.text, 3, "solid") if roof.origin == "measured" else (colors.muted, 2, "dot")
     words = f"{format_bytes(roof.bytes_per_s)}/s, {format_flops(roof.flops_per_s)}/s"
-    return line(x, y, *look, name=f"{roof.label}: {words}", hoverinfo="skip")
+    return charts.line(x, y, *look, name=f"{roof.label}: {words}", hoverinfo="skip")
 
 
 def _call(points: list[RoofPoint], colors: theme.Palette) -> go.Scatter:
     """The points of one call, named in the legend: fused kernels are too close for names beside the marks."""
     peer, color = points[0].peer, theme.peer_color(points[0].peer, colors)
-    label = peer_label(peer) + (" backward" if points[0].direction == "backward" else "")
+    label = sweep.peer_label(peer) + (" backward" if points[0].direction == "backward" else "")
     symbols = [SYMBOLS[point.bytes_are] for point in points]
-    return line(
+    return charts.line(
         [point.intensity for point in points],
         [point.flops_per_s for point in points],
         *(color, 1.5, "dot"),
         mode="lines+markers",
         name=label,
-        marker=mark(color, 13, symbols, {"width": 2, "color": color}),
+        marker=charts.mark(color, 13, symbols, {"width": 2, "color": color}),
         hovertext=[_hover(label, point) for point in points],
         hoverinfo="text",
     )
@@ -124,16 +109,16 @@ def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) ->
     shown = [curve for curve in reversed(curves) if metric != "speedup" or curve.peer != "naive"]
     mixed = len({curve.source for curve in shown}) > 1
     missing = "not measured" if metric == "call" else "no naive attention beside it"
-    values = [next((y for _, y in curve_values(curve, curves, metric)), None) for curve in shown]
-    return peer_bars(
-        TITLES[metric],
+    values = [next((y for _, y in sweep.curve_values(curve, curves, metric)), None) for curve in shown]
+    return sweep.peer_bars(
+        sweep.TITLES[metric],
         [curve.peer for curve in shown],
-        curve_names(shown),
+        sweep.curve_names(shown),
         [value or 0 for value in values],
         [
-            short_reason(curve.points[-1].result.refused or missing)
+            sweep.short_reason(curve.points[-1].result.refused or missing)
             if value is None
-            else format_metric(value, metric)
+            else sweep.format_metric(value, metric)
             for curve, value in zip(shown, values, strict=True)
         ],
         colors,

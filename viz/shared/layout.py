@@ -150,9 +150,9 @@ def segments(label: str, options: Sequence[str], key: str, first: str = "", **lo
     )
 
 
-def plot(figure: go.Figure, key: str) -> None:
-    """A chart in the page's own fonts and colours."""
-    st.plotly_chart(figure, key=key, width="stretch", theme=None, config={"displayModeBar": False})
+def plot(figure: go.Figure, key: str, **picks: Any) -> None:
+    """A chart in the page's own fonts and colours; `picks` says what a click on it does."""
+    st.plotly_chart(figure, key=key, width="stretch", theme=None, config={"displayModeBar": False}, **picks)
 
 
 def explore_link(label: str, problem: AttentionProblem, algorithm: str = "flash2", **more: str) -> None:

@@ -87,6 +87,7 @@ OF_MASK = {
     "expression": ("expression",),
 }
 """Fields that a mask alone uses."""
+OF_ANY_MASK = {name for names in OF_MASK.values() for name in names}
 OF_MASK_IN_WORDS = {
     "expression": (
         "mask, of q, k, h, b, doc(q), doc(k)",
@@ -127,14 +128,12 @@ def _problem() -> AttentionProblem:
     values = {name: st.session_state.get(name, getattr(DEFAULT, name)) for name in PROBLEM_IN_LINK}
     if values["inputs"] != "text":
         values["text"] = DEFAULT.text
-    unused = {name for names in OF_MASK.values() for name in names} - _used(
-        values["mask"], values["expression"]
-    )
-    values |= {name: getattr(DEFAULT, name) for name in unused}
+    for name in OF_ANY_MASK - _used(values["mask"], values["expression"]):
+        values[name] = getattr(DEFAULT, name)
     return AttentionProblem(**values)
 
 
-def _used(mask: str, expression: str) -> set[str]:
+def _used(mask: str, expression: str = "") -> set[str]:
     """The fields that a mask alone uses, documents among them if an expression asks for them."""
     asks = mask == "expression" and "doc(" in expression
     return {*OF_MASK.get(mask, ())} | ({"documents"} if asks else set())
@@ -202,8 +201,7 @@ def _field(column: DeltaGenerator, field: str, label: str, about: str) -> None:
         return
     low, high = LIMITS[field]
     about += f"{'. ' if about else ''}{number_help(low, high, default)}"
-    mask_alone = {name for names in OF_MASK.values() for name in names}
-    is_unused = field in mask_alone - {*OF_MASK.get(st.session_state.get("mask", DEFAULT.mask), ())}
+    is_unused = field in OF_ANY_MASK - _used(st.session_state.get("mask", DEFAULT.mask))
     column.number_input(label, low, high, default, 1, disabled=is_unused, help=about, **bound)
 
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from kernels.algorithms import chip
-from kernels.algorithms.flash2.entry import ONLINE_SOFTMAX, ROW_FIELDS, TILE_STEP
+from kernels.algorithms.flash2.entry import FORWARD, ONLINE_SOFTMAX
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
-from kernels.trace.algorithm import Algorithm, ChipPart, Kernel, Phase, SourcePart, SourceRef, timed_itself
+from kernels.trace.algorithm import Algorithm, ChipPart, Phase, SourcePart, SourceRef, timed_itself
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
 
@@ -126,12 +126,11 @@ def _in_wide(part: SourcePart) -> SourcePart:
 
 WIDE_SOURCE = replace(SOURCE, steps=(ONLINE_SOFTMAX,), parts=tuple(_in_wide(part) for part in SOURCE.parts))
 
-KERNEL = Kernel(
+KERNEL = replace(
+    FORWARD,
     name="_attn_fwd_hopper",
     source=SOURCE,
     wide_source=WIDE_SOURCE,
-    before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
-    step=TILE_STEP,
     after=(
         Phase(
             "store O, lse",
@@ -143,10 +142,10 @@ KERNEL = Kernel(
     ),
     parts=ON_CHIP,
     requested_bytes=requested_bytes,
-    products=2,
-    row_fields=ROW_FIELDS,
+    sums=(),
+    longest_first=False,
     series=("m", "l", "alpha"),
-    bars="l",
+    figure=None,
 )
 
 LABEL = "FlashAttention-3 (Hopper)"

@@ -4,21 +4,14 @@ A warpgroup of its own computes dQ, or those that keep keys do it a turn later (
 order of their marks differs.
 """
 
+from dataclasses import replace
+
 from kernels.algorithms import chip
 from kernels.algorithms.backward import entry as plain
 from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
-from kernels.trace.algorithm import (
-    FLASH_ATTENTION,
-    Algorithm,
-    ChipPart,
-    Kernel,
-    Phase,
-    RecordedSum,
-    SourcePart,
-    SourceRef,
-)
+from kernels.trace.algorithm import ChipPart, Kernel, Phase, SourcePart, SourceRef
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
 
@@ -188,7 +181,8 @@ PREPARE = Kernel(
     cells="",
 )
 
-SWEEP = Kernel(
+SWEEP = replace(
+    plain.DK_DV,
     name="_attn_bwd_hopper",
     source=SourceRef(
         MODULE + "kernel",
@@ -206,7 +200,6 @@ SWEEP = Kernel(
             SourcePart(MODULE + "accumulate", "accumulate", ("store dK, dV",)),
         ),
     ),
-    before=(Phase("load K, V", loads=("K", "V"), makes=("dK", "dV")),),
     step=(
         Phase("load Q, lse", loads=("Q", "lse")),
         Phase("load dO, D", loads=("dO", "D")),
@@ -215,7 +208,6 @@ SWEEP = Kernel(
         Phase("dQ", needs=("dS", "K"), makes=("dQ",), sentence_key="part of dQ"),
         Phase("add dQ", needs=("dQ",), stores=("dQ",), sentence_key="add to dQ"),
     ),
-    after=(plain.STORE_DK_DV,),
     parts=(
         *(chip.slots(name, lambda problem: BLOCK_N) for name in ("K", "V")),
         *(chip.slots(name, lambda problem: STAGES * BLOCK_M) for name in ("Q", "dO")),
@@ -230,15 +222,7 @@ SWEEP = Kernel(
     ),
     requested_bytes=sweep_bytes,
     products=5,
-    row_fields=("row_share",),
-    sums=(
-        RecordedSum("acc_dk", "kv_tile", "d_key", factor=plain.the_scale),
-        RecordedSum("acc_dv", "kv_tile", "d_value"),
-    ),
-    stays="kv_tile",
-    each="for each query tile that sees it",
-    series=("share", "shares", "dK", "dV"),
-    bars="share",
+    figure=None,
 )
 
 FINISH = Kernel(
@@ -256,22 +240,17 @@ FINISH = Kernel(
     cells="",
 )
 
-ENTRY = Algorithm(
+ENTRY = replace(
+    plain.ENTRY,
     name="flash3_backward",
     label=LABEL,
     idea="dK, dV and parts of dQ in one sweep, five products per tile; needs a Hopper GPU",
-    direction="backward",
     kernels=(PREPARE, SWEEP, FINISH),
     runner=MODULE + "run",
-    rank=5,
-    top=("K", "V", "dK", "dV"),
-    left=("Q", "dO"),
-    right=("O", "D", "dQ"),
-    each_kernel_anew=True,
-    timed_as=FLASH_ATTENTION,
+    step_cost=1.0,
     recorded=("gpt2", "llama3", "ragged", "layer", "window", "decode"),
-    samples="heads",
     needs=NEEDS,
     lanes=SWEEP_LANES,
     own_tiles=own_tiles,
+    takes_patterns=False,
 )

@@ -6,14 +6,8 @@ import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import can_run_hopper, tile_descriptor
+from kernels.algorithms.flash3_backward import prepared
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
-from kernels.algorithms.flash3_backward.prepared import (
-    HEADS_IN_TURN,
-    ROW_CONFIG,
-    PreparedCall,
-    row_descriptor,
-    rows_fit,
-)
 from kernels.algorithms.flash3_backward.recording import Written
 from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish
 from kernels.algorithms.flash3_backward.shared import Fixed
@@ -44,13 +38,13 @@ def should_run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
     """
     if wants_same_bits() or not can_run_hopper(query, key, value):
         return False
-    if query.shape[3] > 128 or not rows_fit(query):
+    if query.shape[3] > 128 or not prepared.rows_fit(query):
         return False
     programs = len(key) * key.shape[1] * triton.cdiv(key.shape[2], BLOCK_N)
     return group_size(query, key) == 1 or 4 * programs >= 3 * sm_count()
 
 
-class HopperBackwardCall(PreparedCall):
+class HopperBackwardCall(prepared.PreparedCall):
     """One backward pass: its tensors, and one method per kernel: `prepare`, `sweep`, `finish`."""
 
     def __init__(self, inputs: BackwardInputs) -> None:
@@ -88,14 +82,16 @@ class HopperBackwardCall(PreparedCall):
             _attn_bwd_hopper,
             (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * batch * kv_heads,),
             **{name: tile_descriptor(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
-            lse_desc=row_descriptor(self.padded_lse, fixed.BLOCK_M),
-            delta_desc=row_descriptor(self.padded_delta, fixed.BLOCK_M),
+            lse_desc=prepared.row_descriptor(self.padded_lse, fixed.BLOCK_M),
+            delta_desc=prepared.row_descriptor(self.padded_delta, fixed.BLOCK_M),
             dq_sum=self.dq_sum,
             beside=(self.inputs.scale, self.inputs.scale * LOG2E.value, written),
             q_heads=q_heads,
             kv_heads=kv_heads,
             group_size=group_size(self.inputs.query, self.inputs.key),
-            heads_in_turn=min(HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads),
+            heads_in_turn=min(
+                prepared.HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads
+            ),
             padded_rows=self.padded_rows,
             **self.inputs.band._asdict(),
             FIXED=fixed,
@@ -119,7 +115,7 @@ class HopperBackwardCall(PreparedCall):
             trace=recorder.buffers if recorder else None,
             FIXED=self.fixed_of_rows(recorder),
         )
-        return launch_info(ROW_CONFIG, compiled)
+        return launch_info(prepared.ROW_CONFIG, compiled)
 
 
 def flash_backward_hopper(inputs: BackwardInputs) -> Gradients:

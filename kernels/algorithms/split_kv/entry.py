@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from kernels.algorithms.chip import query_sum, row_state
-from kernels.algorithms.flash2.entry import ON_CHIP, ONLINE_SOFTMAX, ROW_FIELDS, SERIES, TILE_STEP
-from kernels.algorithms.tile_figures import COMBINE_FIGURE, forward_figure
+from kernels.algorithms.flash2.entry import FORWARD, ON_CHIP, ONLINE_SOFTMAX, TILE_STEP
+from kernels.algorithms.tile_figures import COMBINE_FIGURE
 from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import (
     BLOCK_TABLE,
@@ -26,20 +26,15 @@ TIMED = TimedAs(
     "64 queries together, and another kernel if they have more.",
 )
 
-SPLIT = Kernel(
+SPLIT = replace(
+    FORWARD,
     name="_attn_split_kv",
     source=SourceRef("kernels.algorithms.split_kv.split", "_attn_split_kv", steps=(ONLINE_SOFTMAX,)),
-    before=(Phase("load Q", loads=("Q",), makes=("m", "l", "O")),),
-    step=TILE_STEP,
     after=(Phase("store partial O, lse", needs=("O", "m", "l"), stores=("partial O", "partial lse")),),
-    parts=ON_CHIP,
-    products=2,
-    row_fields=ROW_FIELDS,
+    requested_bytes=None,
     sums=(RecordedSum("acc", "q_tile", ""),),
     splits_keys=True,
-    series=SERIES,
-    bars="l",
-    figure=forward_figure(),
+    longest_first=False,
 )
 
 SPLIT_PAGED = replace(

@@ -1,17 +1,14 @@
 """A saved trace from a file of the user, read without trusting the file."""
 
-import msgspec
 import numpy as np
 
 from kernels.algorithms import algorithm_of
 from kernels.check.files.uploads import InvalidUpload
-from kernels.device.backend import DeviceInfo
 from kernels.file_format import UnreadableFile, read_arrays
 from kernels.problem import InvalidProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.key_parts import why_wrong_parts
-from kernels.trace.trace import LaunchInfo
 
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 256 << 20, 512 << 20
 MAX_STEPS, MAX_GRID = 1 << 22, 1 << 26
@@ -54,12 +51,6 @@ def _why_wrong_header(trace: Trace, algorithm: Algorithm, arrays: dict[str, np.n
 
     Floating-point values may be anything: a kernel may give NaN, and the player shows that.
     """
-    try:
-        parts = (trace.device, trace.launches, trace.recorded_at, trace.tensors)
-        kinds = tuple[DeviceInfo, tuple[LaunchInfo, ...], str, tuple[str, ...]]
-        msgspec.convert(msgspec.to_builtins(parts), kinds)
-    except msgspec.ValidationError as error:
-        return f"its header: {error}"
     kernels = tuple(kernel.name for kernel in algorithm.kernels)
     fields = sorted({field for kernel in algorithm.kernels for field in kernel.row_fields})
     clock = [name for name in CLOCK if getattr(trace, name) is not None]

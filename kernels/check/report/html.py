@@ -11,19 +11,7 @@ import numpy as np
 from PIL import Image
 
 from kernels.check.case.options import shell_command
-from kernels.check.report.report import (
-    VERDICT_WORDS,
-    Report,
-    by_kernel,
-    case_row,
-    causes,
-    facts,
-    overall,
-    summary,
-    tables_of,
-    varied_tables,
-    worst_first,
-)
+from kernels.check.report import report as reports
 from kernels.check.result import CheckResult, ErrorMap
 from kernels.oracle.report import RULE
 
@@ -51,32 +39,32 @@ img {
 @media (prefers-color-scheme: dark) { img { filter: invert(1); } }
 pre { white-space: pre-wrap; }
 """
-WRONG = (VERDICT_WORDS["fail"], VERDICT_WORDS["error"])
+WRONG = (reports.VERDICT_WORDS["fail"], reports.VERDICT_WORDS["error"])
 WEIGHTS_TITLE = "Weight of each group of key tiles: query rows and keys"
 
 
 def to_html(
-    report: Report, style: str = "", command: str = "", all_results: Sequence[CheckResult] = ()
+    report: reports.Report, style: str = "", command: str = "", all_results: Sequence[CheckResult] = ()
 ) -> str:
     """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others.
 
     With `all_results`, of which the report's is one, a table of them comes first.
     """
     result = report.result
-    title, varied = VERDICT_WORDS[result.verdict], (report.sensitivity, report.determinism)
+    title, varied = reports.VERDICT_WORDS[result.verdict], (report.sensitivity, report.determinism)
     interpreted = "Triton's interpreter ran this on the CPU: the errors are those of its arithmetic."
     body = [
         _all_cases(all_results) if len(all_results) > 1 else "",
         f"<h1>{escape(result.label)}</h1>",
         f'<p class="verdict {result.verdict}">{title}</p>',
-        _paragraphs(f"{result.reason}.", *(f"{words}." for words in facts(result))),
+        _paragraphs(f"{result.reason}.", *(f"{words}." for words in reports.facts(result))),
         f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
         _paragraphs(*result.notes, interpreted if result.interpreted else ""),
-        *(_table(*each) for each in tables_of(report).items()),
+        *(_table(*each) for each in reports.tables_of(report).items()),
         _paragraphs(RULE),
         *map(map_pictures, result.maps),
         *(_paragraphs(*each.notes) for each in varied if each),
-        *(_table(*each) for each in varied_tables(report).items()),
+        *(_table(*each) for each in reports.varied_tables(report).items()),
         _table("Case", _facts_rows(result.case.problem, runs=result.case.repeats)),
         _table("Device", _facts_rows(result.device)),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",
@@ -117,10 +105,12 @@ def _facts_rows(record: object, **more: object) -> list[dict[str, object]]:
 
 def _all_cases(results: Sequence[CheckResult]) -> str:
     said = ""
-    for found in by_kernel(results):
-        verdict = f"{found[0].label}: {VERDICT_WORDS[overall(found)]}. {summary(found)}."
-        said += _paragraphs(verdict, *(f"{words}." for words in causes(found)))
-    rows = _table("Each case", [*map(case_row, worst_first(results))])
+    for found in reports.by_kernel(results):
+        verdict = (
+            f"{found[0].label}: {reports.VERDICT_WORDS[reports.overall(found)]}. {reports.summary(found)}."
+        )
+        said += _paragraphs(verdict, *(f"{words}." for words in reports.causes(found)))
+    rows = _table("Each case", [*map(reports.case_row, reports.worst_first(results))])
     return f"<h1>All cases</h1>{said}{rows}<h2>The worst of them</h2>"
 
 

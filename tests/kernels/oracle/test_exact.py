@@ -43,7 +43,7 @@ def test_gradients_agree_with_autograd_in_float64(problem):
     inputs = [tensor.double().requires_grad_() for tensor in make_inputs(problem)]
     d_out = make_d_output(problem)
     expected = torch.autograd.grad(naive_attention(*inputs, **arguments(problem)), inputs, d_out.double())
-    got = gradients_by_heads(*make_inputs(problem), d_out, **arguments(problem), dtype=torch.float64)
+    got = gradients_by_heads(make_inputs(problem), d_out, **arguments(problem), dtype=torch.float64)
     torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-12)
 
 

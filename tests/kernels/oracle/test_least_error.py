@@ -29,7 +29,7 @@ def test_the_least_error_of_an_output_is_two_standard_errors_of_rounding_p_and_t
         of_s = rounding(products[..., order].cumsum(-1)).sum(-1)
         off = weights * of_s.exp()
         errors.append(((off + rounding(weights)) @ value) / off.sum(-1, True) - weights @ value)
-    least = output_rounding(*make_inputs(TINY), scale=TINY.scale, band=TINY.band)
+    least = output_rounding(make_inputs(TINY), scale=TINY.scale, band=TINY.band)
     assert least == pytest.approx(2 * float(torch.stack(errors).std(dim=0).max()), rel=0.1)
 
 
@@ -38,7 +38,7 @@ def test_a_lucky_reference_in_float32_makes_no_right_output_wrong():
     inputs = make_inputs(TINY)
     references = OutputReferences.of(inputs, TINY.scale, TINY.band)
     lucky = replace(references, naive=references.exact.float())
-    ordinary = output_rounding(*inputs, scale=TINY.scale, band=TINY.band)  # a largest error is about that
+    ordinary = output_rounding(inputs, scale=TINY.scale, band=TINY.band)  # a largest error is about that
     for off, passes in ((1.5, True), (15, False)):
         assert lucky.compare(references.exact + off * ordinary).report.passes == passes
         assert compare_output(TINY, references.exact + off * ordinary, inputs).report.passes == passes
@@ -61,12 +61,12 @@ def test_the_least_error_is_about_that_of_naive_attention_on_ordinary_problems_o
     problem = tiny(96, 96 if "mask" in changes else 120, head_dim=64).with_(**changes)
     inputs, d_out = make_inputs(problem), make_d_output(problem)
     exact, naive = (
-        gradients_by_heads(*inputs, d_out, scale=problem.scale, band=problem.band, dtype=dtype)
+        gradients_by_heads(inputs, d_out, scale=problem.scale, band=problem.band, dtype=dtype)
         for dtype in (torch.float64, inputs[0].dtype)
     )
     outputs = OutputReferences.of(inputs, problem.scale, problem.band)
     assert outputs.least_error < 5 * float((outputs.naive.double() - outputs.exact).abs().max())
-    least = gradient_rounding(*inputs, d_out, scale=problem.scale, band=problem.band)
+    least = gradient_rounding(inputs, d_out, scale=problem.scale, band=problem.band)
     for name, right, reference, floor in zip(("dQ", "dK", "dV"), exact, naive, least, strict=True):
         if problem.inputs == "large" and name == "dV":
             continue  # P from lse is off by the rounding of scores of several hundred

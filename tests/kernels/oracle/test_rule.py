@@ -33,7 +33,7 @@ def references(problem, inputs, *dtypes):
 def gradients(problem, inputs, d_out, *dtypes):
     """dQ, dK and dV in each of the types."""
     mask = {"scale": problem.scale, "band": problem.band}
-    return [gradients_by_heads(*inputs, d_out, **mask, dtype=dtype) for dtype in dtypes]
+    return [gradients_by_heads(inputs, d_out, **mask, dtype=dtype) for dtype in dtypes]
 
 
 def rounding_of(exact):
@@ -147,7 +147,7 @@ def test_an_output_whose_scores_overflow_is_held_against_float32_and_the_largest
 def test_gradients_whose_scores_overflow_are_each_held_against_their_own_in_float32():
     inputs, d_out = overflowing_inputs(), make_d_output(OVERFLOWING)
     exact, in_float32 = gradients(OVERFLOWING, inputs, d_out, torch.float64, torch.float32)
-    least = gradient_rounding(*inputs, d_out, scale=OVERFLOWING.scale, band=OVERFLOWING.band)
+    least = gradient_rounding(inputs, d_out, scale=OVERFLOWING.scale, band=OVERFLOWING.band)
     compared = compare_gradients(OVERFLOWING, exact, inputs, d_out).values()
     for comparison, right, careful, floor in zip(compared, exact, in_float32, least, strict=True):
         assert comparison.reference_name == "float32 rounded to float16"

@@ -11,7 +11,6 @@ without a mask. There, algorithms and equations given by number alone are those 
 
 import functools
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -21,11 +20,10 @@ from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, sum_row_bytes
 from kernels.lessons.gradients import WEIGHTS, GradientLesson
 from kernels.problem import AttentionProblem
-from kernels.problem.inputs import draw_inputs
 from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.softmax.maths import log_sum_exp, softmax
-from viz.learn.tiling.maths import span, tiles_of
+from viz.learn.tiling.maths import tiles_of
 
 
 def backward_work(problem: AttentionProblem) -> dict[str, int]:
@@ -121,63 +119,6 @@ def counted_inner_loop_elements(trace: Trace) -> int:
             size = FLOAT32_BYTES if name in ("dQ", "dK", "dV") else trace.problem.itemsize
             elements += int(moved[name][trace.kernel == index].sum()) // size
     return elements
-
-
-@dataclass(frozen=True, eq=False)
-class DraftRun:
-    """What a run of the draft moved, counted at its loads and stores, and the gradients that it gave."""
-
-    bytes_moved: int
-    elements_in_loop: int
-    gradients: dict[str, np.ndarray]
-    """dQ, dK and dV, (rows, head_dim), float64."""
-
-
-MOST_STEPS, MOST_FLOPS = 2048, 2e9
-"""A run of at most so many steps and FLOPs takes about a second."""
-
-
-@functools.lru_cache(maxsize=8)
-def draft_run(problem: AttentionProblem) -> DraftRun | None:
-    """The draft (algorithm 7), tile by tile in NumPy. None if that takes too long for a page."""
-    flops = 10 * problem.q_len * problem.kv_len * problem.head_dim
-    if problem.q_tiles * problem.kv_tiles > MOST_STEPS or flops > MOST_FLOPS:
-        return None
-    slow = dict(zip("QKV", (array[0, 0].astype(np.float64) for array in draw_inputs(problem)), strict=True))
-    slow |= {f"d{name}": np.zeros_like(array) for name, array in slow.items()}
-    scores = slow["Q"] @ slow["K"].T * problem.scale
-    slow["lse"] = log_sum_exp(scores)
-    slow["O"] = np.exp(scores - slow["lse"][:, None]) @ slow["V"]
-    slow["dO"] = np.random.default_rng((problem.seed, 1)).standard_normal(slow["Q"].shape)
-    moved: Counter[str] = Counter()
-
-    def load(name: str, rows: slice) -> np.ndarray:
-        moved[name] += slow[name][rows].size
-        return slow[name][rows]
-
-    def store(name: str, rows: slice, values: np.ndarray) -> None:
-        moved[name] += values.size
-        slow[name][rows] = values
-
-    for keys in (span(j, problem.block_n) for j in range(problem.kv_tiles)):
-        key, value = load("K", keys), load("V", keys)
-        d_key, d_value = np.zeros_like(key), np.zeros_like(value)
-        for rows in (span(i, problem.block_m) for i in range(problem.q_tiles)):
-            query, d_output, output, lse = (load(name, rows) for name in ("Q", "dO", "O", "lse"))
-            weights = np.exp(query @ key.T * problem.scale - lse[:, None])
-            d = (output * d_output).sum(axis=1, keepdims=True)
-            d_scores = problem.scale * weights * (d_output @ value.T - d)
-            store("dQ", rows, load("dQ", rows) + d_scores @ key)
-            d_key += d_scores.T @ query
-            d_value += weights.T @ d_output
-        store("dK", keys, d_key)
-        store("dV", keys, d_value)
-    sizes = {name: FLOAT32_BYTES if name in ("dQ", "lse") else problem.itemsize for name in moved}
-    return DraftRun(
-        sum(count * sizes[name] for name, count in moved.items()),
-        sum(moved[name] for name in ("Q", "dO", "O", "dQ")),
-        {name: slow[name] for name in ("dQ", "dK", "dV")},
-    )
 
 
 def row_wise_backward(problem: AttentionProblem, memory_bytes: int) -> tuple[int, int]:

@@ -17,16 +17,8 @@ from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import forward_flops
 from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradientsRequest
-from viz.learn.controls import (
-    HEAD_DIMS,
-    TILE_SIZES,
-    choice,
-    number,
-    parts,
-    step_buttons,
-    switch,
-    whole_number,
-)
+from viz.learn import controls
+from viz.learn.controls import parts
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths
 from viz.learn.gradients.graphs import SQUARE, flow, layer_graph, two_tokens_graphs
@@ -208,7 +200,9 @@ def _row_sums() -> None:
     left, right = st.columns([3, 4], gap="large", vertical_alignment="center")
     errors = maths.block_errors(lesson)
     with left:
-        block = whole_number("Keys in a block", "gradients_block", 1, lesson.length, min(2, lesson.length))
+        block = controls.whole_number(
+            "Keys in a block", "gradients_block", 1, lesson.length, min(2, lesson.length)
+        )
         sign, color = ("=", "green") if block == lesson.length else ("≠", "red")
         sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
         row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
@@ -222,12 +216,14 @@ def _line_by_line() -> None:
     """One line of the derivation, and folded the checks of all lines."""
     WORDS.draw("Line by line")
     lines = list(LINES)
-    name = switch("Line of the derivation", lines, "gradients_derivation")
+    name = controls.switch("Line of the derivation", lines, "gradients_derivation")
     with _inputs():
         lesson, heads, row = _lesson(), 1, 0
         if name == "heads":
             counts = [each for each in range(1, lesson.dim + 1) if lesson.dim % each == 0]
-            heads = choice("Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100)
+            heads = controls.choice(
+                "Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100
+            )
         if name in ROW_BY_ROW:
             chosen = st.session_state.get("gradients_row", 0)
             st.session_state["gradients_row"] = min(chosen, lesson.length - 1)
@@ -237,7 +233,9 @@ def _line_by_line() -> None:
     with st.container(border=True, key="gradients_slide"):
         _one_line(name, lesson, row, heads, references)
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            step_buttons("gradients_derivation", lines, name, "Back", "Forward")  # arrow keys for the speaker
+            controls.step_buttons(
+                "gradients_derivation", lines, name, "Back", "Forward"
+            )  # arrow keys for the speaker
             st.caption(f"line {lines.index(name) + 1} of {len(lines)}", width="content")
     with st.expander("Every line against autograd and our kernels"):
         _all_lines(lesson, references, note)
@@ -254,7 +252,7 @@ def _graphs() -> None:
     )
     with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
         problem = traffic_problem(tiles=False)
-        backward = switch("Direction", ("Forward", "Backward"), "gradients_direction") == "Backward"
+        backward = controls.switch("Direction", ("Forward", "Backward"), "gradients_direction") == "Backward"
         st.graphviz_chart(layer_graph(problem, backward, colors()))
         WORDS.draw("layer graph", problem=problem, kept=sum(flow(problem, name)[1] for name in SQUARE))
     with st.expander("Two tokens, every path: N = 2, d = 1"):
@@ -278,7 +276,7 @@ def _lesson(**fixed: int) -> GradientLesson:
         if field not in fixed:
             default = getattr(DEFAULT, field)
             step = 1 if isinstance(default, int) else 0.1
-            chosen[field] = number(label, *LIMITS[field], default, step, f"gradients_{field}", 105)
+            chosen[field] = controls.number(label, *LIMITS[field], default, step, f"gradients_{field}", 105)
     return GradientLesson(**fixed, **chosen)
 
 
@@ -375,8 +373,6 @@ def _traffic() -> None:
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
     counted = {name: f"{maths.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
-    if draft := maths.draft_run(problem):
-        counted[maths.DRAFT.algorithm] = f"{draft.elements_in_loop:,}"
     orders = (
         {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
         | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
@@ -413,24 +409,22 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
         length = st.number_input(
             "N, queries and keys", *LENGTHS, 512, 16, key="gradients_tokens", bind="query-params", width=160
         )
-        head_dim = choice("d, head_dim", HEAD_DIMS, 32, "gradients_head_dim", 140)
+        head_dim = controls.choice("d, head_dim", controls.HEAD_DIMS, 32, "gradients_head_dim", 140)
         shape = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim)
         if not tiles:
             return shape
         return shape.with_(
-            block_m=choice("BLOCK_M", TILE_SIZES, 64, "gradients_block_m", 140),
-            block_n=choice("BLOCK_N", TILE_SIZES, 64, "gradients_block_n", 140),
+            block_m=controls.choice("BLOCK_M", controls.TILE_SIZES, 64, "gradients_block_m", 140),
+            block_n=controls.choice("BLOCK_N", controls.TILE_SIZES, 64, "gradients_block_n", 140),
         )
 
 
 def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
-    """A bar for each way through the backward pass; counted if a kernel, or the draft, has run."""
+    """A bar for each way through the backward pass; counted if a kernel has run."""
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
     rows, moved = maths.row_wise_backward(problem, SRAM_BYTES)
     bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
     counted = {name: run.trace.total_bytes for name, run in ready.items()}
-    if draft := maths.draft_run(problem):
-        counted[maths.DRAFT.algorithm] = draft.bytes_moved
     for order in maths.LOOP_ORDERS:
         modelled = order.requested_bytes(problem)
         bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))

@@ -14,15 +14,7 @@ from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, AttentionProblem
 from kernels.problem.attention_problem import MASKS
 from kernels.recordings import recorded_document
-from viz.shared.figures.sweep import (
-    LETTERS,
-    SYMBOLS,
-    TITLES,
-    curve_values,
-    format_metric,
-    peer_label,
-    value_ticks,
-)
+from viz.shared.figures import sweep
 from viz.shared.formats import format_count, format_length
 from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
@@ -106,18 +98,19 @@ def chart_data(chart: Chart) -> dict:
     """What the stage draws: title, ticks, each peer's name, colour, mark and points. Raises InvalidChart."""
     drawn = _drawn(chart)
     xs = sorted({x for _, values in drawn for x, _ in values})
-    ticks = value_ticks([y for _, values in drawn for _, y in values], chart.metric)
+    ticks = sweep.value_ticks([y for _, values in drawn for _, y in values], chart.metric)
     return {
-        "title": f"{TITLES[chart.metric]}, {chart.direction}, against {chart.axis} ({LETTERS[chart.axis]})",
+        "title": f"{sweep.TITLES[chart.metric]}, {chart.direction}, against {chart.axis} "
+        f"({sweep.LETTERS[chart.axis]})",
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks],
         "series": [
             {
-                "name": peer_label(curve.peer).split(",")[0],
+                "name": sweep.peer_label(curve.peer).split(",")[0],
                 "color": PEER_COLORS.get(curve.peer, "text"),
-                "symbol": SYMBOLS.get(curve.peer, "star"),
+                "symbol": sweep.SYMBOLS.get(curve.peer, "star"),
                 "points": [[math.log(x), math.log(y)] for x, y in values],
-                "last": format_metric(values[-1][1], chart.metric),
+                "last": sweep.format_metric(values[-1][1], chart.metric),
             }
             for curve, values in drawn
         ],
@@ -128,7 +121,7 @@ def chart_data(chart: Chart) -> dict:
 def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
     """The curves that have values of the chart's metric, and these. Raises InvalidChart if none has."""
     curves = chart_curves(chart)
-    drawn = [(each, values) for each in curves if (values := curve_values(each, curves, chart.metric))]
+    drawn = [(each, values) for each in curves if (values := sweep.curve_values(each, curves, chart.metric))]
     if not drawn:
         raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
     return drawn
@@ -162,6 +155,6 @@ def chart_figures(chart: Chart) -> dict[str, str]:
     values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
     if common := set.intersection(*(set(known) for known in values.values())):
         last = max(common)
-        figures |= {peer: format_metric(known[last], chart.metric) for peer, known in values.items()}
+        figures |= {peer: sweep.format_metric(known[last], chart.metric) for peer, known in values.items()}
         figures["last"] = f"{last:,}"
     return figures

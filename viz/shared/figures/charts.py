@@ -105,11 +105,6 @@ def framed(color: Any, chosen: Sequence[bool], colors: theme.Palette) -> dict:
     return {"color": color, "line": {"color": colors.text, "width": [3 if each else 0 for each in chosen]}}
 
 
-def flat_scale(shades: Sequence[str]) -> list[list]:
-    """A colour scale of whole numbers: each has its shade."""
-    return [[(code + side) / len(shades), shade] for code, shade in enumerate(shades) for side in (0, 1)]
-
-
 def evenly_spaced(count: int, most: int) -> np.ndarray:
     """Places of 0 to count - 1, the first and the last among them: all, or `most` evenly spaced ones."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -11,18 +11,8 @@ from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from viz.shared import theme
-from viz.shared.figures.charts import (
-    BEHIND,
-    LEGEND_BELOW,
-    chart,
-    lengths,
-    line,
-    log_ticks,
-    mark,
-    note,
-    points,
-    rows,
-)
+from viz.shared.figures import charts
+from viz.shared.figures.charts import lengths
 from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio, significant
 
 TORCH_HAS_NONE = "No available kernel"
@@ -94,11 +84,13 @@ def peer_bars(
 ) -> go.Figure:
     """A bar per peer, the first at the bottom, with words behind its end or behind that of its error bar."""
     ends = ends or values
-    bars = rows(labels, values, marker_color=[theme.peer_color(peer, colors) for peer in peers], **choices)
+    bars = charts.rows(
+        labels, values, marker_color=[theme.peer_color(peer, colors) for peer in peers], **choices
+    )
     x = lengths(max(ends, default=0) or 1, 1.4)
-    figure = chart([bars], colors, 88 + 44 * len(values), title, x, {"showgrid": False}, bargap=0.3)
+    figure = charts.chart([bars], colors, 88 + 44 * len(values), title, x, {"showgrid": False}, bargap=0.3)
     for label, end, words_of_bar in zip(labels, ends, words, strict=True):
-        note(figure, words_of_bar, end, y=label, **BEHIND)
+        charts.note(figure, words_of_bar, end, y=label, **charts.BEHIND)
     return figure
 
 
@@ -162,14 +154,14 @@ def sweep_figure(curves: list[PeerCurve], metric: str, axis: str, colors: theme.
     lengths = sorted({point.x for curve in curves for point in curve.points})
     title = {"text": f"{axis} ({LETTERS[axis]})", "standoff": 4}
     heights = [y for trace in lines for y in trace.y if y > 0]  # without one Plotly makes an axis
-    figure = chart(
+    figure = charts.chart(
         lines,
         colors,
         380 + 14 * len(lines),
         f"{TITLES[metric]}, against {axis}",
-        log_ticks(lengths, [format_length(length) for length in lengths], minor_ticks="", title=title),
-        log_ticks(*zip(*value_ticks(heights, metric), strict=True)) if heights else {},
-        legend=LEGEND_BELOW,
+        charts.log_ticks(lengths, [format_length(length) for length in lengths], minor_ticks="", title=title),
+        charts.log_ticks(*zip(*value_ticks(heights, metric), strict=True)) if heights else {},
+        legend=charts.LEGEND_BELOW,
         margin_t=46,
         hovermode="closest",
     )
@@ -199,12 +191,12 @@ def _line(
     shown = [curve.timings[x] for x, _ in values]
     hollow = [metric not in ("memory", "call") and timing.is_wide for timing in shown]
     symbols = [f"{symbol}-open" if is_hollow else symbol for is_hollow in hollow]
-    return line(
+    return charts.line(
         [x for x, _ in values],
         [y for _, y in values],
         *(color, 3 if curve.peer == "ours" else 2, DASHES.get(curve.source, "dashdot")),
         mode="lines+markers",
-        marker=mark(color, 9, symbols, {"width": 2, "color": color}),
+        marker=charts.mark(color, 9, symbols, {"width": 2, "color": color}),
         error_y={
             "type": "data",
             "visible": metric == "time",
@@ -254,7 +246,7 @@ def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors
     """A line at the first x that does not fit; in the memory chart also the needed bytes (modelled)."""
     color, first = theme.peer_color(curve.peer, colors), curve.out_of_memory[0]
     figure.add_vline(first.x, line={"color": color, "dash": "dot", "width": 2})
-    note(
+    charts.note(
         figure,
         f"{peer_label(curve.peer)} · {curve.source}<br>out of memory: {first.result.refused}",
         math.log10(first.x),
@@ -265,7 +257,7 @@ def _mark_out_of_memory(figure: go.Figure, curve: PeerCurve, metric: str, colors
     )
     needed = {point.x: point.needed_bytes for point in curve.out_of_memory if point.needed_bytes}
     if metric == "memory" and needed:
-        crosses = points(
+        crosses = charts.points(
             *(list(needed), list(needed.values()), color, 12, "x-open", {"width": 3}),
             name=f"{peer_label(curve.peer)}: needed (modelled)",
             text=[f"would need {format_bytes(size)} (modelled)" for size in needed.values()],

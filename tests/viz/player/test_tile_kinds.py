@@ -1,4 +1,4 @@
-"""The mask view: what the mask leaves of every tile, and what an algorithm makes of it."""
+"""Kinds of tiles: what the mask leaves of every tile, and what an algorithm makes of it."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,7 @@ import pytest
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
 from tests.anywhere import ANYWHERE
-from viz.explore.figures import mask_figure
 from viz.player.tiles import tile_kinds
-from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
 SKIPPED, PARTIAL, FULL, HIDDEN = range(4)
@@ -31,17 +29,7 @@ def test_rows_of_several_heads_in_a_tile_are_judged_together():
     """Tile 0 holds queries 0 to 2 of both heads; key tile 2 starts after the last key that query 1 sees."""
     problem = PROBLEM.with_(q_len=3, kv_len=34, q_heads=2, kv_heads=1, block_m=4)
     assert tile_kinds(problem, ALGORITHMS["split_kv"]).tolist() == [[FULL, FULL, PARTIAL]] * 2
-    assert mask_figure(tile_kinds(problem, ALGORITHMS["split_kv"]), theme.LIGHT).data[0].z.max() == FULL
     hidden = problem.with_(q_len=40, kv_len=40, block_n=4, block_m=16)
     kinds = tile_kinds(hidden, ALGORITHMS["split_kv"])
     assert (kinds[0, 4:] == HIDDEN).all()
     assert (kinds[0, :1] == PARTIAL).all()
-
-
-def test_large_masks_are_thinned_out():
-    kinds = tile_kinds(PROBLEM.with_(q_len=16384, kv_len=16384), ALGORITHMS["flash2"])
-    heat = mask_figure(kinds, theme.LIGHT).data[0]
-    assert heat.z.shape == (256, 256)
-    assert heat.z[0].tolist() == [PARTIAL] + [SKIPPED] * 255
-    assert list(heat.x) == list(heat.y)
-    assert heat.x[-1] == 1023
