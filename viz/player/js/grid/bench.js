@@ -157,20 +157,13 @@ function drawMemories(context, chip, { model, palette, at }) {
     const beside = context.measureText(name).width + 8;
     const color = isOver ? palette.bad : palette.muted;
     if (beside + 100 < wide) text(context, words, x + beside, y, color, { size: 13 });
-    fillBox(context, palette.line, x, y + 11, wide, 7, 0.55);
+    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 7 }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
     for (const part of parts) {
-      fillBox(
-        context,
-        palette[part.color],
-        from,
-        y + 11,
-        part.bytes * scale,
-        7,
-        filled.includes(part) ? 1 : 0.25,
-      );
-      from += part.bytes * scale;
+      const box = { x: from, y: y + 11, w: part.bytes * scale, h: 7 };
+      fillBox(context, palette[part.color], box, filled.includes(part) ? 1 : 0.25);
+      from += box.w;
     }
     const end = x + limit * scale;
     if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
@@ -255,23 +248,16 @@ function streak(context, from, to, P, part, { palette, strong, color, factor }) 
     const across = smooth(u);
     const shade = mixed(palette.now, palette[color], across);
     const long = 36 * Math.sin(Math.PI * u);
-    if (factor)
-      fillBox(
-        context,
-        palette.now,
-        factor.x,
-        factor.y + (c * factor.h) / columns,
-        factor.w,
-        factor.h / columns,
-        0.5 * (1 - u),
-      );
+    const h = factor?.h / columns;
+    if (factor) fillBox(context, palette.now, { ...factor, y: factor.y + c * h, h }, 0.5 * (1 - u));
     for (let r = 0; r < rows; r++) {
       const weight = P ? P.at(r, c) : 0.2;
       if (!(weight > 0.02)) continue;
       const x = lerp(from.x + ((c + 0.5) * from.w) / columns, to.x + 6, across);
       const y = lerp(from.y + ((r + 0.5) * from.h) / rows, to.y + ((r + 0.5) * to.h) / rows, across);
       const thick = 1.5 + 5 * Math.sqrt(weight);
-      fillBox(context, shade, x - long, y - thick / 2, long, thick, 0.7 * (1 - u) * strong);
+      const ray = { x: x - long, y: y - thick / 2, w: long, h: thick };
+      fillBox(context, shade, ray, 0.7 * (1 - u) * strong);
     }
   }
 }

@@ -88,7 +88,7 @@ export function text(context, words, x, y, color, style = {}) {
   context.globalAlpha = 1;
 }
 
-export function fillBox(context, color, x, y, w, h, alpha = 1) {
+export function fillBox(context, color, { x, y, w, h }, alpha = 1) {
   if (!(alpha > 0 && w > 0 && h > 0)) return;
   context.globalAlpha = alpha;
   context.fillStyle = color;

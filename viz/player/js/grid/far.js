@@ -38,7 +38,7 @@ function drawWords(context, chip, { model, palette, at }) {
     if (y > chip.y + chip.h - PAD) return;
     const isKnown = weights[i] >= 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
-    fillBox(context, color, x, y - SIZE * 0.75, wide - 2, SIZE * 1.5, at.scan);
+    fillBox(context, color, { x, y: y - SIZE * 0.75, w: wide - 2, h: SIZE * 1.5 }, at.scan);
     const isAsking = i === row && asked[i] === asking[row];
     const style = { size: SIZE, alpha: at.scan, weight: isAsking ? "700" : "" };
     text(context, word, x + 5, y, isKnown ? inkOn(color, palette) : palette.muted, style);
@@ -52,7 +52,7 @@ function drawEnd(context, chip, { model, palette }) {
   if (!(times > 1.05) || chip.w < 300) return;
   const [x, y] = [chip.x + chip.w / 2, chip.y + chip.h / 2];
   const size = Math.min(38, chip.w / 13);
-  fillBox(context, palette.background, chip.x + 12, y - 70, chip.w - 24, 140, 0.86);
+  fillBox(context, palette.background, { x: chip.x + 12, y: y - 70, w: chip.w - 24, h: 140 }, 0.86);
   const words = `${formatNumber(times, 2)} times fewer bytes`;
   text(context, words, x, y - 14, palette.text, { size, weight: "700", align: "center" });
   const than = "than standard attention, for the same answer";

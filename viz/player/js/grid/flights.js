@@ -77,8 +77,8 @@ function bytesWords(model, at, phase) {
 function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom }) {
   if (part <= 0 || part >= 1) return;
   if (reduced) {
-    fillBox(context, color, from.x, from.y, from.w, from.h, 0.7 * (1 - part));
-    fillBox(context, color, to.x, to.y, to.w, to.h, 0.7 * part);
+    fillBox(context, color, from, 0.7 * (1 - part));
+    fillBox(context, color, to, 0.7 * part);
     return;
   }
   const lift = smooth(part / 0.22);

@@ -62,7 +62,7 @@ function drawTile(context, layout, model, palette, step, part = 1) {
     context.fillStyle = color;
     visiblePath(context, model, step, { ...box, w, h });
     context.fill();
-  } else fillBox(context, color, box.x, box.y, w, h);
+  } else fillBox(context, color, { ...box, w, h });
   const name = model.gridTensors[model.kernel[step]];
   if (name && part === 1 && Math.min(box.w, box.h) >= ROOM_FOR_A_LETTER) {
     const style = { align: "center", weight: "600" };
@@ -88,7 +88,7 @@ function drawGround(context, layout, model, palette) {
   for (const [first, end] of skippedTiles(model)) {
     const x = left + (first % model.kvTiles) * cellWidth;
     const y = top + Math.floor(first / model.kvTiles) * cellHeight;
-    fillBox(context, palette.hidden, x, y, (end - first) * cellWidth, cellHeight);
+    fillBox(context, palette.hidden, { x, y, w: (end - first) * cellWidth, h: cellHeight });
   }
   if (cellWidth < 8 || cellHeight < 8) return;
   for (let kv = 1, x = left + cellWidth; kv < model.kvTiles; kv++, x += cellWidth) {
@@ -155,7 +155,8 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
     for (let r = 0; r < high; r++) {
       const value = weight(r, c);
       if (Number.isNaN(value)) continue;
-      fillBox(context, shareColor(palette, value * come), box.x + c * w, box.y + r * h, w + 0.3, h + 0.3);
+      const cell = { x: box.x + c * w, y: box.y + r * h, w: w + 0.3, h: h + 0.3 };
+      fillBox(context, shareColor(palette, value * come), cell);
     }
   }
   return true;
@@ -197,8 +198,7 @@ function drawGhost(context, { layoutOf, model, palette, at }) {
       isDrawnInNumbers(layout, model) &&
       drawNumbers(context, layout, { model, palette }, step, latest.get(model.q[step]), 1);
     if (!isIn) drawTile(context, layout, model, palette, step);
-    const { x, y, w, h } = cellBox(layout, model, step);
-    fillBox(context, palette.background, x, y, w, h, 1 - at.ghost);
+    fillBox(context, palette.background, cellBox(layout, model, step), 1 - at.ghost);
   }
 }
 
@@ -263,17 +263,10 @@ export function drawHere(context, box, { palette, at, scan, thin }) {
   const x = box.x + box.w * at.ofStep;
   const tail = Math.min(46, box.w * 4);
   for (let i = 0; i < 8; i++) {
-    fillBox(
-      context,
-      palette.text,
-      x - (tail * (i + 1)) / 8,
-      box.y,
-      tail / 8,
-      box.h,
-      0.3 * scan * within(8 - i, 0, 8) ** 2,
-    );
+    const piece = { ...box, x: x - (tail * (i + 1)) / 8, w: tail / 8 };
+    fillBox(context, palette.text, piece, 0.3 * scan * within(8 - i, 0, 8) ** 2);
   }
-  fillBox(context, palette.text, x - 1, box.y - 3, 2.5, box.h + 6, scan);
+  fillBox(context, palette.text, { x: x - 1, y: box.y - 3, w: 2.5, h: box.h + 6 }, scan);
 }
 
 // A dashed line across the map along the row that the user picked.

@@ -42,7 +42,7 @@ export function drawMatrix(context, slot, box, how) {
           : mixed(colorOf(old, before), colorOf(now, value), clamp(come));
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
       const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
-      fillBox(context, color, x - w / 2, y - h / 2, w, h, alpha);
+      fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
       const shown = come > 0.5 || before === undefined ? value : before;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
       const style = { size, align: "center" };
@@ -50,7 +50,8 @@ export function drawMatrix(context, slot, box, how) {
     }
   }
   if (square && role === "product" && part < 1 && strong > 0.5) {
-    fillBox(context, palette.query, box.x - 4, box.y + part * box.h - 1, box.w + 8, 2, 0.9);
+    const front = { x: box.x - 4, y: box.y + part * box.h - 1, w: box.w + 8, h: 2 };
+    fillBox(context, palette.query, front, 0.9);
   }
 }
 
@@ -117,13 +118,14 @@ export function drawSum(context, slot, box, { now, old, part, phase, held, model
   const color = palette[slot.color];
   for (let r = 0; r < now.rows; r++) {
     const middle = box.y + (r + 0.5) * ch;
-    fillBox(context, palette.line, box.x, middle - 0.5, box.w, 1, 0.6 * strong);
+    fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
     const unit = (ch / 2 - 0.4) / largest[r];
     const factor = divided ? lerp(1, 1 / (sumOf(model, at, r) || 1), divided) : 1;
     const bar = (c, size, alpha) => {
       const high = clamp(size * unit, -ch / 2, ch / 2);
       const top = Math.min(middle, middle - high);
-      fillBox(context, color, box.x + c * cw, top, Math.max(cw - 0.6, 0.5), Math.abs(high), alpha);
+      const w = Math.max(cw - 0.6, 0.5);
+      fillBox(context, color, { x: box.x + c * cw, y: top, w, h: Math.abs(high) }, alpha);
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];

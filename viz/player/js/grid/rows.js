@@ -54,7 +54,7 @@ function drawSeries(context, box, { model, palette, at, series, shown }) {
   text(context, value, 0, middle + 8, palette.text, { size: 12.5 });
   const wide = context.measureText(value).width;
   if (whose) text(context, whose, wide, middle + 8.5, palette.muted, { size: 10.5 });
-  fillBox(context, palette.surface, box.x, box.y, box.w, box.h);
+  fillBox(context, palette.surface, box);
   const points = placePoints(box, series, values);
   if (!points || current < 0) return; // what is still to come is never drawn: the reader may be predicting it
   drawTrail(context, points, fresh, current, color);

@@ -56,15 +56,17 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges,
   const isFirst = !Number.isFinite(oldM);
   const grows = !isFirst && m > oldM && exp < 1;
   const now = isFirst ? m : lerp(oldM, m, eased(max));
-  fillBox(context, palette.line, place.m, middle - 0.5, place.half, 1, 0.7 * strong);
+  const tick = { x: x(now) - 1.5, y: middle - bar / 2, w: 3, h: bar };
+  fillBox(context, palette.line, { x: place.m, y: middle - 0.5, w: place.half, h: 1 }, 0.7 * strong);
   if (grows) {
     const ghost = strong * (1 - within(exp, 0.4, 1));
-    fillBox(context, palette.now, x(oldM), middle - thick / 2, x(now) - x(oldM), thick, 0.35 * ghost);
-    fillBox(context, palette.muted, x(oldM) - 1, middle - bar / 2, 2, bar, 0.6 * ghost);
+    const way = { x: x(oldM), y: middle - thick / 2, w: x(now) - x(oldM), h: thick };
+    fillBox(context, palette.now, way, 0.35 * ghost);
+    fillBox(context, palette.muted, { ...tick, x: x(oldM) - 1, w: 2 }, 0.6 * ghost);
   }
   if (!Number.isFinite(now)) return;
   const color = grows && max > 0 ? palette.now : palette.text;
-  fillBox(context, color, x(now) - 1.5, middle - bar / 2, 3, bar, (isFirst ? max : 1) * strong);
+  fillBox(context, color, tick, (isFirst ? max : 1) * strong);
 }
 
 // The old sum shrinks, then what the tile adds stands on it.
@@ -80,10 +82,10 @@ function drawL(
   const drained = 1 - eased(finish * 2); // O is divided by it
   const kept = hasOld ? oldL * lerp(1, alpha, eased(rescale * 2)) * unit * drained : 0;
   const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
-  const top = middle - bar / 2;
-  if (shrinks && rescale < 1) fillBox(context, palette.now, place.l, top, oldL * unit, bar, 0.2 * strong);
-  fillBox(context, palette.state, place.l, top, kept, bar, strong);
-  fillBox(context, palette.state, place.l + kept, top, added, bar, 0.5 * strong);
+  const from = { x: place.l, y: middle - bar / 2, h: bar };
+  if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
+  fillBox(context, palette.state, { ...from, w: kept }, strong);
+  fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
   if (!shrinks || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0) return;
   const size = isTold ? TOLD : Math.min(12, tall * 0.85);
   const style = { size, weight: isTold ? "700" : "600", align: "right", halo: palette.background };
@@ -119,8 +121,8 @@ export function drawShares(context, box, { model, palette, at, strong }) {
   const x = box.x + box.w + 3;
   for (let row = 0; row < rowCount(model, q); row++) {
     const [before, after] = seenShares(model, at, row).map((share) => SHARES * share);
-    const [y, h] = [box.y + row * high, Math.max(high - 1, 0.6)];
-    fillBox(context, palette.state, x, y, before, h, strong);
-    fillBox(context, palette.state, x + before, y, (after - before) * part, h, 0.5 * strong);
+    const seen = { x, y: box.y + row * high, w: before, h: Math.max(high - 1, 0.6) };
+    fillBox(context, palette.state, seen, strong);
+    fillBox(context, palette.state, { ...seen, x: x + before, w: (after - before) * part }, 0.5 * strong);
   }
 }

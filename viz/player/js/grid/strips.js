@@ -79,7 +79,7 @@ function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, sta
     const gap = long > 4 ? 1 : 0;
     const { level, active } = stateOf(edges[i], edges[i + 1]);
     const [w, h] = vertical ? [box.w, box.h - gap] : [box.w - gap, box.h];
-    fillBox(context, palette[strip.color], box.x, box.y, Math.max(w, 0.6), Math.max(h, 0.6), level);
+    fillBox(context, palette[strip.color], { ...box, w: Math.max(w, 0.6), h: Math.max(h, 0.6) }, level);
     if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
   }
 }
@@ -132,13 +132,13 @@ function numberParts(context, layout, model, palette, y) {
   });
 }
 
-// A gap between the parts of the keys, across the map and the strips above it.
-export function drawParts(context, layout, model, palette, top = layout.y) {
+// A gap between the parts of the keys, across the map.
+export function drawParts(context, layout, model, palette) {
   const parts = model.keyParts.length - 1;
   const thick = Math.min(4, (layout.width / parts) * 0.3);
   for (const tile of model.keyParts.slice(1, -1)) {
     const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
-    fillBox(context, palette.surface, x, top, thick, layout.y + layout.height - top);
+    fillBox(context, palette.surface, { x, y: layout.y, w: thick, h: layout.height });
   }
 }
 

@@ -53,9 +53,10 @@ export class Picture {
   paint(context, scale, rate = 0) {
     const { width, height, palette } = this;
     const whole = { x: 0, y: 0, scale, width, height };
+    const ground = { x: 0, y: 0, w: width, h: height };
     openFrame(context, whole);
     if (!context.isVector) context.clearRect(0, 0, width, height);
-    if (context.isVector) fillBox(context, palette.background, 0, 0, width, height);
+    if (context.isVector) fillBox(context, palette.background, ground);
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
     openFrame(context, whole);
     const origin = { x: this.page.left - this.left, y: this.page.top - this.top };
@@ -65,7 +66,7 @@ export class Picture {
     writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
     // what the canvases cleared is transparent until now
     context.globalCompositeOperation = "destination-over";
-    if (!context.isVector) fillBox(context, palette.background, 0, 0, width, height);
+    if (!context.isVector) fillBox(context, palette.background, ground);
     closeFrame(context);
   }
 
@@ -191,7 +192,7 @@ function linesOf(node) {
 
 function fill(context, box, given) {
   const { color, alpha } = plainColor(given);
-  if (alpha) fillBox(context, color, box.x, box.y, box.w, box.h, alpha);
+  if (alpha) fillBox(context, color, box, alpha);
 }
 
 const plain = new Map(); // of each colour of a style sheet: {color, alpha}
