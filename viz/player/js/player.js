@@ -4,7 +4,7 @@ import { Aside } from "./grid/aside.js";
 import { button, byteBars, choice, countedRow, element, modelledRow, press, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { formatBytes } from "./run/formats.js";
-import { KeysPanel } from "./controls/help.js";
+import { KEYS, Panel, keyList } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
 import { clamp, lerp, within } from "./run/easing.js";
 import { overtureOf } from "./overture.js";
@@ -46,7 +46,8 @@ export class Player extends Playback {
     this.numbers = button("Numbers", "", () => this.opened.toggle());
     const byClock = "when its warps did what, by the SM's clock (l)";
     this.lanesButton = button("Lanes of an SM", byClock, () => this.toggleLanes());
-    this.keys = new KeysPanel();
+    const keys = { class: "fa-panel", role: "group", "aria-label": "keys" };
+    this.keys = new Panel(element("div", keys, [keyList(KEYS)]));
     this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];

@@ -1,5 +1,7 @@
 // The elements of a player and of a duel. They know nothing of positions.
 
+import { sum } from "../run/model.js";
+
 const ICONS = {
   start: "M4 4h2v12H4zM16 4v12L7 10z",
   back: "M14 4v12L5 10z",
@@ -125,7 +127,7 @@ export function controls(owner, sliderLabel) {
 // Bars of bytes below each other on one scale, each with a line where it will end. A row is {name, title,
 // parts}, a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
 export function byteBars(node, rows, palette) {
-  const totals = rows.map(({ parts }) => parts.reduce((sum, { bytes }) => sum + bytes, 0));
+  const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = ROOM_OF_BARS / Math.max(...totals);
   const piece = ({ name, title, color, bytes }) =>
     element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [

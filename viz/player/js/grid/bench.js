@@ -6,10 +6,10 @@ import { drawLine, fillBox, mixed, namePlace, roundBox, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixOf } from "../run/figure.js";
+import { figureOf, matrixNamed } from "../run/figure.js";
 import { hasNumbers, heldIn, isSquare, matricesIn, slotOf } from "../run/bench.js";
 import { countsOf, drawMatrix, drawSum } from "./matrix.js";
-import { isLive, tileNumber } from "../run/model.js";
+import { isLive, sum, tileNumber } from "../run/model.js";
 import { drawShares, drawState } from "./state.js";
 
 const PAD = 14;
@@ -148,9 +148,9 @@ function drawMemories(context, chip, { model, palette, at }) {
   memories.forEach(([name, limit], i) => {
     const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
     const parts = kernel.parts.filter(({ memory }) => memory === name);
-    const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    const all = sum(parts.map(({ bytes }) => bytes));
     const filled = parts.filter((part) => isFilled(kernel, part, at));
-    const used = filled.reduce((sum, { bytes }) => sum + bytes, 0);
+    const used = sum(filled.map(({ bytes }) => bytes));
     const isOver = all > limit;
     const words = `${formatNumber((isOver ? all : used) / 1024)} of ${formatKib(limit)}`;
     text(context, name, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
@@ -229,9 +229,8 @@ function drawStreaks(context, { slots }, how) {
     const name = phase.makes.find((each) => slots[each] && phase.needs.includes(each));
     const source = slotOf(phase.needs[0] ?? "");
     if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
-    const figure = source === "S" && name === "O" && hasNumbers(model) ? figureOf(model, at.step) : null;
-    const weights = figure?.matrices.find((each) => each.name === "P");
-    const P = weights && matrixOf(model, figure, weights, at.step);
+    const isKnown = source === "S" && name === "O" && hasNumbers(model);
+    const P = isKnown ? matrixNamed(model, "P", at.step) : null;
     streak(context, slots[source], slots[name], P, part, {
       ...how,
       color: name === "O" ? "output" : "state",

@@ -4,7 +4,7 @@
 import { fillBox, shareColor } from "./draw.js";
 import { eased, lerp } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
-import { isSquare, progressIn, roleOf, slotOf } from "../run/bench.js";
+import { isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
 import { visiblePath } from "./map.js";
 import { KIND, rowCount, tileKind } from "../run/model.js";
 
@@ -23,24 +23,21 @@ export function drawBlock(context, slot, box, how) {
     drawSum(context, slot, box, how, isSum);
     return;
   }
-  const comes = model.phases[at.step].find(({ loads }) => loads.includes(slot.name));
-  if (comes && held < 1 && at.progress[model.phases[at.step].indexOf(comes)] < 1) return; // it is on its way
+  const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
+  if (held < 1 && come < 1) return; // it is on its way
   fillBox(context, palette[slot.color], box, (used === 1 ? 0.25 : FULL) * held * strong);
 }
 
 // Scores, from the top as they are made; weights from the left, in the colour of the tile's share; and what
 // the product has used up is gone.
 function drawSquare(context, slot, box, { model, palette, at, strong, used, last }) {
-  const phases = model.phases[at.step];
-  const first = phases.findIndex(({ makes, loads }) =>
-    [...makes, ...loads].some((name) => slotOf(name) === slot.name),
-  );
-  const shows = slot.name === "S" ? phases.findIndex(({ shows: what }) => what === "share") : -1;
+  const fills = ({ makes, loads }) => [...makes, ...loads].some((name) => slotOf(name) === slot.name);
+  const showsWeights = ({ shows }) => slot.name === "S" && shows === "share";
   const gone = last && roleOf(last) === "product" ? used * box.w : 0;
-  const made = first < 0 ? 1 : at.progress[first];
+  const made = progressOfPhase(model, at, fills, 1);
   const left = { ...box, x: box.x + gone };
   fillBox(context, palette.plain, { ...left, w: box.w - gone, h: box.h * made }, 0.5 * strong);
-  const weights = shows < 0 ? 0 : at.progress[shows] * box.w;
+  const weights = progressOfPhase(model, at, showsWeights, 0) * box.w;
   const color = shareColor(palette, model.tileShare[at.step] / model.scaleShare);
   fillBox(context, color, { ...left, w: weights - gone }, strong);
   const isCut = tileKind(model, at.step) === KIND.partial && !context.isVector && gone === 0;
@@ -64,9 +61,7 @@ function shadeHidden(context, model, at, box, { palette, mask, strong }) {
 // A sum by its rows: what is kept of the old one, and what the tile adds to it, as parts of the row.
 function drawSum(context, slot, box, { model, palette, at, strong, held }, isSum) {
   const color = palette[slot.color];
-  const phases = model.phases[at.step];
-  const adds = phases.findIndex((phase) => isSum(phase) && !phase.rescales);
-  const added = adds < 0 ? 1 : eased(at.progress[adds]);
+  const added = eased(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
   const rescaled = eased(progressIn(model, at, "rescale", 0));
   const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
   if (!isOfRows || !keptOf(model, at, slot, 0, rescaled)) {

@@ -1,6 +1,7 @@
 // Drawing on a canvas: sizes, text, boxes, colours.
 
 import { isDark } from "../controls/dom.js";
+import { sum } from "../run/model.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", "Stage Sans", system-ui, sans-serif';
 const BEND = 0.6; // small weights are told apart better than large ones
@@ -204,5 +205,5 @@ export function inkOn(color, palette) {
 }
 
 function lightness(color) {
-  return channels(color).reduce((sum, channel) => sum + channel, 0);
+  return sum(channels(color));
 }

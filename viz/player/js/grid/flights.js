@@ -5,7 +5,7 @@ import { fillBox, roundBox, text } from "./draw.js";
 import { formatBytes } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
 import { eased, lerp, smooth, within } from "../run/easing.js";
-import { bytesInStep, tilesOf } from "../run/model.js";
+import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
 import { slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
@@ -62,14 +62,9 @@ function placeInHbm(layout, model, step, name) {
   };
 }
 
-const sum = (bytes) => bytes.reduce((all, each) => all + each, 0);
-
 // "1,024 B": what a phase asks for.
 function bytesWords(model, at, phase) {
-  const phases = model.phases[at.step];
-  const before = phases[phases.indexOf(phase) - 1];
-  const bytes =
-    sum(bytesInStep(model, at.step, phase)) - (before ? sum(bytesInStep(model, at.step, before)) : 0);
+  const bytes = sum(bytesOfPhase(model, at.step, phase));
   return bytes > 0 ? formatBytes(bytes) : "";
 }
 

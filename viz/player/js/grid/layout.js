@@ -1,7 +1,7 @@
 // Where things lie: HBM with the map of the tiles and the strips beside it, and the chip with its matrices.
 
 import { clamp } from "../run/easing.js";
-import { range } from "../run/model.js";
+import { range, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower stage has HBM above the chip
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
@@ -126,8 +126,6 @@ const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const LEFTMOST = 0.4; // width of what a product has on its left
 const TALLEST = 1.25; // of a square: how far it gives way to the room
-
-const sum = (sizes) => sizes.reduce((all, each) => all + each, 0);
 
 // What a slot's rows and columns count, as they are drawn.
 export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);

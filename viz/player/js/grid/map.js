@@ -1,10 +1,10 @@
 // The map in HBM's middle: the weights of the tiles that were visited, as the sums so far make them.
 
 import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from "./draw.js";
-import { hasNumbers } from "../run/bench.js";
+import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
 import { cellBox } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { KIND, hasTile, holds, keysOfRow, tileKind, tileNumber, valueAt } from "../run/model.js";
+import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
 const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
@@ -21,17 +21,17 @@ export function visiblePath(context, model, step, box) {
   const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
   const stairs = Math.min(block_m, Math.ceil(2 * box.h));
   // [first, end) of the tile's keys that a stair shows
-  const seen = Array.from({ length: stairs }, (_, stair) => {
+  const seen = range(stairs).map((stair) => {
     const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
     return keysOfRow(problem, row, model.head[step])
-      .map((range) => range.map((key) => Math.max(0, Math.min(key - firstKey, keys))))
+      .map((ends) => ends.map((key) => Math.max(0, Math.min(key - firstKey, keys))))
       .filter(([first, end]) => first < end);
   });
   const corner = (key, stair) =>
     context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
   context.beginPath();
   if (seen.every((ranges) => ranges.length < 2)) {
-    const edges = seen.map(([range]) => range ?? [0, 0]);
+    const edges = seen.map(([ends]) => ends ?? [0, 0]);
     edges.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
     edges
       .toReversed()
@@ -188,9 +188,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
 
 // The whole map of a run that starts anew, as it fades.
 function drawGhost(context, { layoutOf, model, palette, at }) {
-  const all = Array.from({ length: model.count }, (_, i) => i).filter(
-    (i) => hasTile(model, i) && model.head[i] === at.head,
-  );
+  const all = range(model.count).filter((i) => hasTile(model, i) && model.head[i] === at.head);
   const latest = latestStates(model, all, { step: -1 });
   for (const step of all) {
     const layout = layoutOf(step);
@@ -236,24 +234,16 @@ function latestStates(model, steps, at) {
     const q = model.q[step];
     if (q < 0 || !hasTile(model, step)) continue;
     const isNow = step === at.step && !at.complete;
-    const part = isNow ? smooth(rescaled(model, at)) : 1;
+    const part = isNow ? smooth(progressIn(model, at, "rescale", 1)) : 1;
     latest.set(q, { step, before: latest.get(q)?.step ?? -1, part });
   }
   return latest;
 }
 
-// How far the sums of the step in progress have come.
-function rescaled(model, at) {
-  const k = model.phases[at.step].findIndex(({ rescales }) => rescales);
-  return k < 0 ? 1 : at.progress[k];
-}
-
 // How much of the tile in progress is on the map: it appears with its weights, or with its scores.
 function shownPart(model, at) {
-  const phases = model.phases[at.step];
-  const { cells } = model.kernels[at.kernel];
-  const shows = phases.findIndex(({ shows: what }) => what === (cells === "share" ? "share" : "scores"));
-  return shows < 0 ? 0 : at.progress[shows];
+  const what = model.kernels[at.kernel].cells === "share" ? "share" : "scores";
+  return progressOfPhase(model, at, ({ shows }) => shows === what, 0);
 }
 
 // The frame of a tile in progress; from afar a line that scans over it.

@@ -7,7 +7,7 @@ import { sidesOf } from "./layout.js";
 import { clamp, eased, lerp, smooth } from "../run/easing.js";
 import { figureOf, softmaxState } from "../run/figure.js";
 import { finishOf, isSquare, roleOf } from "../run/bench.js";
-import { range, stepsOfTile } from "../run/model.js";
+import { once, range, stepsOfTile } from "../run/model.js";
 
 const [SMALLEST, LARGEST] = [10.4, 17]; // of a number that is written
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
@@ -89,22 +89,11 @@ function colorsOf(slot, { palette, model }) {
   };
 }
 
-const known = new WeakMap(); // of each model, by a key: what is looked up in every frame and never changes
-
-function once(model, key, find) {
-  if (!known.has(model)) known.set(model, new Map());
-  const own = known.get(model);
-  if (!own.has(key)) own.set(key, find());
-  return own.get(key);
-}
-
 const larger = (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most);
 
 // The largest number of a matrix over the whole run, so that colours mean the same in every step.
 function largestOf(model, { name, scaled }) {
-  const most = once(model, name, () => {
-    return model.matrices[name].values.reduce(larger, 1e-9);
-  });
+  const most = once(model, name, () => model.matrices[name].values.reduce(larger, 1e-9));
   return scaled ? most * model.data.problem.scale : most;
 }
 
@@ -152,10 +141,8 @@ function largestOfRows(model, slot, at) {
     const { matrices } = figureOf(model, at.step);
     const { name } = matrices.find((each) => each.slot === slot.name && each.is_field);
     const { rows, columns, values } = model.matrices[name];
-    const [first, end] = [model.turnFirst[at.step], model.turnLast[at.step] + 1];
-    const steps = isOfRows
-      ? stepsOfTile(model, at.kernel, at.head, q)
-      : range(end - first).map((i) => first + i);
+    const turn = range(model.turnLast[at.step] + 1, model.turnFirst[at.step]);
+    const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;
     const most = new Float64Array(rows).fill(1e-9);
     for (const step of steps) {
       const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);

@@ -5,8 +5,8 @@ import { fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { clamp, eased, lerp, smooth, within } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
-import { finishOf, progressIn } from "../run/bench.js";
-import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
+import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const TOLD = 17; // size of alpha of the row that is told
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
@@ -92,22 +92,17 @@ function drawL(
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
 
-const spans = new WeakMap(); // of each model: the ranges of m and l, by the query tile
-
+// The ranges of m and l of a query tile.
 function rangesOf(model, at) {
-  if (!spans.has(model)) spans.set(model, new Map());
-  const known = spans.get(model);
-  const key = `${at.kernel}|${at.head}|${model.q[at.step]}`;
-  if (!known.has(key)) {
+  const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
+  return once(steps, "ranges", () => {
     const rows = range(rowCount(model, model.q[at.step]));
-    const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
     const valuesOf = (name) => steps.flatMap((step) => rows.map((row) => valueAt(model, name, step, row)));
     const [m, l] = ["m", "l"].map((name) => valuesOf(name).filter(Number.isFinite));
     const [low, high] = [Math.min(...m, Infinity), Math.max(...m, -Infinity)];
     const margin = Math.max(0.05 * (high - low), 1e-6);
-    known.set(key, { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) });
-  }
-  return known.get(key);
+    return { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) };
+  });
 }
 
 const SHARES = 10; // width of a whole row
@@ -115,8 +110,7 @@ const SHARES = 10; // width of a whole row
 export function drawShares(context, box, { model, palette, at, strong }) {
   const q = model.q[at.step];
   if (!seenShares(model, at, 0)) return;
-  const shows = model.phases[at.step].findIndex(({ shows: what }) => what === "share");
-  const part = shows < 0 ? 1 : smooth(at.progress[shows]);
+  const part = smooth(progressOfPhase(model, at, ({ shows }) => shows === "share", 1));
   const high = box.h / rowCount(model, q);
   const x = box.x + box.w + 3;
   for (let row = 0; row < rowCount(model, q); row++) {

@@ -45,12 +45,9 @@ function drawPages(context, layout, model, palette, at) {
   const boxes = [table, ...pools].map((each) =>
     stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
   );
-  Object.assign(context, { strokeStyle: palette.text, lineWidth: 1.5 });
   boxes.slice(1).forEach((box, i) => {
-    context.beginPath();
-    context.moveTo(middle(boxes[i]), boxes[i].y);
-    context.lineTo(middle(box), box.y + box.h);
-    context.stroke();
+    const way = [middle(boxes[i]), boxes[i].y, middle(box), box.y + box.h];
+    drawLine(context, palette.text, 1.5, way);
   });
 }
 
@@ -67,19 +64,15 @@ function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, sta
   const origin = vertical ? y : x;
   const isJoined = edges.length < strip.edges.length; // then on whole pixels, or else they are striped
   const places = edges.map((edge) => origin + edge * step).map((at) => (isJoined ? Math.round(at) : at));
-  const [first, end] = [places[0], places.at(-1)];
-  const whole = vertical
-    ? { x, y: first, w: thick, h: end - first }
-    : { x: first, y, w: end - first, h: thick };
-  roundBox(context, whole, 2, { line: palette.line });
+  const piece = (start, end) =>
+    vertical ? { x, y: start, w: thick, h: end - start } : { x: start, y, w: end - start, h: thick };
+  roundBox(context, piece(places[0], places.at(-1)), 2, { line: palette.line });
   for (let i = 0; i + 1 < edges.length; i++) {
-    const start = places[i];
-    const long = places[i + 1] - start;
-    const box = vertical ? { x, y: start, w: thick, h: long } : { x: start, y, w: long, h: thick };
-    const gap = long > 4 ? 1 : 0;
+    const [start, next] = [places[i], places[i + 1]];
+    const gap = next - start > 4 ? 1 : 0;
     const { level, active } = stateOf(edges[i], edges[i + 1]);
-    const [w, h] = vertical ? [box.w, box.h - gap] : [box.w - gap, box.h];
-    fillBox(context, palette[strip.color], { ...box, w: Math.max(w, 0.6), h: Math.max(h, 0.6) }, level);
+    fillBox(context, palette[strip.color], piece(start, Math.max(next - gap, start + 0.6)), level);
+    const box = piece(start, next);
     if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
   }
 }

@@ -2,6 +2,7 @@
 
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { productShare, visibleEvents } from "./lane_model.js";
+import { sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
@@ -153,7 +154,7 @@ function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette
 
 // Blocks of which several fall on a pixel: in the colour that takes most of it, as strong as they fill it.
 function drawDense(context, { y, h }, looks, { pixel, widths }) {
-  const filled = widths.reduce((sum, w) => sum + w, 0);
+  const filled = sum(widths);
   if (!filled) return;
   const { color } = looks[widths.indexOf(Math.max(...widths))];
   fillBox(context, color, { x: pixel, y, w: 1, h }, Math.min(1, filled));

@@ -109,7 +109,7 @@ export function productShare(run, { tracks }, from, to) {
   const own = tracks.filter(({ product }) => product);
   const products = own.flatMap((track) => {
     const [first, end] = visibleEvents(run, track, from, to);
-    return range(end - first).map((i) => [run.begin[first + i], Math.min(to, run.end[first + i])]);
+    return range(end, first).map((event) => [run.begin[event], Math.min(to, run.end[event])]);
   });
   let [busy, last] = [0, from];
   for (const [begin, end] of products.toSorted(([a], [b]) => a - b)) {

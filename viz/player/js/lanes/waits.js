@@ -2,6 +2,7 @@
 
 import { element, swatch } from "../controls/dom.js";
 import { formatNumber } from "../run/formats.js";
+import { sum } from "../run/model.js";
 import { sharesOf, waitWords } from "./lane_model.js";
 
 const NO_WAITS = "This kernel marks no waits: the time of a product includes the wait for its tile.";
@@ -12,7 +13,7 @@ export class WaitChart {
   constructor(run, colors, onPick) {
     const { names, sm } = run.waits;
     const shares = sm.map((_, place) => sharesOf(run, place));
-    const sums = shares.map((own) => own.reduce((sum, share) => sum + share, 0));
+    const sums = shares.map(sum);
     const largest = Math.max(...sums, 0.01);
     this.bars = sm.map((number, place) => {
       const parts = shares[place].map((share, i) => {

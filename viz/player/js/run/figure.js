@@ -1,7 +1,7 @@
 // The numbers of a tile step: which matrix stands in which slot of the kernel's figure, and the state of a
 // row.
 
-import { hasTile, range, rowCount, stepsOfTile, tileNumber, valueAt } from "./model.js";
+import { hasTile, once, range, rowCount, stepsOfTile, sum, tileNumber, valueAt } from "./model.js";
 
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
@@ -80,12 +80,7 @@ export function seenShares(model, at, row) {
   const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
   const shares = steps.map((step) => valueAt(model, bars, step, row) || 0);
   const now = steps.indexOf(at.step);
-  return [now, now + 1].map((end) =>
-    Math.min(
-      1,
-      shares.slice(0, end).reduce((sum, share) => sum + share, 0),
-    ),
-  );
+  return [now, now + 1].map((end) => Math.min(1, sum(shares.slice(0, end))));
 }
 
 // The drawn row of a step's query tile that tells most: whose old sums shrink to about half in this step, or
@@ -100,16 +95,15 @@ export function tellingRow(model, step) {
   });
   if (shrinks.length) return shrinks.reduce((best, each) => (each.far < best.far ? each : best)).row;
   const steps = stepsOfTile(model, model.kernel[step], model.head[step], q);
-  if (!model.tellingRows.has(steps)) {
+  return once(steps, "telling row", () => {
     const grows = (row) =>
       steps.filter((each) => {
         const state = softmaxState(model, each, row);
         return state && Number.isFinite(state.oldM) && state.m > state.oldM;
       }).length;
     const counts = range(rowCount(model, q)).map(grows);
-    model.tellingRows.set(steps, counts.indexOf(Math.max(...counts)));
-  }
-  return model.tellingRows.get(steps);
+    return counts.indexOf(Math.max(...counts));
+  });
 }
 
 // The drawn row that a step is told for: the picked one if it lies in the step's tile, else the one whose
@@ -155,11 +149,16 @@ export function positionToPredict(model, from, pinned) {
   return -1;
 }
 
-// The numbers of a drawn row in the matrix of that name; null if they were not recorded.
-export function rowNamed(model, name, step, row) {
+// The recorded matrix of that name; null if there is none.
+export function matrixNamed(model, name, step) {
   const figure = figureOf(model, step);
   const named = figure?.matrices.find((each) => each.name === name);
-  const matrix = named && matrixOf(model, figure, named, step);
+  return named ? matrixOf(model, figure, named, step) : null;
+}
+
+// The numbers of a drawn row in the matrix of that name; null if they were not recorded.
+export function rowNamed(model, name, step, row) {
+  const matrix = matrixNamed(model, name, step);
   const values = matrix && model.offsets[row] < matrix.rows ? rowOf(matrix, model.offsets[row]) : [];
   return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
 }

@@ -10,15 +10,23 @@ export function decode(text, ArrayType) {
   return new ArrayType(bytes.buffer);
 }
 
-export const range = (end) => Array.from({ length: end }, (_, i) => i);
+// The whole numbers before `end`, from `first` on.
+export const range = (end, first = 0) =>
+  Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 
-const models = new WeakMap();
+export const sum = (values) => values.reduce((all, each) => all + each, 0);
+
+const known = new WeakMap(); // of each owner, by a key: what is looked up again and again and never changes
+
+export function once(owner, key, find) {
+  if (!known.has(owner)) known.set(owner, new Map());
+  const own = known.get(owner);
+  if (!own.has(key)) own.set(key, find());
+  return own.get(key);
+}
 
 // The model of a run, made once for the same data.
-export function modelOf(data) {
-  if (!models.has(data)) models.set(data, makeModel(data));
-  return models.get(data);
-}
+export const modelOf = (data) => once(data, "model", () => makeModel(data));
 
 export function makeModel(data) {
   const { steps, rows, problem } = data;
@@ -50,7 +58,6 @@ export function makeModel(data) {
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares, findPages])
     Object.assign(model, derive(model));
   model.tileSteps = groupByTile(model);
-  model.tellingRows = new Map(); // of the steps about each query tile, filled by figure.js
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
 }
@@ -87,10 +94,10 @@ function sumBytes({ data, count }) {
   const stepBytes = Array.from(decode(byte_class, Uint16Array), (index) => byte_classes[index]);
   const bytes = new Float64Array(count + 1);
   stepBytes.forEach(({ read, written }, i) => {
-    bytes[i + 1] = [...read, ...written].reduce((sum, moved) => sum + moved, bytes[i]);
+    bytes[i + 1] = bytes[i] + sum([...read, ...written]);
   });
   const tensorBytes = data.tensors.map((_, t) =>
-    stepBytes.reduce((sum, { read, written }) => sum + read[t] + written[t], 0),
+    sum(stepBytes.map(({ read, written }) => read[t] + written[t])),
   );
   return { stepBytes, bytes, tensorBytes };
 }
@@ -107,6 +114,13 @@ export function bytesInStep(model, i, phase) {
     const loaded = reachedPart(phases, reached, isLoaded, read[t], again);
     return loaded + reachedPart(phases, reached, isStored, written[t]);
   });
+}
+
+// Bytes per tensor of a phase alone.
+export function bytesOfPhase(model, i, phase) {
+  const phases = model.phases[i];
+  const before = bytesInStep(model, i, phases[phases.indexOf(phase) - 1]);
+  return bytesInStep(model, i, phase).map((bytes, t) => bytes - before[t]);
 }
 
 // Of `size` bytes, those of the phases that were reached. If several phases move a tensor, the first is that

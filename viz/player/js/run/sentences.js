@@ -5,13 +5,14 @@ import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
 import {
-  bytesInStep,
+  bytesOfPhase,
   holds,
   isInPart,
   keysOfRow,
   nameOfKey,
   nameOfRow,
   rowNumber,
+  sum,
   tileNumber,
 } from "./model.js";
 
@@ -195,7 +196,7 @@ function stateWords(state, P, { data, head }, step) {
   const { oldM, oldL, m, l, alpha } = state;
   const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
-  const added = P ? formatSteady(P.reduce((total, value) => total + value, 0)) : "";
+  const added = P ? formatSteady(sum(P)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
   return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state), sink };
 }
@@ -214,14 +215,8 @@ const firstOf = (values) => (values ? formatSteady(values[0]) : "");
 function movedWords(model, { step, phase }, direction, way) {
   const names = phase[direction];
   if (!names.length) return "";
-  const phases = model.phases[step];
-  const before = phases[phases.indexOf(phase) - 1];
-  const until = bytesInStep(model, step, phase);
-  const from = before ? bytesInStep(model, step, before) : until.map(() => 0);
-  const bytes = model.data.tensors.reduce(
-    (total, { name }, t) => total + (names.includes(name) ? until[t] - from[t] : 0),
-    0,
-  );
+  const isNamed = (_, t) => names.includes(model.data.tensors[t].name);
+  const bytes = sum(bytesOfPhase(model, step, phase).filter(isNamed));
   const rows = names.map((name) => rowsOf(model, step, name)).find(Boolean) ?? "";
   return `${way}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
 }
@@ -250,4 +245,4 @@ function rangesOf(numbers) {
   return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
 }
 
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
+export const capital = (words) => words[0].toUpperCase() + words.slice(1);

@@ -2,7 +2,7 @@
 // `changes` tells the phase of a step in which the value becomes what was recorded after the step.
 
 import { tellingRow } from "./figure.js";
-import { stepsOfTile, tileNumber, valueAt } from "./model.js";
+import { range, stepsOfTile, tileNumber, valueAt } from "./model.js";
 
 const makes = (name) => (phase) => phase.makes.includes(name);
 const rescales = (phase) => phase.rescales;
@@ -59,8 +59,7 @@ export function shownRow(model, at, pinned) {
 // Steps of a series: those of the row shown, or those of the turn in progress for a value of the whole tile.
 export function stepsOfSeries(model, series, shown) {
   if (!series.perTile) return shown.steps;
-  const [first, last] = [model.turnFirst[shown.step], model.turnLast[shown.step]];
-  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  return range(model.turnLast[shown.step] + 1, model.turnFirst[shown.step]);
 }
 
 // Values of a series over steps; of a sum, what it has grown to.

@@ -6,7 +6,7 @@
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
 import { lerp, smooth, within } from "./easing.js";
-import { decode } from "./model.js";
+import { decode, sum } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
@@ -162,13 +162,8 @@ export class Timeline extends Track {
   positionOf(time) {
     const { times } = this;
     if (time >= times.at(-1)) return times.length - 1;
-    let [low, high] = [0, times.length - 1];
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (times[middle] <= time) low = middle;
-      else high = middle;
-    }
-    return this.clamp(low + (time - times[low]) / (times[high] - times[low]));
+    const low = times.findLastIndex((each) => each <= time);
+    return this.clamp(low + (time - times[low]) / (times[low + 1] - times[low]));
   }
 
   // The step in progress, or the one after a step that is done.
@@ -209,9 +204,8 @@ function timesOf({ count, phases, phaseStart }) {
   const times = new Float64Array(phaseStart[count] + 1);
   for (let i = 0; i < count; i++) {
     const lengths = phases[i].map(lengthOf);
-    const all = lengths.reduce((sum, each) => sum + each, 0);
-    let sum = 0;
-    lengths.forEach((each, k) => (times[phaseStart[i] + k + 1] = i + (sum += each) / all));
+    let reached = 0;
+    lengths.forEach((each, k) => (times[phaseStart[i] + k + 1] = i + (reached += each) / sum(lengths)));
     times[phaseStart[i + 1]] = i + 1;
   }
   return times;

@@ -1,9 +1,18 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
-import { lerp, scanOf, within } from "./easing.js";
+import { scanOf, within } from "./easing.js";
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import { KIND, bytesInStep, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
-import { sentenceOf } from "./sentences.js";
+import {
+  KIND,
+  bytesInStep,
+  bytesOfPhase,
+  rowNumber,
+  stepsAbout,
+  sum,
+  tileKind,
+  tileNumber,
+} from "./model.js";
+import { capital, sentenceOf } from "./sentences.js";
 import { shownRow } from "./series.js";
 
 export function countWords(timeline, at) {
@@ -26,16 +35,13 @@ export function rateWords(timeline, speed) {
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
   const isIn = at.step >= 0 && !at.complete;
-  const inStep = isIn ? bytesInStep(model, at.step, at.phase) : null;
-  const phases = isIn ? model.phases[at.step] : [];
-  const last = phases[phases.indexOf(at.phase) - 1];
-  const before = last ? bytesInStep(model, at.step, last) : null;
-  const landed = within(at.part, 0.45, 0.95); // a tile counts as it lands
-  const perTensor = model.data.tensors.map((_, t) => lerp(before?.[t] ?? 0, inStep?.[t] ?? 0, landed));
+  const perTensor = isIn ? bytesInStep(model, at.step, at.phase) : model.data.tensors.map(() => 0);
+  const flying = 1 - within(at.part, 0.45, 0.95); // a tile counts as it lands
+  if (isIn) bytesOfPhase(model, at.step, at.phase).forEach((own, t) => (perTensor[t] -= flying * own));
   model.stepBytes.forEach(({ read, written }, i) => {
     if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
   });
-  return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
+  return { total: sum(perTensor), perTensor };
 }
 
 // If the heads that share a key head are packed into one tile of rows, a "head" of the trace is a key head.
@@ -101,8 +107,6 @@ function scanWords(model, at) {
   if (model.q[at.step] < 0 || model.kv[at.step] < 0) return "";
   return `${capital(tilesOfStep(model, at))}: the ${kept} on the chip, ${moves} past them.`;
 }
-
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 function momentWords(timeline, at, bytes, active) {
   if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;

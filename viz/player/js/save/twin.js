@@ -1,11 +1,6 @@
 // A second player or duel in the state of a first one, beside the page, that nobody sees or steers. A film is
 // made of it, so that keys and another theme meanwhile do not change its pictures.
 
-// The run's data are a copy: what is derived from them is then the twin's own too.
-function copyOf(data) {
-  return data.runs ? { ...data, runs: data.runs.map((run) => Object.assign({}, run)) } : { ...data };
-}
-
 // `close()` of the twin takes it away.
 export function twinOf(owner) {
   const root = owner.root.cloneNode(false);
@@ -20,7 +15,8 @@ export function twinOf(owner) {
   const twin = new owner.constructor(root);
   twin.dropKeys();
   twin.transport.speed = owner.transport.speed;
-  twin.load(copyOf(owner.shown), owner.state());
+  // the data are a copy: what is derived from them is then the twin's own too
+  twin.load(structuredClone(owner.shown), owner.state());
   if (owner.opened) twin.opened.predicts = owner.opened.predicts;
   twin.save.node.hidden = owner.save.node.hidden; // in full screen the picture has the room that it leaves
   twin.save.says.textContent = owner.save.says.textContent;

@@ -7,7 +7,7 @@ import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { clamp } from "../run/easing.js";
 import { toldRow } from "../run/figure.js";
-import { modelOf } from "../run/model.js";
+import { modelOf, once } from "../run/model.js";
 import { Player } from "../player.js";
 import { sentenceAt, standing } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
@@ -224,13 +224,10 @@ export class Screen {
 // Whether a scene asks nothing of a player but its step: no tile, no row, no lanes.
 const isOfSteps = ({ view, row }) => !row && !["numbers", "lanes"].includes(view);
 
-const duelsOf = new WeakMap(); // of each comparison of the talk: its data
-
-// Its runs are copies, because two runs share one scale of colours.
+// The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
 function duelOf(duel, all) {
   const copies = () => duel.runs.map((run) => ({ ...all[run], matrices: {} }));
-  if (!duelsOf.has(duel)) duelsOf.set(duel, { ...duel, runs: copies() });
-  return duelsOf.get(duel);
+  return once(duel, "data", () => ({ ...duel, runs: copies() }));
 }
 
 // Whether the tiles of its run were recorded with their numbers.
