@@ -45,12 +45,10 @@ export class Race extends Track {
     return Math.min(this.position + units * this.ticks, this.last());
   }
 
-  // The place on the axis.
   now() {
     return (this.longest * this.position) / this.last();
   }
 
-  // Steps of run i that are done.
   done(i) {
     const now = this.now() * (1 + 1e-9);
     return this.ends[i].findLastIndex((end) => end <= now) + 1;

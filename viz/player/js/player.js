@@ -101,7 +101,6 @@ export class Player extends Playback {
     this.refresh();
   }
 
-  // Stand in a state, without drawing it.
   stand(state) {
     this.timeline.unit = UNITS.includes(state.unit) ? state.unit : UNITS[0];
     this.timeline.goToText(state.step);
@@ -128,7 +127,6 @@ export class Player extends Playback {
     return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
   }
 
-  // The stage alone, or with the code, the state of a row and all ways to play.
   toggleDetails() {
     this.isPlain = !this.isPlain;
     this.transport.changed();
@@ -175,12 +173,10 @@ export class Player extends Playback {
     return super.action(key) ?? this.opened.action(key, event);
   }
 
-  // Whether the next phase has to wait for an answer of the reader.
   holds() {
     return this.opened.holds();
   }
 
-  // What stands on the stage now.
   standing() {
     return this.pane.stateAt();
   }

@@ -51,7 +51,6 @@ export function select(label, options) {
   return element("select", { "aria-label": label }, children);
 }
 
-// An entry of a legend: a box that looks like what it stands for, and words.
 export function swatch(style, words) {
   return element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
 }
@@ -146,7 +145,6 @@ export function byteBars(node, rows, palette) {
   };
 }
 
-// What a run moved, and what standard attention moves in the same tiles, as rows of such bars.
 export function countedRow({ data: { tensors }, tensorBytes }, name) {
   const parts = tensors.map(({ name: tensor, written, color }, t) => ({
     name: tensor,

@@ -2,7 +2,6 @@
 
 import { element } from "./dom.js";
 
-// The keys of a player.
 export const KEYS = [
   ["Space", "play or pause"],
   ["→ ←", "one step on, one back"],
@@ -45,7 +44,6 @@ export class Panel {
   }
 }
 
-// A list of keys: [[key, what it does], ...].
 export function keyList(rows) {
   const children = rows.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
   return element("dl", { class: "fa-keys" }, children);

@@ -30,7 +30,6 @@ export class Aside {
     this.light(model, at);
   }
 
-  // Show the lines of the kernel at hand, and light those of the phase.
   light(model, { kernel: index, phase }) {
     const kernel = model.kernels[index];
     if (kernel !== this.kernel) this.fill(model, kernel, index);

@@ -101,8 +101,6 @@ export function drawBench(context, chip, bench, how) {
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
-// --- pointing ---
-
 // The number under a point, {slot, row, column}; null if there is none. `only` is the row that is drawn
 // alone.
 export function cellAt({ slots }, model, only, x, y) {
@@ -117,7 +115,6 @@ export function cellAt({ slots }, model, only, x, y) {
   return { slot: name, row: only ?? row, column };
 }
 
-// A frame around what the number was made of, or around itself.
 function drawPointed(context, { slots }, { model, palette, pointed, lines, at, only }) {
   const frame = (name, row, column) => {
     const slot = model.kernels[at.kernel].slots.find((each) => each.name === name);
@@ -133,8 +130,6 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
   frame(pointed.slot, pointed.row, pointed.column);
   for (const { slot, by, index } of lines) frame(slot, ...(by === "row" ? [index, null] : [null, index]));
 }
-
-// --- memories ---
 
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
@@ -174,8 +169,6 @@ function isFilled(kernel, part, at) {
   return at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished;
 }
 
-// --- matrices ---
-
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
@@ -210,12 +203,10 @@ function focusOn(model, at, isOf) {
   return lerp(before, now, smooth(at.part * 4));
 }
 
-// Whether a slot's data are there from before the loop.
 function isKept({ phases: [before] }, { name }) {
   return before.some(({ loads, makes }) => [...loads, ...makes].some((each) => slotOf(each) === name));
 }
 
-// The first of some words that fits a width.
 function fitted(context, words, width, size) {
   context.font = `650 ${size}px sans-serif`;
   return words.find((each) => context.measureText(each).width <= width) ?? words.at(-1);

@@ -97,7 +97,6 @@ export function fillBox(context, color, { x, y, w, h }, alpha = 1) {
   context.globalAlpha = 1;
 }
 
-// A box with round corners, filled or outlined or both.
 export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 1, alpha = 1 }) {
   if (!(w > 0 && h > 0)) return;
   context.globalAlpha = alpha;
@@ -115,7 +114,6 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
   context.globalAlpha = 1;
 }
 
-// The name of a place in its corner, and what is said of it if there is room.
 export function namePlace(context, name, words, { x, y, w }, palette) {
   const left = x + 14;
   text(context, name, left, y + 16, palette.text, { size: 15, weight: "650" });
@@ -159,15 +157,12 @@ export function outline(context, box, palette, width) {
   }
 }
 
-// --- colours ---
-
 // The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.
 export function shareColor(palette, part) {
   const at = Math.min(1, Math.max(0, part)) ** BEND * (palette.scale.length - 1);
   return mixed(palette.scale[Math.floor(at)], palette.scale[Math.ceil(at)], at % 1);
 }
 
-// A colour between two.
 export function mixed(from, to, part) {
   const [a, b] = [channels(from), channels(to)];
   return `rgb(${a.map((channel, i) => Math.round(channel + (b[i] - channel) * part)).join()})`;
@@ -180,7 +175,6 @@ export function usePalette(root, palettes) {
   return palette;
 }
 
-// Each colour of a palette as --fa-NAME.
 export function handColors(root, palette) {
   for (const [name, color] of Object.entries(palette)) root.style.setProperty(`--fa-${name}`, String(color));
 }

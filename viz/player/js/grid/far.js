@@ -46,7 +46,6 @@ function drawWords(context, chip, { model, palette, at }) {
   });
 }
 
-// How many times fewer bytes, if it is fewer.
 function drawEnd(context, chip, { model, palette }) {
   const times = model.data.standard_bytes / model.bytes[model.count];
   if (!(times > 1.05) || chip.w < 300) return;

@@ -62,7 +62,6 @@ function placeInHbm(layout, model, step, name) {
   };
 }
 
-// "1,024 B": what a phase asks for.
 function bytesWords(model, at, phase) {
   const bytes = sum(bytesOfPhase(model, at.step, phase));
   return bytes > 0 ? formatBytes(bytes) : "";

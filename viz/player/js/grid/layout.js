@@ -27,7 +27,6 @@ export function placesOf(width, height, isOpen = false) {
   };
 }
 
-// The map of one head in HBM, with its strips around it.
 export function mapLayout(hbm, model) {
   const count = (side) => model.strips.filter((strip) => strip.side === side).length;
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
@@ -82,7 +81,6 @@ export function cellBox(layout, model, step) {
   return { x, y, w: layout.cellWidth * span, h: layout.cellHeight };
 }
 
-// Where a strip lies: along the top, or left or right of the map.
 export function stripBox({ side, place, along, edges }, layout) {
   const thick = layout.strip;
   const away = 5 + place * (thick + 5) + thick;
@@ -99,7 +97,6 @@ export function stripBox({ side, place, along, edges }, layout) {
   return { x, y: layout.y, step: layout.cellHeight, thick, vertical: true };
 }
 
-// The box of the tiles [from, end) of a strip.
 export function stripTile(strip, layout, from, end) {
   const { x, y, step, thick, vertical } = stripBox(strip, layout);
   if (vertical) return { x, y: y + from * step, w: thick, h: (end - from) * step };
@@ -116,8 +113,6 @@ export function tileAt(x, y, layouts, blockM) {
   const q = Math.floor(across);
   return { index, q, kv: Math.floor((x - grid.x) / grid.cellWidth), offset: (across - q) * blockM };
 }
-
-// --- the chip ---
 
 const GAP = 14; // between matrices
 const LABEL = 20; // above each, for its letter

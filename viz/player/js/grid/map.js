@@ -186,7 +186,6 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-// The whole map of a run that starts anew, as it fades.
 function drawGhost(context, { layoutOf, model, palette, at }) {
   const all = range(model.count).filter((i) => hasTile(model, i) && model.head[i] === at.head);
   const latest = latestStates(model, all, { step: -1 });
@@ -259,7 +258,6 @@ export function drawHere(context, box, { palette, at, scan, thin }) {
   fillBox(context, palette.text, { x: x - 1, y: box.y - 3, w: 2.5, h: box.h + 6 }, scan);
 }
 
-// A dashed line across the map along the row that the user picked.
 export function drawPinnedRow(context, layout, model, palette, pinned) {
   const offset = model.offsets[pinned.row] / model.data.problem.block_m;
   const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;

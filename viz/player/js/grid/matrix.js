@@ -124,7 +124,6 @@ export function drawSum(context, slot, box, { now, old, part, phase, held, model
   }
 }
 
-// l of a row after the step.
 function sumOf(model, at, r) {
   const row = Math.max(
     0,

@@ -43,7 +43,6 @@ export class Pane {
     return isNew;
   }
 
-  // Choose the palette by the page, and hand it to the style sheet below `root`.
   usePalette(root) {
     this.palette = usePalette(root, this.model.data.palettes);
   }
@@ -157,7 +156,6 @@ export class Pane {
     return { steps, active };
   }
 
-  // Where the pointer is, in units of drawing.
   placeOf(event) {
     const bounds = this.stage.getBoundingClientRect();
     const { zoom } = this.shown;
@@ -211,14 +209,12 @@ export class Pane {
   }
 }
 
-// The part of its work that a run has done.
 function shareOf(timeline, at) {
   if (at.finished) return 1;
   if (timeline.order === "gpu") return Math.max(0, at.time) / timeline.moments.last;
   return at.step < 0 ? 0 : (at.step + at.ofStep) / timeline.model.count;
 }
 
-// The drawn row of a place on the map.
 export function rowOfHit(model, { head, q, offset }) {
   const above = model.offsets.findLastIndex((each) => each <= offset);
   return { head, q, row: Math.min(above, rowCount(model, q) - 1) };

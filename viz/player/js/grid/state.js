@@ -92,7 +92,6 @@ function drawL(
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
 
-// The ranges of m and l of a query tile.
 function rangesOf(model, at) {
   const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
   return once(steps, "ranges", () => {

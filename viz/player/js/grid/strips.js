@@ -58,7 +58,6 @@ function drawnEdges({ edges }, step) {
   return joined > 1 ? edges.filter((_, i) => i === last || (i % joined === 0 && i + joined <= last)) : edges;
 }
 
-// The tiles of a strip, each from one of its edges to the next.
 function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, stateOf) {
   const edges = drawnEdges(strip, step);
   const origin = vertical ? y : x;
@@ -100,7 +99,6 @@ function isLoaded(model, strip, { step, phase, complete, kernel }) {
   return complete || phases.findIndex(loads) <= phases.indexOf(phase);
 }
 
-// A strip that is written grows with the steps that fill it.
 function filledLevel(model, strip, at, from, end) {
   const steps = strip.filling
     .slice(from, end)

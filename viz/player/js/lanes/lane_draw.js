@@ -38,7 +38,6 @@ export function layoutLanes(model, chosen, width) {
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
-// The run and track at a height of the view; null between them.
 export function trackAt(layout, y) {
   for (const { run, index, tracks } of layout.runs) {
     const found = tracks.find((each) => y >= each.y && y < each.y + each.h);

@@ -77,7 +77,6 @@ export function busiestSm({ sms }) {
   return counts.indexOf(Math.max(...counts));
 }
 
-// The SM of an event, as an index into run.sms.
 export function smOf(run, event) {
   return run.sms.findIndex(({ end }) => event < end);
 }

@@ -103,14 +103,12 @@ export class LanesView {
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
-  // Begin with some blocks of the first track of the first run.
   beginAtFirst() {
     const [run] = this.model.runs;
     const [{ first, end }] = run.sms[this.chosen[0]].tracks;
     this.span.place(0, Math.min(this.span.last, run.end[Math.min(first + FIRST_BLOCKS, end) - 1]));
   }
 
-  // The choice of the SM of each run, which begins at its busiest.
   fillChooser() {
     const { runs } = this.model;
     this.selects = runs.map((run) => {
@@ -124,7 +122,6 @@ export class LanesView {
     this.chooser.replaceChildren(...labels);
   }
 
-  // The shown SM of each run, as an index into its SMs.
   get chosen() {
     return this.selects.map(({ selectedIndex }) => selectedIndex);
   }
@@ -151,7 +148,6 @@ export class LanesView {
     if (bounds) this.span.reveal(...bounds);
   }
 
-  // From the begin of the first to the end of the last marked event of the first run that has one.
   markedBounds() {
     const index = this.marked.findIndex((events) => events.size);
     if (index < 0) return null;
@@ -170,7 +166,6 @@ export class LanesView {
     this.draw();
   }
 
-  // The block at a point of the canvas; null if there is none.
   hit(x, y) {
     const found = this.layout && trackAt(this.layout, y / this.zoom);
     if (!found || x / this.zoom < this.layout.left) return null;

@@ -7,7 +7,6 @@ import { sharesOf, waitWords } from "./lane_model.js";
 
 const NO_WAITS = "This kernel marks no waits: the time of a product includes the wait for its tile.";
 
-// A stacked bar per SM of a run.
 export class WaitChart {
   // `colors` are names of the palette. `onPick` is called with the number of an SM that was clicked.
   constructor(run, colors, onPick) {
@@ -39,7 +38,6 @@ export class WaitChart {
     ]);
   }
 
-  // Mark the SM that the lanes show, by its number.
   mark(chosen) {
     for (const bar of this.bars) bar.classList.toggle("fa-chosen", bar.dataset.sm === String(chosen));
   }

@@ -5,7 +5,6 @@ import { hasTile, once, range, rowCount, stepsOfTile, sum, tileNumber, valueAt }
 
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
-// The figure of a step's kernel; null if it has none.
 export function figureOf(model, step) {
   const { figure } = model.kernels[model.kernel[step]];
   return figure && step >= 0 && hasTile(model, step) ? figure : null;
@@ -36,7 +35,6 @@ export function matrixOf(model, figure, matrix, step) {
   };
 }
 
-// How many rows of a tile, or columns, exist.
 function extent(model, what, step) {
   const { rows, block_m, kv_len: keys, block_n, head_dim: width } = model.data.problem;
   if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);
@@ -132,7 +130,6 @@ export function stepToOpen(model, from, pinned) {
   return steps.filter(isOfRow).reduce((best, step) => (best < 0 || far(step) < far(best) ? step : best), -1);
 }
 
-// Whether the running max of the step in progress is still to come.
 export function isBeforeMax(model, at) {
   if (at.step < 0 || at.complete) return false;
   return model.phases[at.step].indexOf(at.phase) < placeOfMax(model, at.step);
@@ -149,7 +146,6 @@ export function positionToPredict(model, from, pinned) {
   return -1;
 }
 
-// The recorded matrix of that name; null if there is none.
 export function matrixNamed(model, name, step) {
   const figure = figureOf(model, step);
   const named = figure?.matrices.find((each) => each.name === name);

@@ -25,7 +25,6 @@ export function once(owner, key, find) {
   return own.get(key);
 }
 
-// The model of a run, made once for the same data.
 export const modelOf = (data) => once(data, "model", () => makeModel(data));
 
 export function makeModel(data) {
@@ -77,7 +76,6 @@ function decodeValues({ data, scale, per_tile }) {
   return { values: decode(data, ARRAYS[scale]), scale, perTile: per_tile };
 }
 
-// First and last step of the turn of the outer loop that each step belongs to.
 function findTurns({ count, turn }) {
   const turnFirst = new Uint32Array(count);
   const turnLast = new Uint32Array(count);
@@ -116,7 +114,6 @@ export function bytesInStep(model, i, phase) {
   });
 }
 
-// Bytes per tensor of a phase alone.
 export function bytesOfPhase(model, i, phase) {
   const phases = model.phases[i];
   const before = bytesInStep(model, i, phases[phases.indexOf(phase) - 1]);
@@ -132,7 +129,6 @@ function reachedPart(phases, reached, moves, size, again = 0) {
   return now === all ? size : size - (all - now) * again;
 }
 
-// The phases that each step goes through, and how many phases come before it.
 function findPhases({ data, count, kernel, kernelPhases }) {
   const { phase_class, phase_classes } = data.steps;
   const phases = Array.from(decode(phase_class, Uint8Array), (number, i) =>
@@ -161,7 +157,6 @@ function findPages(model) {
   return { pageOfTile, ownPages: new Set(steps.map((i) => `${of(i)}|${page[i]}`)) };
 }
 
-// The sequence of the batch that a key head belongs to.
 export const sequenceOf = ({ data }, head) => Math.floor(head / data.problem.kv_heads);
 
 // Steps of each kernel about each query tile, in the order in which they ran.

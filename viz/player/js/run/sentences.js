@@ -160,7 +160,6 @@ function wordsOf(model, at, row) {
   };
 }
 
-// What is done to every score before the mask.
 function changeWords({ softcap, alibi }) {
   const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
   return cap + (alibi ? "A score falls with the distance of its key (ALiBi). " : "");
@@ -201,7 +200,6 @@ function stateWords(state, P, { data, head }, step) {
   return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state), sink };
 }
 
-// α and the new l of a row, with their arithmetic.
 export function rescaleWords(state) {
   const { oldM, oldL, m, l, alpha } = state;
   const [a, added] = [alpha, l - alpha * oldL].map(formatSteady);

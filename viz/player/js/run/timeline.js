@@ -22,7 +22,6 @@ export class Track {
     return Math.max(0, Math.min(this.last(), near));
   }
 
-  // Tiles per second at a speed of playback, if its tiles are seen.
   tileRate() {
     return 0;
   }
@@ -31,7 +30,6 @@ export class Track {
     return 0;
   }
 
-  // A part of the way between two positions.
   between(from, to, part) {
     return lerp(from, to, part);
   }
@@ -101,13 +99,11 @@ export class Timeline extends Track {
     return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
   }
 
-  // How much of a step is over at a time of all programs at once, from 0 to 1.
   partAt(time, step) {
     const { start, end } = this.moments;
     return within(time, start[step], end[step]);
   }
 
-  // Whether a step is done at a cursor.
   isDone(at, step) {
     return at.finished || (this.order === "gpu" ? this.moments.end[step] <= at.time : step < at.done);
   }

@@ -31,7 +31,6 @@ export function rateWords(timeline, speed) {
   return `${speed} ${timeline.order === "gpu" ? "moments" : "tiles"}/s`;
 }
 
-// Requested bytes so far, in all and per tensor.
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
   const isIn = at.step >= 0 && !at.complete;
@@ -90,7 +89,6 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-// What came of it: the requested bytes, against those of standard attention.
 function endWords(model) {
   const { standard_bytes: standard } = model.data;
   const bytes = model.bytes[model.count];
@@ -118,7 +116,6 @@ function momentWords(timeline, at, bytes, active) {
   return `${tiles}, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
 }
 
-// Which tiles a step is about.
 function tilesOfStep(model, at) {
   const [index, kv] = [model.q[at.step], model.kv[at.step]];
   const { observed } = model.data;
@@ -152,7 +149,6 @@ export function tileWords(model, hit, kernel, picks = false) {
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
 }
 
-// Where a run is from, and what of it is left out.
 export function noteWords({ provenance, notes }) {
   return [provenance, ...notes].join(" · ");
 }

@@ -39,7 +39,6 @@ export class Picture {
     return linesOfWords(`${where} · ${foot}`, inside, FOOT);
   }
 
-  // Where the parts are on the page now.
   place() {
     const boxes = this.parts.map((part) => part.getBoundingClientRect()).filter(({ width }) => width > 0);
     if (!boxes.length) return { width: 0, height: 0 };
@@ -70,7 +69,6 @@ export class Picture {
     closeFrame(context);
   }
 
-  // Where each canvas of the parts is drawn.
   papers(context, scale) {
     this.place();
     const seen = this.parts
@@ -101,8 +99,6 @@ export class Picture {
   }
 }
 
-// --- words above and below ---
-
 function linesOfWords(words, width, { size, weight = "" }) {
   const ruler = document.createElement("canvas").getContext("2d");
   ruler.font = `${weight} ${size}px ${FONT}`;
@@ -117,8 +113,6 @@ function writeLines(context, lines, top, color, style) {
   const high = style.size * LEADING;
   lines.forEach((line, i) => text(context, line, MARGIN, top + (i + 0.5) * high, color, style));
 }
-
-// --- what the page shows outside of canvases ---
 
 function paintNode(context, node, origin, how) {
   if (node.nodeType === Node.TEXT_NODE) {
@@ -145,7 +139,6 @@ function paintNode(context, node, origin, how) {
   if (scrolls) openFrame(context, whole);
 }
 
-// Whether a node stays at the top of what scrolls, over the rest of it.
 function isPinned(node) {
   return node.nodeType === Node.ELEMENT_NODE && getComputedStyle(node).position === "sticky";
 }

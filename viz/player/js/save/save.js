@@ -106,7 +106,6 @@ export class SavePanel extends Panel {
     return asked.toSorted((a, b) => a - b).map((value) => this.owner.positionOf(value));
   }
 
-  // Say how long and how large an animation would be.
   plan() {
     if (this.ending) return;
     const { picture, scale } = this.picture();
@@ -147,7 +146,6 @@ export class SavePanel extends Panel {
     this.show(false);
   }
 
-  // Whether an animation is being made.
   show(isBusy) {
     this.progress.hidden = this.cancel.hidden = !isBusy;
     this.progress.value = 0;

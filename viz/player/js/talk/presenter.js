@@ -61,7 +61,6 @@ export class Link {
 }
 
 export class Presenter {
-  // `show(state, glides)` is called with every new state.
   constructor({ id, scenes }, place, show) {
     Object.assign(this, { scenes, show });
     this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0, picks: {} };
@@ -101,7 +100,6 @@ export class Presenter {
     this.go(placeOfText(this.scenes, String(number)));
   }
 
-  // From the first scene, with a new clock.
   begin() {
     this.set({ scene: 0, beat: 0, ...NOTHING_OVER_IT, startedAt: Date.now(), picks: {} });
   }

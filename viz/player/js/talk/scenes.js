@@ -68,7 +68,6 @@ export function movedStop(words, from, to) {
   return `${near}.${Math.max(place, 0) + 1}`;
 }
 
-// The steps of a kernel, which follow each other.
 function spanOf({ kernel: kernels }, kernel) {
   const first = kernels.indexOf(kernel);
   return { first, size: kernels.lastIndexOf(kernel) - first + 1 };

@@ -44,15 +44,12 @@ export class Screen {
     Object.values(this.owners).forEach((owner) => owner.destroy());
   }
 
-  // Sizes by the size of the screen.
   size() {
     const unit = Math.min(this.root.clientWidth / WIDTH, this.root.clientHeight / HEIGHT);
     if (!unit) return;
     this.root.style.setProperty("--fa-unit", `${unit}px`);
     this.root.style.setProperty("--fa-zoom", (unit * ZOOM).toFixed(4));
   }
-
-  // --- a place of the talk ---
 
   // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here,
   // with runs of its own.
@@ -86,7 +83,6 @@ export class Screen {
       node.animate([from, {}], { duration: ENTERS_MS, easing: "ease-out" });
   }
 
-  // Take the colours of the page again.
   useTheme() {
     for (const [kind, owner] of Object.entries(this.owners)) owner.load(this.loaded[kind]);
     if (this.scene?.chart) this.showChart();
@@ -114,7 +110,6 @@ export class Screen {
     return owner;
   }
 
-  // Put everything else away.
   reveal(kind) {
     for (const [name, owner] of Object.entries(this.owners)) owner.root.hidden = name !== kind;
     this.chart.root.hidden = kind !== "chart";
@@ -201,8 +196,6 @@ export class Screen {
     if (!this.isHidden) player.opened.predict.reveal();
   }
 
-  // --- words ---
-
   // The words of a moment of a run: the sentence, and the code of the phase in progress.
   say(at) {
     const { scene, stop, owners } = this;
@@ -230,7 +223,6 @@ function duelOf(duel, all) {
   return once(duel, "data", () => ({ ...duel, runs: copies() }));
 }
 
-// Whether the tiles of its run were recorded with their numbers.
 function hasNumbers({ pane }) {
   return Object.keys(pane.model.matrices).length > 0;
 }

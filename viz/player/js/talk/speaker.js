@@ -10,7 +10,6 @@ const TICK_MS = 500;
 const OLD_NUMBERS = "“What if?”: these notes have the numbers of the run that was prepared.\n\n";
 
 export class Speaker extends TalkWindow {
-  // `notes` has one text per scene.
   constructor(root, data, notes, server = null) {
     root.classList.add("fa-speaker");
     super(root, { ...data, notes }, "", server);

@@ -28,7 +28,6 @@ const NOT_RECORDED =
   "Tiles of at most 16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
 
 export class OpenTile {
-  // `player` has pane, timeline and transport.
   constructor(player) {
     this.player = player;
     this.pane = player.pane;
@@ -73,12 +72,10 @@ export class OpenTile {
     return step >= 0 && figureOf(this.pane.model, step) !== null;
   }
 
-  // Whether a tile is open now.
   get isShown() {
     return this.isOpen && this.shows(this.timeline.cursor().step);
   }
 
-  // Say what is known of the tile, beside its picture.
   draw(at) {
     const { model, pinned } = this.pane;
     const row = toldRow(model, at.step, pinned);
@@ -221,7 +218,6 @@ export class OpenTile {
     this.chosen = this.pane.pinnedText();
   }
 
-  // Pick a drawn row of the tile in progress.
   pick(row) {
     const { model } = this.pane;
     const { step } = this.timeline.cursor();
@@ -259,7 +255,6 @@ export class OpenTile {
     if (position >= 0) this.player.transport.goTo(position);
   }
 
-  // Whether m, l and alpha of the step in progress are still to be predicted.
   isAsking(at) {
     const { model, pinned } = this.pane;
     return this.predicts && isBeforeMax(model, at) && knowsRow(model, toldRow(model, at.step, pinned));

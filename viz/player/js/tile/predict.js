@@ -12,7 +12,6 @@ const REMINDER =
   "The next phase shows the answer: compare yours first, “Show me” it, or go to the “Next tile”.";
 
 export class Predict {
-  // `owner` has next().
   constructor(owner) {
     this.owner = owner;
     this.given = element("div", { class: "fa-given" });
@@ -83,7 +82,6 @@ export class Predict {
     this.solve();
   }
 
-  // The answer with its arithmetic.
   solve() {
     const { state, scores, isPart } = this;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
