@@ -2,7 +2,7 @@
 // come.
 
 import { fillBox, shareColor } from "./draw.js";
-import { eased, lerp } from "../run/easing.js";
+import { lerp, smooth } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
 import { isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
 import { visiblePath } from "./map.js";
@@ -61,8 +61,8 @@ function shadeHidden(context, model, at, box, { palette, mask, strong }) {
 // A sum by its rows: what is kept of the old one, and what the tile adds to it, as parts of the row.
 function drawSum(context, slot, box, { model, palette, at, strong, held }, isSum) {
   const color = palette[slot.color];
-  const added = eased(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
-  const rescaled = eased(progressIn(model, at, "rescale", 0));
+  const added = smooth(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
+  const rescaled = smooth(progressIn(model, at, "rescale", 0));
   const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
   if (!isOfRows || !keptOf(model, at, slot, 0, rescaled)) {
     fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);

@@ -4,7 +4,7 @@
 import { fillBox, roundBox, text } from "./draw.js";
 import { formatBytes } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
-import { eased, lerp, smooth, within } from "../run/easing.js";
+import { lerp, smooth, within } from "../run/easing.js";
 import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
 import { slotOf } from "../run/bench.js";
 
@@ -76,7 +76,7 @@ function drawCopy(context, from, to, part, { color, palette, words, reduced, bot
     return;
   }
   const lift = smooth(part / 0.22);
-  const way = eased(within(part, 0.06, 0.96));
+  const way = smooth(within(part, 0.06, 0.96));
   const size = 1 + 0.06 * lift * (1 - smooth(within(part, 0.8, 1)));
   const [w, h] = [lerp(from.w, to.w, way) * size, lerp(from.h, to.h, way) * size];
   const middle = (a, b) => lerp(a, b, way);

@@ -137,6 +137,10 @@ function besideEachOther(slots) {
   });
 }
 
+// Where things of these sizes begin, one after another, and where they end.
+const placesAfter = (sizes, from, unit, gap) =>
+  range(sizes.length + 1).map((i) => from + unit * sum(sizes.slice(0, i)) + gap * i);
+
 // The boxes of a kernel's slots by name, each {x, y, w, h}; and `state`, where m and l of the rows stand. A
 // product has its first factor on its left and its second above it: rows and columns line up.
 export function benchLayout(box, given, hasState, widest = 1.5) {
@@ -157,19 +161,11 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const unit = Math.min(across, down * widest);
   const tall = Math.min(down, unit * TALLEST);
   const all = unit * (sum(widths) + (hasState ? STATE : 0)) + gaps;
-  let x = box.x + Math.max(0, (box.w - all) / 2);
-  const lefts = widths.map((width) => {
-    const left = x;
-    x += width * unit + GAP;
-    return left;
-  });
-  const state = hasState ? { x, w: STATE * unit } : null; // at the end: nothing flies over it
-  let y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
-  const tops = highs.map((high) => {
-    const top = y + LABEL;
-    y += high * tall + LABEL + 4;
-    return top;
-  });
+  const x = box.x + Math.max(0, (box.w - all) / 2);
+  const lefts = placesAfter(widths, x, unit, GAP);
+  const state = hasState ? { x: lefts.at(-1), w: STATE * unit } : null; // at the end: nothing flies over it
+  const y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
+  const tops = placesAfter(highs, y + LABEL, tall, LABEL + 4);
   const placed = slots.map((slot) => {
     const [height, width] = sidesOf(slot);
     const [i, j] = [columns.indexOf(slot.column), rows.indexOf(slot.row)];

@@ -162,6 +162,14 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
   return true;
 }
 
+// A visited tile: in its numbers if `latest` has the sums of its rows.
+function drawVisited(context, { layoutOf, model, palette, latest }, step, part = 1) {
+  const isShare = model.kernels[model.kernel[step]].cells === "share";
+  const now = isShare && hasTile(model, step) && latest?.get(model.q[step]);
+  if (now && drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)) return;
+  drawTile(context, layoutOf(step), model, palette, step, part);
+}
+
 // Everything that was visited up to a moment. `steps` are done; the one in progress grows into the map as its
 // weights are made, and those of all programs at once, `running` [step, part], as their time goes.
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
@@ -172,30 +180,17 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   if (at.ghost) drawGhost(context, { layoutOf, model, palette, at });
   for (const step of all) {
     const part = step === at.step && !at.complete ? shownPart(model, at) : 1;
-    const isShare = model.kernels[model.kernel[step]].cells === "share";
-    const now = latest?.get(model.q[step]);
-    if (
-      now &&
-      isShare &&
-      hasTile(model, step) &&
-      drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)
-    )
-      continue;
-    drawTile(context, layoutOf(step), model, palette, step, part);
+    drawVisited(context, { layoutOf, model, palette, latest }, step, part);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
 function drawGhost(context, { layoutOf, model, palette, at }) {
   const all = range(model.count).filter((i) => hasTile(model, i) && model.head[i] === at.head);
-  const latest = latestStates(model, all, { step: -1 });
+  const latest = isDrawnInNumbers(layoutOf(all[0]), model) ? latestStates(model, all, { step: -1 }) : null;
   for (const step of all) {
-    const layout = layoutOf(step);
-    const isIn =
-      isDrawnInNumbers(layout, model) &&
-      drawNumbers(context, layout, { model, palette }, step, latest.get(model.q[step]), 1);
-    if (!isIn) drawTile(context, layout, model, palette, step);
-    fillBox(context, palette.background, cellBox(layout, model, step), 1 - at.ghost);
+    drawVisited(context, { layoutOf, model, palette, latest }, step);
+    fillBox(context, palette.background, cellBox(layoutOf(step), model, step), 1 - at.ghost);
   }
 }
 

@@ -4,10 +4,10 @@
 import { fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { sidesOf } from "./layout.js";
-import { clamp, eased, lerp, smooth } from "../run/easing.js";
+import { clamp, lerp, smooth } from "../run/easing.js";
 import { figureOf, softmaxState } from "../run/figure.js";
 import { finishOf, isSquare, roleOf } from "../run/bench.js";
-import { once, range, stepsOfTile } from "../run/model.js";
+import { once, range, rowAbove, stepsOfTile } from "../run/model.js";
 
 const [SMALLEST, LARGEST] = [10.4, 17]; // of a number that is written
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
@@ -103,13 +103,14 @@ export function drawSum(context, slot, box, { now, old, part, phase, held, model
   const [down, across] = countsOf(model, slot);
   const [cw, ch] = [box.w / across, box.h / down];
   const largest = largestOfRows(model, slot, at);
-  const divided = eased(finishOf(model, at) * 2);
+  const divided = smooth(finishOf(model, at) * 2);
   const color = palette[slot.color];
   for (let r = 0; r < now.rows; r++) {
     const middle = box.y + (r + 0.5) * ch;
     fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
     const unit = (ch / 2 - 0.4) / largest[r];
-    const factor = divided ? lerp(1, 1 / (sumOf(model, at, r) || 1), divided) : 1;
+    const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
+    const factor = divided ? lerp(1, 1 / l, divided) : 1;
     const bar = (c, size, alpha) => {
       const high = clamp(size * unit, -ch / 2, ch / 2);
       const top = Math.min(middle, middle - high);
@@ -119,17 +120,9 @@ export function drawSum(context, slot, box, { now, old, part, phase, held, model
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
       if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
-      bar(c, lerp(from, to, eased(part)) * factor, strong * held);
+      bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
     }
   }
-}
-
-function sumOf(model, at, r) {
-  const row = Math.max(
-    0,
-    model.offsets.findLastIndex((offset) => offset <= r),
-  );
-  return softmaxState(model, at.step, row)?.l;
 }
 
 // The largest number of each row of a sum, in all steps that add to it.

@@ -11,7 +11,7 @@ import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
-import { hasTile, modelOf, rowCount, rowNumber } from "../run/model.js";
+import { hasTile, modelOf, rowAbove, rowCount, rowNumber } from "../run/model.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { bytesSoFar, headName, tileWords } from "../run/words.js";
@@ -192,12 +192,11 @@ export class Pane {
   // Pick the row of such words, or the drawn row above it; no row for anything else.
   pinText(words) {
     const [, head, number] = /^(\d+)\.(\d+)$/.exec(words ?? "")?.map(Number) ?? [];
-    const { heads, tileNumbers, offsets, data } = this.model;
+    const { heads, tileNumbers, data } = this.model;
     const { block_m, rows } = data.problem;
     const q = tileNumbers.indexOf(Math.floor(number / block_m));
     const exists = heads.includes(head) && number < rows && q >= 0;
-    const row = offsets.findLastIndex((offset) => offset <= number % block_m);
-    this.pinned = exists ? { head, q, row } : null;
+    this.pinned = exists ? { head, q, row: rowAbove(this.model, number % block_m) } : null;
   }
 
   describe(event) {
@@ -216,6 +215,5 @@ function shareOf(timeline, at) {
 }
 
 export function rowOfHit(model, { head, q, offset }) {
-  const above = model.offsets.findLastIndex((each) => each <= offset);
-  return { head, q, row: Math.min(above, rowCount(model, q) - 1) };
+  return { head, q, row: Math.min(rowAbove(model, offset), rowCount(model, q) - 1) };
 }

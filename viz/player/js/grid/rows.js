@@ -2,14 +2,7 @@
 
 import { fillBox, fitCanvas, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
-import {
-  lastKnown,
-  recordedSeries,
-  seriesValues,
-  shownRow,
-  stepsOfSeries,
-  whoseWords,
-} from "../run/series.js";
+import { curveOf, recordedSeries, shownRow } from "../run/series.js";
 
 const NAMES = 118; // width of the names and values: "−0.326 after tile 15"
 const TALLEST = 64;
@@ -41,10 +34,7 @@ function beginsAnew(model, step) {
 }
 
 function drawSeries(context, box, { model, palette, at, series, shown }) {
-  const steps = stepsOfSeries(model, series, shown);
-  const values = seriesValues(model, series, steps, shown.row);
-  const current = lastKnown(model, series, at, steps);
-  const whose = whoseWords(model, series, at, steps, current);
+  const { steps, values, current, whose } = curveOf(model, series, at, shown);
   const fresh = steps.map((step) => beginsAnew(model, step));
   const color = palette[series.color];
   const middle = box.y + box.h / 2;

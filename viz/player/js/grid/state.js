@@ -3,7 +3,7 @@
 
 import { fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
-import { clamp, eased, lerp, smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
 import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
 import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
@@ -55,7 +55,7 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges,
   const x = (value) => place.m + clamp((value - low) / (high - low)) * place.half;
   const isFirst = !Number.isFinite(oldM);
   const grows = !isFirst && m > oldM && exp < 1;
-  const now = isFirst ? m : lerp(oldM, m, eased(max));
+  const now = isFirst ? m : lerp(oldM, m, smooth(max));
   const tick = { x: x(now) - 1.5, y: middle - bar / 2, w: 3, h: bar };
   fillBox(context, palette.line, { x: place.m, y: middle - 0.5, w: place.half, h: 1 }, 0.7 * strong);
   if (grows) {
@@ -79,8 +79,8 @@ function drawL(
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
-  const drained = 1 - eased(finish * 2); // O is divided by it
-  const kept = hasOld ? oldL * lerp(1, alpha, eased(rescale * 2)) * unit * drained : 0;
+  const drained = 1 - smooth(finish * 2); // O is divided by it
+  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit * drained : 0;
   const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
   const from = { x: place.l, y: middle - bar / 2, h: bar };
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);

@@ -27,6 +27,10 @@ export function drawStrips(context, layout, model, palette, at) {
 
 const middle = (box) => box.x + box.w / 2;
 
+function writeOver(context, words, x, y, palette) {
+  text(context, words, x, y, palette.text, { align: "center", weight: "600", halo: palette.background });
+}
+
 // The numbers of the pages in the block table, if there is room, and a line from the entry that was read to
 // the page that it names.
 function drawPages(context, layout, model, palette, at) {
@@ -37,8 +41,7 @@ function drawPages(context, layout, model, palette, at) {
     for (const tile of range(model.kvTiles)) {
       const box = stripTile(table, layout, tile, tile + 1);
       const page = model.pageOfTile.get(`${sequence}|${tile}`) ?? "";
-      const style = { align: "center", weight: "600", halo: palette.background };
-      text(context, page, middle(box), box.y + box.h / 2, palette.text, style);
+      writeOver(context, page, middle(box), box.y + box.h / 2, palette);
     }
   }
   if (at.step < 0 || model.page[at.step] < 0 || !isLoaded(model, table, at)) return;
@@ -114,12 +117,7 @@ function numberParts(context, layout, model, palette, y) {
   if (Math.min(...widths) < 18) return;
   widths.forEach((width, i) => {
     const x = layout.x + edges[i] * layout.cellWidth + width / 2;
-    text(context, `${i}`, x, y, palette.text, {
-      size: 10.5,
-      align: "center",
-      weight: "600",
-      halo: palette.background,
-    });
+    writeOver(context, `${i}`, x, y, palette);
   });
 }
 
@@ -149,8 +147,7 @@ export function drawDocuments(context, layout, model, palette) {
     const width = xOf(end) - xOf(borders[i]);
     if (width < 12) return;
     const words = width < 90 ? `${i}` : `document ${i}`;
-    const style = { size: 11, align: "center", weight: "600", halo: palette.background };
-    text(context, words, xOf(borders[i]) + width / 2, top + layout.strip / 2, palette.text, style);
+    writeOver(context, words, xOf(borders[i]) + width / 2, top + layout.strip / 2, palette);
   });
 }
 

@@ -267,6 +267,13 @@ export function rowCount(model, q) {
   return model.offsets.filter((offset) => offset < existing).length;
 }
 
+// The last drawn row that is not below a row of its tile.
+export const rowAbove = (model, offset) =>
+  Math.max(
+    0,
+    model.offsets.findLastIndex((each) => each <= offset),
+  );
+
 // Whether a part of the chip's memory holds data in a phase.
 //
 // It does from the first phase of the step that loads or makes its data to the last that uses them. A part

@@ -56,20 +56,16 @@ export function shownRow(model, at, pinned) {
   };
 }
 
-// Steps of a series: those of the row shown, or those of the turn in progress for a value of the whole tile.
-export function stepsOfSeries(model, series, shown) {
-  if (!series.perTile) return shown.steps;
-  return range(model.turnLast[shown.step] + 1, model.turnFirst[shown.step]);
-}
-
-// Values of a series over steps; of a sum, what it has grown to.
-export function seriesValues(model, series, steps, row) {
-  let sum = 0;
-  return steps.map((step) => {
-    const value = valueAt(model, series.value, step, row);
-    sum += value;
-    return series.sumOf ? sum : value;
-  });
+// The steps of a series, those of the row shown, or of the turn in progress for a value of the whole tile; its
+// values, of a sum what it has grown to; the index of the last one that is known, and whose it is, in words.
+export function curveOf(model, series, at, shown) {
+  const turn = () => range(model.turnLast[shown.step] + 1, model.turnFirst[shown.step]);
+  const steps = series.perTile ? turn() : shown.steps;
+  const own = steps.map((step) => valueAt(model, series.value, step, shown.row));
+  let total = 0;
+  const values = series.sumOf ? own.map((value) => (total += value)) : own;
+  const current = lastKnown(model, series, at, steps);
+  return { steps, values, current, whose: whoseWords(model, series, at, steps, current) };
 }
 
 // How far a series has come: the index of its last step whose value is known, -1 before the first.
@@ -81,7 +77,7 @@ export function lastKnown(model, series, at, steps) {
 
 // " after tile 3", if the last known value of a series is that of an earlier tile than the one in progress;
 // else "".
-export function whoseWords(model, series, at, steps, last) {
+function whoseWords(model, series, at, steps, last) {
   if (last < 0 || at.step < 0 || steps[last] === at.step || !steps.includes(at.step)) return "";
   const isOfKeys = series.perTile && model.kernels[at.kernel].stays === "kv_tile";
   const tile = isOfKeys ? tileNumber(model, model.q[steps[last]]) : model.kv[steps[last]];

@@ -22,14 +22,6 @@ export class Track {
     return Math.max(0, Math.min(this.last(), near));
   }
 
-  tileRate() {
-    return 0;
-  }
-
-  tilesBetween() {
-    return 0;
-  }
-
   between(from, to, part) {
     return lerp(from, to, part);
   }
