@@ -2,6 +2,7 @@
 
 import { sum } from "../run/model.js";
 
+const [HTML, SVG] = ["http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"];
 const ICONS = {
   start: "M4 4h2v12H4zM16 4v12L7 10z",
   back: "M14 4v12L5 10z",
@@ -26,8 +27,8 @@ const SAYS_EVERY_MS = 900;
 const ROOM_OF_BARS = 84; // percent; beyond it the bytes stand in words
 const ROOM_FOR_A_NAME = 3.5; // percent
 
-export function element(tag, attributes = {}, children = []) {
-  const node = document.createElement(tag);
+export function element(tag, attributes = {}, children = [], namespace = HTML) {
+  const node = document.createElementNS(namespace, tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "onclick") node.addEventListener("click", value);
     else node.setAttribute(name, value);
@@ -35,6 +36,8 @@ export function element(tag, attributes = {}, children = []) {
   node.append(...children);
   return node;
 }
+
+export const svg = (tag, attributes, children = []) => element(tag, attributes, children, SVG);
 
 // Put words in a node that may be told many times a second: the same words again are no change that a screen
 // reader would say.
@@ -56,10 +59,8 @@ export function swatch(style, words) {
 }
 
 function icon(name) {
-  const path = `<path fill="currentColor" d="${ICONS[name]}"/>`;
-  const holder = element("span");
-  holder.innerHTML = `<svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">${path}</svg>`;
-  return holder.firstChild;
+  const path = svg("path", { fill: "currentColor", d: ICONS[name] });
+  return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" }, [path]);
 }
 
 export function canvas(name, label) {

@@ -1,9 +1,8 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { benchOf, cellAt, drawBench } from "./bench.js";
+import { benchOf, cellAt, drawBench, drawFar } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
-import { drawFar } from "./far.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { drawCard, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";

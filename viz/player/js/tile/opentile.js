@@ -50,7 +50,7 @@ export class OpenTile {
     this.about = element("span", {}, [HINT]);
     this.said = element("span", { role: "status" }); // what is pointed at is said aloud too
     this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
-    this.predict = new Predict(this);
+    this.predict = new Predict(() => this.predictStep(this.timeline.cursor().step + 1));
     this.asks = button("Predict", "hide m, l and α of the next step (p)", () => this.togglePredict());
     const close = button("Back to the grid", "back to the grid (z or Esc)", () => this.close());
     const tools = element("span", { class: "fa-group" }, [this.asks, close]);
@@ -243,10 +243,6 @@ export class OpenTile {
     this.predicts = !this.predicts;
     if (this.predicts) this.predictStep(this.timeline.cursor().step);
     else this.player.transport.changed();
-  }
-
-  next() {
-    this.predictStep(this.timeline.cursor().step + 1);
   }
 
   // Stand where the scores of a step are known, and m, l and alpha are not.

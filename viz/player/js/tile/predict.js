@@ -12,8 +12,7 @@ const REMINDER =
   "The next phase shows the answer: compare yours first, “Show me” it, or go to the “Next tile”.";
 
 export class Predict {
-  constructor(owner) {
-    this.owner = owner;
+  constructor(next) {
     this.given = element("div", { class: "fa-given" });
     const attributes = { inputmode: "decimal", size: "7", autocomplete: "off" };
     this.inputs = Object.values(NAMES).map((label) =>
@@ -28,7 +27,7 @@ export class Predict {
         ...fields,
         element("button", { type: "submit", title: "compare (Enter)" }, ["Compare"]),
         button("Show me", "show m, α and l", () => this.reveal()),
-        button("Next tile", "the next tile of these rows", () => this.owner.next()),
+        button("Next tile", "the next tile of these rows", next),
       ]),
       this.feedback,
       this.truth,
