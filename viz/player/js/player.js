@@ -52,9 +52,8 @@ export class Player extends Playback {
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
     this.bytes = element("div", { class: "fa-bytes" });
-    this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
-      this.toggleDetails(),
-    );
+    const details = "the code, the state of a row, more ways to play (d)";
+    this.more = button("Details", details, () => this.toggleDetails());
     this.root.append(
       element("div", { class: "fa-main" }, [
         element("div", { class: "fa-left" }, [this.pane.stage, this.opened.node]),
@@ -90,14 +89,9 @@ export class Player extends Playback {
         : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
     const { model } = this.pane;
-    this.showBytes = byteBars(
-      this.bytes,
-      [countedRow(model, "bytes so far"), modelledRow(model)],
-      this.palette,
-    );
-    if (isNew && state.plays && !this.reduced) {
-      this.transport.direct(overtureOf(model));
-    }
+    const bytes = [countedRow(model, "bytes so far"), modelledRow(model)];
+    this.showBytes = byteBars(this.bytes, bytes, this.palette);
+    if (isNew && state.plays && !this.reduced) this.transport.direct(overtureOf(model));
     this.refresh();
   }
 

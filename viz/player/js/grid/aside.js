@@ -65,11 +65,8 @@ export class Aside {
     this.nameFile(source.file);
     this.source.replaceChildren(this.file);
     this.source.scrollTop = 0;
-    const titles = [
-      source.lines[1].length ? "before the loop" : "once per query tile",
-      each,
-      "after the loop",
-    ];
+    const first = source.lines[1].length ? "before the loop" : "once per query tile";
+    const titles = [first, each, "after the loop"];
     let from = source.file;
     for (const [i, lines] of source.lines.entries()) {
       if (lines.length) this.source.append(heading(titles[i]));

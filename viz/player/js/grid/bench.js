@@ -38,14 +38,9 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
 // Whether the words of a text stand beside the rows and columns of the scores.
 function hasWords(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
+  if (!model.data.words || chip.w <= 420 || Math.max(rows, keys) > 16) return false;
   const high = ((chip.h - HEAD - MEMORIES - WORDS.h) * 0.68) / rows; // of a row, about
-  return (
-    high > SMALLEST &&
-    model.data.words &&
-    chip.w > 420 &&
-    Math.max(rows, keys) <= 16 &&
-    kernel.slots.some(isSquare)
-  );
+  return high > SMALLEST && kernel.slots.some(isSquare);
 }
 
 function drawWords(context, { slots }, { model, palette, at, strong, row }) {
@@ -196,12 +191,9 @@ function drawSlot(context, slot, box, how) {
 function focusOn(model, at, isOf) {
   if (at.complete || !at.phase || at.melt > 0) return 1;
   const phases = model.phases[at.step];
-  const works = (phase) =>
-    phase && ["loads", "needs", "makes", "stores"].some((kind) => phase[kind].some(isOf));
-  const [before, now] = [phases[phases.indexOf(at.phase) - 1], at.phase].map((each) =>
-    works(each) ? 1 : BACK,
-  );
-  return lerp(before, now, smooth(at.part * 4));
+  const isAbout = (phase) => ["loads", "needs", "makes", "stores"].some((kind) => phase?.[kind].some(isOf));
+  const [before, now] = [phases[phases.indexOf(at.phase) - 1], at.phase].map(isAbout);
+  return lerp(before ? 1 : BACK, now ? 1 : BACK, smooth(at.part * 4));
 }
 
 function isKept({ phases: [before] }, { name }) {
@@ -223,11 +215,8 @@ function drawStreaks(context, { slots }, how) {
     if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
     const isKnown = source === "S" && name === "O" && hasNumbers(model);
     const P = isKnown ? matrixNamed(model, "P", at.step) : null;
-    streak(context, slots[source], slots[name], P, part, {
-      ...how,
-      color: name === "O" ? "output" : "state",
-      factor: P && slots.V,
-    });
+    const color = name === "O" ? "output" : "state";
+    streak(context, slots[source], slots[name], P, part, { ...how, color, factor: P && slots.V });
   }
 }
 

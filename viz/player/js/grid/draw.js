@@ -1,7 +1,7 @@
 // Drawing on a canvas: sizes, text, boxes, colours.
 
 import { isDark } from "../controls/dom.js";
-import { sum } from "../run/model.js";
+import { once, sum } from "../run/model.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", "Stage Sans", system-ui, sans-serif';
 const BEND = 0.6; // small weights are told apart better than large ones
@@ -179,16 +179,9 @@ export function handColors(root, palette) {
   for (const [name, color] of Object.entries(palette)) root.style.setProperty(`--fa-${name}`, String(color));
 }
 
-const known = new Map(); // channels of the colours of palettes
-
 function channels(color) {
   if (!color.startsWith("#")) return color.match(/\d+/g).map(Number);
-  if (!known.has(color))
-    known.set(
-      color,
-      [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16)),
-    );
-  return known.get(color);
+  return once(channels, color, () => [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16)));
 }
 
 // Of the colours of words and of their ground, the one that stands out from a colour.

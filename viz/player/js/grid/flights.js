@@ -84,19 +84,15 @@ function drawCopy(context, from, to, part, { color, palette, words, reduced, bot
   const y =
     middle(from.y + from.h / 2, to.y + to.h / 2) - ARC * Math.sin(Math.PI * way) - 4 * lift * (1 - way);
   const box = { x: x - w / 2, y: y - h / 2, w, h };
-  roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, {
-    fill: palette.text,
-    alpha: 0.14 * lift,
-  });
+  const shadow = { fill: palette.text, alpha: 0.14 * lift };
+  roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, shadow);
   roundBox(context, box, 3, { fill: palette.background });
   roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
   if (!words) return;
   const alpha = Math.min(within(part, 0.1, 0.25), 1 - within(part, 0.85, 1));
   const wide = words.length * 7.4 + 18;
   const below = Math.min(box.y + h + 16, bottom - 14);
-  roundBox(context, { x: x - wide / 2, y: below - 11, w: wide, h: 22 }, 11, {
-    fill: palette.text,
-    alpha: 0.92 * alpha,
-  });
+  const label = { x: x - wide / 2, y: below - 11, w: wide, h: 22 };
+  roundBox(context, label, 11, { fill: palette.text, alpha: 0.92 * alpha });
   text(context, words, x, below, palette.background, { align: "center", weight: "600", size: 13.5, alpha });
 }

@@ -4,6 +4,7 @@ import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from ".
 import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
 import { cellBox } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { extent } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
@@ -142,12 +143,9 @@ function statesOf(model, { step, before, part }) {
 function drawNumbers(context, layout, { model, palette }, step, now, part) {
   const weight = weightsOf(model, step, now);
   if (!weight) return false;
-  const { block_m, block_n, rows, kv_len: keys } = model.data.problem;
+  const { block_m, block_n } = model.data.problem;
   const box = cellBox(layout, model, step);
-  const [high, wide] = [
-    Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m),
-    Math.min(block_n, keys - model.kv[step] * block_n),
-  ];
+  const [high, wide] = ["q_tile", "kv_tile"].map((what) => extent(model, what, step));
   const [w, h] = [box.w / block_n, box.h / block_m];
   for (let c = 0; c < wide; c++) {
     const come = clamp(part * 1.5 - (c / wide) * 0.5);

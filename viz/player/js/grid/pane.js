@@ -107,16 +107,8 @@ export class Pane {
     const only = isOpen && model.matrixRow !== null && knowsRow(model, row) ? model.matrixRow : null;
     const bench = benchOf(chip, model.kernels[at.kernel], model, only, isOpen ? 3 : 1.5);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
-    const how = {
-      model,
-      palette,
-      at,
-      strong: 1 - (model.data.words ? 1 : 0.75) * at.scan,
-      row,
-      only,
-      pointed: isOpen && pointed,
-      lines,
-    };
+    const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
+    const how = { model, palette, at, strong, row, only, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);

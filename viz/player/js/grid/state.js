@@ -14,13 +14,8 @@ const ROOM_FOR_ALPHA = 10; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
-  const place = {
-    m: box.x,
-    l: box.x + box.w * 0.5,
-    half: box.w * 0.42,
-    end: box.x + box.w * 0.83,
-    right: box.x + box.w,
-  };
+  const [m, l, end, right] = [0, 0.5, 0.83, 1].map((part) => box.x + part * box.w);
+  const place = { m, l, end, right, half: box.w * 0.42 };
   const isWide = box.w > 110;
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);

@@ -123,13 +123,8 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
 function makeLook({ color, fill }, name, palette) {
   const isSolid = fill === "solid";
   const ink = isSolid && color !== "plain" ? palette.background : palette.text;
-  return {
-    name,
-    isSolid,
-    ink,
-    color: palette[color],
-    narrow: fill === "open" ? palette.line : palette[color],
-  };
+  const narrow = fill === "open" ? palette.line : palette[color];
+  return { name, isSolid, ink, color: palette[color], narrow };
 }
 
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {

@@ -35,7 +35,8 @@ export function matrixOf(model, figure, matrix, step) {
   };
 }
 
-function extent(model, what, step) {
+// How many rows or columns of a step's tile exist.
+export function extent(model, what, step) {
   const { rows, block_m, kv_len: keys, block_n, head_dim: width } = model.data.problem;
   if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);
   if (what === "kv_tile") return model.kv[step] < 0 ? 0 : Math.min(block_n, keys - model.kv[step] * block_n);

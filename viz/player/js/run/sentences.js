@@ -100,6 +100,8 @@ const FIRST =
 const FIRST_AFTER_SINK =
   "The sink came first: a logit of {oldM} with no value, and l = 1. It shrinks by α too. In {who}: {rescaled}.";
 
+const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
+
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
   mask: "The mask falls: a key that a row may not see gets −∞.",
@@ -112,10 +114,7 @@ const BY_ROLE = {
 export function sentenceOf(model, at, row) {
   if (at.step < 0 || !at.phase) return "";
   const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [];
-  const moved = [
-    movedWords(model, at, "loads", "From HBM to the chip"),
-    movedWords(model, at, "stores", "From the chip to HBM"),
-  ];
+  const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
   if (!says)
     return [...moved, BY_ROLE[roleOf(at.phase)]?.replace("{makes}", at.phase.makes.join(", "))]
       .filter(Boolean)
@@ -210,13 +209,13 @@ export function rescaleWords(state) {
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");
 
 // "From HBM to the chip: rows 8 to 11 of K, 128 B."
-function movedWords(model, { step, phase }, direction, way) {
+function movedWords(model, { step, phase }, direction) {
   const names = phase[direction];
   if (!names.length) return "";
   const isNamed = (_, t) => names.includes(model.data.tensors[t].name);
   const bytes = sum(bytesOfPhase(model, step, phase).filter(isNamed));
   const rows = names.map((name) => rowsOf(model, step, name)).find(Boolean) ?? "";
-  return `${way}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
+  return `${WAYS[direction]}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
 }
 
 // "rows 8 to 11 of ", for a tensor that is cut along the queries or the keys.

@@ -47,13 +47,8 @@ export function shownRow(model, at, pinned) {
   const step = at.step >= 0 ? at.step : at.started ? model.count - 1 : 0;
   const head = pinned?.head ?? model.head[step];
   const q = pinned?.q ?? Math.max(model.q[step], 0);
-  return {
-    head,
-    q,
-    row: pinned?.row ?? tellingRow(model, step),
-    steps: stepsOfTile(model, at.kernel, head, q),
-    step,
-  };
+  const row = pinned?.row ?? tellingRow(model, step);
+  return { head, q, row, steps: stepsOfTile(model, at.kernel, head, q), step };
 }
 
 // The steps of a series, those of the row shown, or of the turn in progress for a value of the whole tile; its

@@ -4,6 +4,7 @@
 
 import { FONT, closeFrame, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";
+import { once } from "../run/model.js";
 
 const MARGIN = 14;
 const NARROWEST = 300; // so that the words around a small picture have room
@@ -188,16 +189,13 @@ function fill(context, box, given) {
   if (alpha) fillBox(context, color, box, alpha);
 }
 
-const plain = new Map(); // of each colour of a style sheet: {color, alpha}
-
 // A colour as every program knows it. Style sheets mix theirs.
 function plainColor(given) {
-  if (plain.has(given)) return plain.get(given);
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.fillStyle = given;
-  pen.fillRect(0, 0, 1, 1);
-  const [r, g, b, alpha] = pen.getImageData(0, 0, 1, 1).data;
-  const found = { color: `rgb(${r},${g},${b})`, alpha: alpha / 255 };
-  plain.set(given, found);
-  return found;
+  return once(plainColor, given, () => {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.fillStyle = given;
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b, alpha] = pen.getImageData(0, 0, 1, 1).data;
+    return { color: `rgb(${r},${g},${b})`, alpha: alpha / 255 };
+  });
 }

@@ -22,11 +22,8 @@ export class Link {
     this.listening = new AbortController();
     const options = { signal: this.listening.signal };
     this.channel?.addEventListener("message", ({ data }) => this.hear(data), options);
-    window.addEventListener(
-      "message",
-      ({ source, data }) => this.windows.has(source) && this.hear(data),
-      options,
-    );
+    const hear = ({ source, data }) => this.windows.has(source) && this.hear(data);
+    window.addEventListener("message", hear, options);
     // a hidden tab may have missed something
     document.addEventListener("visibilitychange", () => document.hidden || this.tell(), options);
     this.tell();

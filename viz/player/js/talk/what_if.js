@@ -132,10 +132,9 @@ export class WhatIf extends Overlay {
   build() {
     const rows = this.live.map(({ name, present, values }, index) => {
       const now = this.picked[name] ?? present;
+      const isNow = (at) => ({ "aria-pressed": String(now === at) });
       const buttons = values.map((words, at) =>
-        button(named(at + 1, words), "", () => this.choose(index, at), {
-          "aria-pressed": String(now === at),
-        }),
+        button(named(at + 1, words), "", () => this.choose(index, at), isNow(at)),
       );
       const title = element("span", { class: "fa-what-name" }, named(index + 1, name));
       const chosen = index === this.row ? " fa-what-row-chosen" : "";

@@ -228,9 +228,8 @@ export class OpenTile {
   }
 
   pickAt(cell) {
-    const slot =
-      cell &&
-      figureOf(this.pane.model, this.timeline.cursor().step)?.slots.find(({ name }) => name === cell.slot);
+    const figure = cell && figureOf(this.pane.model, this.timeline.cursor().step);
+    const slot = figure?.slots.find(({ name }) => name === cell.slot);
     if (this.isShown && slot?.rows === "q_tile") this.pick(this.pane.model.offsets.indexOf(cell.row));
   }
 
