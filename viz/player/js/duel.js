@@ -32,7 +32,6 @@ export class Race extends Track {
     return this.order === "steps" ? this.longest : TICKS;
   }
 
-  // Steps of an arrow and of the speed: one step, or a percent.
   get ticks() {
     return this.order === "steps" ? 1 : TICKS / 100;
   }

@@ -13,7 +13,7 @@ import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
-import { captionOf, countWords, noteWords, rateWords, saidWords } from "./run/words.js";
+import { captionOf, countWords, noteWords, saidWords } from "./run/words.js";
 
 const SLOW = 0.25; // tiles per second: the numbers of each can be read
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
@@ -26,7 +26,6 @@ const MOMENT = "A moment is when one or more steps begin. The slider counts mome
 export class Player extends Playback {
   constructor(root, onSettled = () => {}) {
     super("player", root, onSettled);
-    this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pane = new Pane(() => this.transport.changed());
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
@@ -83,7 +82,6 @@ export class Player extends Playback {
       this.stand(state);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.notes.textContent = noteWords(data);
-      this.intro = data.idea;
       this.transport.speed = this.opened.isOpen
         ? SLOW
         : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
@@ -91,7 +89,7 @@ export class Player extends Playback {
     const { model } = this.pane;
     const bytes = [countedRow(model, "bytes so far"), modelledRow(model)];
     this.showBytes = byteBars(this.bytes, bytes, this.palette);
-    if (isNew && state.plays && !this.reduced) this.transport.direct(overtureOf(model));
+    if (isNew && state.plays && !this.pane.reduced) this.transport.direct(overtureOf(model));
     this.refresh();
   }
 
@@ -185,7 +183,7 @@ export class Player extends Playback {
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
-    shown.rate.textContent = transport.acts ? "" : rateWords(timeline, transport.speed);
+    shown.rate.textContent = transport.acts ? "" : `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.disabled = !opened.canOpen || atOnce;
@@ -213,10 +211,10 @@ export class Player extends Playback {
 
   // The position that is seen: behind that of the track while a step is under way.
   seenAt(now) {
-    const { timeline, reduced, still } = this;
+    const { timeline, pane, still } = this;
     const { playing, acts, movedAt, from } = this.transport;
     const { position, order } = timeline;
-    if (playing || acts || still || reduced || order === "gpu" || !(from < position)) return position;
+    if (playing || acts || still || pane.reduced || order === "gpu" || !(from < position)) return position;
     const steps = timeline.timeOf(position) - timeline.timeOf(from);
     if (steps > 1 + 1e-6) return position;
     const ms = lerp(PHASE_MS, STEP_MS, steps);
@@ -251,7 +249,7 @@ export class Player extends Playback {
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
-    const caption = asks ? "" : says || this.intro;
+    const caption = asks ? "" : says || model.data.idea;
     write(this.caption, caption);
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;

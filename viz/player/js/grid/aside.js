@@ -5,6 +5,7 @@ import { canvas, element, write } from "../controls/dom.js";
 import { fillBox, fitCanvas, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { curveOf, recordedSeries, shownRow } from "../run/series.js";
+import { isInPart } from "../run/model.js";
 import { rowHint, rowWords } from "../run/words.js";
 
 const NAMES = 118; // width of the names and values: "−0.326 after tile 15"
@@ -25,12 +26,11 @@ export class Aside {
       element("div", { class: "fa-head" }, [this.title, this.hint]),
       this.rows,
     ]);
-    this.isShown = true; // on a talk's stage it may have no place, and then costs nothing
   }
 
   // `picked` is the row that is told; `opened`: of a tile in its numbers.
   draw({ model, palette }, at, picked, opened) {
-    if (!this.isShown) return;
+    if (!this.node.clientWidth) return; // it has no place, and costs nothing
     drawRows(this.rows, model, palette, at, picked);
     write(this.title, rowWords(model, at, picked));
     write(this.hint, rowHint(model, at, picked, opened));
@@ -90,7 +90,7 @@ export class Aside {
 // --- the curves of a row, drawn step by step ---
 
 function drawRows(node, model, palette, at, pinned) {
-  if (!node.clientWidth) return; // hidden
+  if (!node.clientWidth) return; // the code alone is shown
   const { context, width, height } = fitCanvas(node);
   context.clearRect(0, 0, width, height);
   const shown = shownRow(model, at, pinned);
@@ -107,14 +107,10 @@ function drawRows(node, model, palette, at, pinned) {
   });
 }
 
-// Each part of the keys begins with an empty state.
-function beginsAnew(model, step) {
-  return model.kernels[model.kernel[step]].splits_keys && model.keyParts.includes(model.kv[step]);
-}
-
 function drawSeries(context, box, { model, palette, at, series, shown }) {
   const { steps, values, current, whose } = curveOf(model, series, at, shown);
-  const fresh = steps.map((step) => beginsAnew(model, step));
+  const isFirst = (step) => isInPart(model, step) && model.keyParts.includes(model.kv[step]);
+  const fresh = steps.map(isFirst); // each part of the keys begins with an empty state
   const color = palette[series.color];
   const middle = box.y + box.h / 2;
   const size = series.name.length > 8 ? 10.5 : 13;

@@ -140,7 +140,8 @@ function drawMemories(context, chip, { model, palette, at }) {
     const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
     const parts = kernel.parts.filter(({ memory }) => memory === name);
     const all = sum(parts.map(({ bytes }) => bytes));
-    const filled = parts.filter((part) => isFilled(kernel, part, at));
+    const isFilled = (part) => (at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished);
+    const filled = parts.filter(isFilled);
     const used = sum(filled.map(({ bytes }) => bytes));
     const isOver = all > limit;
     const words = `${formatNumber((isOver ? all : used) / 1024)} of ${formatKib(limit)}`;
@@ -159,10 +160,6 @@ function drawMemories(context, chip, { model, palette, at }) {
     const end = x + limit * scale;
     if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
   });
-}
-
-function isFilled(kernel, part, at) {
-  return at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished;
 }
 
 function drawSlot(context, slot, box, how) {
@@ -242,7 +239,6 @@ function streak(context, from, to, P, part, { palette, strong, color, factor }) 
   }
 }
 
-// A frame along the row that is told, through all that lies beside the scores.
 function frameRow(context, { slots, state }, { model, palette, at, row }) {
   if (at.finished || model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
   const beside = model.kernels[at.kernel].slots.filter(

@@ -45,7 +45,6 @@ function drawSquare(context, slot, box, { model, palette, at, strong, used, last
   if (mask > 0) shadeHidden(context, model, at, box, { palette, mask, strong });
 }
 
-// What the mask hides of a tile, as it falls over it.
 function shadeHidden(context, model, at, box, { palette, mask, strong }) {
   context.save();
   context.beginPath();

@@ -168,7 +168,6 @@ export function mixed(from, to, part) {
   return `rgb(${a.map((channel, i) => Math.round(channel + (b[i] - channel) * part)).join()})`;
 }
 
-// The palette that suits the page, handed to the style sheet below `root`.
 export function usePalette(root, palettes) {
   const palette = palettes[isDark(root) ? "dark" : "light"];
   handColors(root, palette);

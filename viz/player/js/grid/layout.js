@@ -180,7 +180,6 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 
 const LOWEST = 46; // of a row with its name
 
-// One row of each matrix that has rows of queries, below each other.
 export function rowLayout({ x, y, w, h }, slots) {
   const own = slots.filter(({ rows }) => rows === "q_tile");
   const high = Math.min(h / own.length, LOWEST * 2);

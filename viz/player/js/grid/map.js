@@ -238,7 +238,6 @@ function shownPart(model, at) {
   return progressOfPhase(model, at, ({ shows }) => shows === what, 0);
 }
 
-// The frame of a tile in progress; from afar a line that scans over it.
 export function drawHere(context, box, { palette, at, scan, thin }) {
   if (scan < 1) outline(context, box, palette, (thin ? 1 : 2.5) * (1 - scan));
   if (!(scan > 0) || at.ofStep === undefined) return;

@@ -121,7 +121,6 @@ function numberParts(context, layout, model, palette, y) {
   });
 }
 
-// A gap between the parts of the keys, across the map.
 export function drawParts(context, layout, model, palette) {
   const parts = model.keyParts.length - 1;
   const thick = Math.min(4, (layout.width / parts) * 0.3);

@@ -81,10 +81,6 @@ export function smOf(run, event) {
   return run.sms.findIndex(({ end }) => event < end);
 }
 
-export function trackOf(run, event) {
-  return run.sms[smOf(run, event)].tracks.find(({ end }) => event < end);
-}
-
 // The events of a track that are at least in part between two times: [first, end).
 export function visibleEvents(run, { first, end }, from, to) {
   return [
@@ -103,7 +99,6 @@ function firstWhere(low, high, holds) {
   return low;
 }
 
-// The part of a span of time in which a product is under way on an SM.
 export function productShare(run, { tracks }, from, to) {
   const own = tracks.filter(({ product }) => product);
   const products = own.flatMap((track) => {
@@ -139,14 +134,13 @@ export function eventWords(run, event) {
     kv < 0 ? "" : `key tile ${kv}`,
     `program ${program}`,
   ].filter(Boolean);
-  const { row } = trackOf(run, event);
-  const { sm } = run.sms[smOf(run, event)];
+  const { sm, tracks } = run.sms[smOf(run, event)];
+  const { row } = tracks.find(({ end }) => event < end);
   const began = formatMs(run.begin[event] / 1e6);
   const what = `${name}: ${formatMs(length / 1e6)} (${cycles} cycles) from ${began} on`;
   return `${what}. ${about.join(", ")}. ${row}, SM ${sm}, ${run.title}.`;
 }
 
-// The waits of the SM in a place of run.waits.sm, the longest first.
 export function waitWords(run, place) {
   const { names, sm } = run.waits;
   const shares = sharesOf(run, place)

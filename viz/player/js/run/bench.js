@@ -8,7 +8,7 @@ const LIES_IN = { P: "S", dP: "dS", "O out": "O" }; // data that lie in the slot
 export const slotOf = (name) => LIES_IN[name] ?? name;
 
 // Whether the numbers of all rows of the tiles were recorded.
-export const hasNumbers = (model) => Object.keys(model.matrices).length > 0 && model.matrixRow === null;
+export const hasNumbers = (model) => model.hasMatrices && model.matrixRow === null;
 
 // Whether a slot holds one number per query and key: scores, weights, or their gradients.
 export const isSquare = ({ rows, columns }) => rows === "q_tile" && columns === "kv_tile";

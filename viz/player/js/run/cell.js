@@ -6,7 +6,6 @@ import { formatSteady } from "./formats.js";
 
 const TERMS = 6; // of a dot product that are written out
 
-// What stands in each slot of the step in progress, by name.
 export function shownIn(model, figure, at) {
   return Object.fromEntries(
     figure.slots.map((slot) => [slot.name, matricesIn(model, figure, slot, at)?.now]),

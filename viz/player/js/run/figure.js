@@ -13,8 +13,7 @@ export function figureOf(model, step) {
 // Whether the numbers of a drawn row were recorded: of small tiles all, of large ones those of a picked row,
 // or none.
 export function knowsRow(model, row) {
-  const isRecorded = Object.keys(model.matrices).length > 0;
-  return isRecorded && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
+  return model.hasMatrices && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
 }
 
 // A recorded matrix of a step: its rows and columns that exist, and `at(row, column)`.
@@ -35,7 +34,6 @@ export function matrixOf(model, figure, matrix, step) {
   };
 }
 
-// How many rows or columns of a step's tile exist.
 export function extent(model, what, step) {
   const { rows, block_m, kv_len: keys, block_n, head_dim: width } = model.data.problem;
   if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);

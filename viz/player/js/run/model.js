@@ -47,6 +47,7 @@ export function makeModel(data) {
     offsets: rows.offsets,
     values: mapValues(rows.values, decodeValues),
     matrices: mapValues(data.matrices, (sent) => ({ ...sent, values: decode(sent.data, Float32Array) })),
+    hasMatrices: Object.keys(data.matrices).length > 0,
     matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     page: data.pages && decode(data.pages.of_step, Int32Array), // if K and V lie in the pages of pools
@@ -268,11 +269,7 @@ export function rowCount(model, q) {
 }
 
 // The last drawn row that is not below a row of its tile.
-export const rowAbove = (model, offset) =>
-  Math.max(
-    0,
-    model.offsets.findLastIndex((each) => each <= offset),
-  );
+export const rowAbove = (model, offset) => model.offsets.findLastIndex((each) => each <= offset);
 
 // Whether a part of the chip's memory holds data in a phase.
 //

@@ -79,7 +79,6 @@ function whoseWords(model, series, at, steps, last) {
   return tile < 0 ? "" : ` after tile ${tile}`;
 }
 
-// Whether a step is done, or the step in progress has come to the last phase that changes the series.
 function isKnown(model, series, at, step) {
   if (at.isDone(step)) return true;
   if (step !== at.step) return false;

@@ -100,7 +100,6 @@ export class Timeline extends Track {
     return at.finished || (this.order === "gpu" ? this.moments.end[step] <= at.time : step < at.done);
   }
 
-  // The position one press of an arrow further.
   moved(direction) {
     const { model, position, unit } = this;
     const whole = direction > 0 ? Math.floor(position) : Math.ceil(position);
@@ -187,7 +186,6 @@ function lengthOf({ loads, stores, rescales, needs, makes, tells }) {
   return needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
 }
 
-// The time in tiles at which each position is reached.
 function timesOf({ count, phases, phaseStart }) {
   const times = new Float64Array(phaseStart[count] + 1);
   for (let i = 0; i < count; i++) {
@@ -199,7 +197,6 @@ function timesOf({ count, phases, phaseStart }) {
   return times;
 }
 
-// Distinct start times, and for each step when it starts and ends.
 function findMoments({ data: { clock } }) {
   const start = decode(clock.start, Uint32Array);
   const end = decode(clock.end, Uint32Array).map((value, i) => Math.max(value, start[i] + 1));

@@ -27,10 +27,6 @@ export function countWords(timeline, at) {
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
 
-export function rateWords(timeline, speed) {
-  return `${speed} ${timeline.order === "gpu" ? "moments" : "tiles"}/s`;
-}
-
 export function bytesSoFar(timeline, at) {
   const { model } = timeline;
   const isIn = at.step >= 0 && !at.complete;
@@ -48,7 +44,6 @@ export function headName(model, head) {
   return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 }
 
-// The row that is followed; of packed heads also whose query it is.
 export function rowWords(model, at, pinned) {
   if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
@@ -164,7 +159,6 @@ export const AXES = {
   },
 };
 
-// Where two runs stand on the axis of a race.
 export function duelWords(race) {
   const { words, more } = AXES[race.order];
   const ends = race.ends.map((each) => each.at(-1));

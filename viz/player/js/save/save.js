@@ -98,7 +98,6 @@ export class SavePanel extends Panel {
     return { picture, scale: Math.min(scale, most) };
   }
 
-  // The span as two positions, in order and inside of the run.
   span() {
     const last = Number(this.owner.slider.max);
     const asked = [this.from, this.to].map(({ value }) => clamp(Math.round(Number(value)), 0, last));
@@ -164,7 +163,6 @@ export class SavePanel extends Panel {
   }
 }
 
-// How long an animation is, and how to get a shorter one if nobody would watch it to its end.
 export function lengthWords(ms) {
   if (ms < LONG_MS) return `${(ms / 1000).toFixed(1)} s.`;
   return `${Math.round(ms / 60_000)} minutes. A higher speed (]) or fewer steps make it shorter.`;

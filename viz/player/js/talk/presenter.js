@@ -78,7 +78,6 @@ export class Presenter {
     this.take(state);
   }
 
-  // Go to a place; whatever lies over the scene goes away.
   go({ scene, beat }) {
     this.set({ scene, beat, ...NOTHING_OVER_IT, startedAt: this.state.startedAt || Date.now() });
   }

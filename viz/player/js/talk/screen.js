@@ -102,7 +102,6 @@ export class Screen {
     this.owners[kind] ??= this.makeOwner(kind);
     this.reveal(kind);
     const owner = this.owners[kind];
-    if (owner.aside) owner.aside.isShown = ["row", "source"].includes(this.view);
     const { runs, duels } = scene.own ?? this.data;
     const data = scene.duel ? duelOf(duels[scene.duel], runs) : runs[scene.run];
     if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
@@ -124,7 +123,7 @@ export class Screen {
     owner.onDrawn = (at) => this.say(at);
     owner.pane.onPick = null; // the other window would not know of the row
     owner.pane.stage.addEventListener("click", (event) => {
-      if (!hasNumbers(owner)) return;
+      if (!owner.pane.model.hasMatrices) return;
       owner.opened.openAt(owner.pane.hit(event));
       if (owner.opened.isOpen) this.onOpen(owner.timeline.text());
     });
@@ -142,7 +141,7 @@ export class Screen {
   whyNoTile() {
     const { player } = this.owners;
     if (this.scene.duel || this.scene.chart) return "This scene shows no tile to open.";
-    if (!hasNumbers(player)) return "This run was recorded without the numbers of its tiles.";
+    if (!player.pane.model.hasMatrices) return "This run was recorded without the numbers of its tiles.";
     return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
   }
 
@@ -159,7 +158,6 @@ export class Screen {
     return `${isThere(step) ? step : from}.1`;
   }
 
-  // The state of a player (or of a duel) at a stop of a scene: all that a scene asks of it.
   stateOf(scene, step) {
     if (scene.duel) return { place: step };
     const opens = { numbers: { open: "tile" }, lanes: { lanes: "open" } }[this.view];
@@ -196,7 +194,6 @@ export class Screen {
     if (!this.isHidden) player.opened.predict.reveal();
   }
 
-  // The words of a moment of a run: the sentence, and the code of the phase in progress.
   say(at) {
     const { scene, stop, owners } = this;
     const own = scene.stops[stop].sentence;
@@ -221,10 +218,6 @@ const isOfSteps = ({ view, row }) => !row && !["numbers", "lanes"].includes(view
 function duelOf(duel, all) {
   const copies = () => duel.runs.map((run) => ({ ...all[run], matrices: {} }));
   return once(duel, "data", () => ({ ...duel, runs: copies() }));
-}
-
-function hasNumbers({ pane }) {
-  return Object.keys(pane.model.matrices).length > 0;
 }
 
 const ADDRESSES = /^(#|\w+_(view|ptr) =|partial = \(|offs_\w+ =|last_visit =|undefined =)/;

@@ -67,7 +67,6 @@ export class OpenTile {
     return this.player.timeline;
   }
 
-  // Whether a step has a figure, with or without its numbers.
   shows(step) {
     return step >= 0 && figureOf(this.pane.model, step) !== null;
   }
