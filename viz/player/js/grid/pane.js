@@ -10,10 +10,10 @@ import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
-import { hasTile, modelOf, rowAbove, rowCount, rowNumber } from "../run/model.js";
+import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber } from "../run/model.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
-import { bytesSoFar, headName, tileWords } from "../run/words.js";
+import { headName, tileWords } from "../run/words.js";
 
 const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 200, below: 300 }; // height of a stage: on a lower one the map stands alone

@@ -28,7 +28,7 @@ export function layoutLanes(model, chosen, width) {
     y += HEADING;
     const tracks = run.sms[chosen[index]].tracks.map((track) => {
       if (track.begins) y += ROW_GAP;
-      const placed = { track, y, h: TRACK };
+      const placed = { run, index, track, y, h: TRACK };
       y += TRACK + 1;
       return placed;
     });
@@ -39,11 +39,8 @@ export function layoutLanes(model, chosen, width) {
 }
 
 export function trackAt(layout, y) {
-  for (const { run, index, tracks } of layout.runs) {
-    const found = tracks.find((each) => y >= each.y && y < each.y + each.h);
-    if (found) return { run, index, track: found.track };
-  }
-  return null;
+  const all = layout.runs.flatMap(({ tracks }) => tracks);
+  return all.find((each) => y >= each.y && y < each.y + each.h) ?? null;
 }
 
 export function timeAt({ left, width }, span, x) {

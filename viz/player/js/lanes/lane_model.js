@@ -23,6 +23,7 @@ function makeRun(data) {
     shares: decode(data.waits.shares, Uint16Array),
   };
   run.sms = placeTracks(data.sms);
+  run.busiest = busiestSm(run);
   run.lastEnd = run.end.reduce((last, end) => Math.max(last, end), 0);
   run.events = Map.groupBy(range(run.begin.length), (event) => tileKey(tileOf(run, event)));
   return run;

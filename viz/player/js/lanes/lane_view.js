@@ -5,16 +5,7 @@ import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
 import { drawLanes, layoutLanes, timeAt, trackAt } from "./lane_draw.js";
 import { takeGestures } from "./gestures.js";
-import {
-  activityOf,
-  busiestSm,
-  eventAt,
-  eventWords,
-  eventsOf,
-  lanesModel,
-  smOf,
-  tileOf,
-} from "./lane_model.js";
+import { activityOf, eventAt, eventWords, eventsOf, lanesModel, smOf, tileOf } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
 import { Span } from "./span.js";
 import { WaitChart, figureTable } from "./waits.js";
@@ -114,7 +105,7 @@ export class LanesView {
     this.selects = runs.map((run) => {
       const options = run.sms.map(({ sm }, i) => [i, `SM ${sm}`]);
       const choice = select(`SM of ${run.title}`, options);
-      choice.selectedIndex = busiestSm(run);
+      choice.selectedIndex = run.busiest;
       choice.addEventListener("change", () => this.draw());
       return choice;
     });
@@ -245,9 +236,7 @@ export class LanesView {
   // picked one it is the first that is seen.
   pickBeside(blocks, tracks) {
     const { runs } = this.model;
-    const all = this.layout.runs.flatMap((placed) =>
-      placed.tracks.map(({ track }) => ({ index: placed.index, track })),
-    );
+    const all = this.layout.runs.flatMap((placed) => placed.tracks);
     const { index, event } = this.picked ?? {};
     const at = all.findIndex(
       (each) => each.index === index && each.track.first <= event && event < each.track.end,

@@ -129,9 +129,10 @@ export function stepToOpen(model, from, pinned) {
   return steps.filter(isOfRow).reduce((best, step) => (best < 0 || far(step) < far(best) ? step : best), -1);
 }
 
-export function isBeforeMax(model, at) {
-  if (at.step < 0 || at.complete) return false;
-  return model.phases[at.step].indexOf(at.phase) < placeOfMax(model, at.step);
+// How many phases further the running max of the step in progress is.
+export function phasesToMax(model, at) {
+  if (at.step < 0 || at.complete) return 0;
+  return placeOfMax(model, at.step) - model.phases[at.step].indexOf(at.phase);
 }
 
 // Where the scores of a step are known, and m, l and alpha are not: of the first such step `from` one on; -1
@@ -179,6 +180,6 @@ function lineOf(matrix, by, at) {
 }
 
 // How many phases of a step come before its running max; -1 if it has none.
-export function placeOfMax(model, step) {
+function placeOfMax(model, step) {
   return model.phases[step].findIndex(({ tells }) => tells === "row max");
 }

@@ -1,6 +1,8 @@
 // Player data (see data.py) as typed arrays, with the look-ups that drawing needs. No drawing here.
 // A phase is an object with the fields of kernels/trace/algorithm.py; nothing is known of it by its name.
 
+import { within } from "./easing.js";
+
 // What the mask leaves of a tile. A hidden tile is computed all the same: its algorithm skips no tile.
 export const KIND = { skipped: 0, partial: 1, full: 2, hidden: 3 };
 const ARRAYS = { float: Float32Array, share: Uint16Array, log: Uint16Array };
@@ -121,6 +123,19 @@ export function bytesOfPhase(model, i, phase) {
   return bytesInStep(model, i, phase).map((bytes, t) => bytes - before[t]);
 }
 
+// Requested bytes at a cursor of a run, in all and per tensor.
+export function bytesSoFar(timeline, at) {
+  const { model } = timeline;
+  const isIn = at.step >= 0 && !at.complete;
+  const perTensor = isIn ? bytesInStep(model, at.step, at.phase) : model.data.tensors.map(() => 0);
+  const flying = 1 - within(at.part, 0.45, 0.95); // a tile counts as it lands
+  if (isIn) bytesOfPhase(model, at.step, at.phase).forEach((own, t) => (perTensor[t] -= flying * own));
+  model.stepBytes.forEach(({ read, written }, i) => {
+    if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
+  });
+  return { total: sum(perTensor), perTensor };
+}
+
 // Of `size` bytes, those of the phases that were reached. If several phases move a tensor, the first is that
 // before the loop, and each of the others moves as much as the next round of the loop, `again`.
 function reachedPart(phases, reached, moves, size, again = 0) {
@@ -189,15 +204,6 @@ export function tileNumber(model, q) {
 // Number of a drawn row among the rows that the query tiles cut.
 export function rowNumber(model, { q, row }) {
   return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
-}
-
-// A row by its number, with its word if the inputs are a text.
-export function nameOfRow({ data: { words, problem } }, number) {
-  return words ? `“${words[0][number % problem.q_len]}” (row ${number})` : `row ${number}`;
-}
-
-export function nameOfKey({ data: { words } }, key) {
-  return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
 }
 
 // The keys that the mask leaves a row, as ranges [first, end), from left to right. The rows of several heads

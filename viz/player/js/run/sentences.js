@@ -4,17 +4,7 @@
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
-import {
-  bytesOfPhase,
-  holds,
-  isInPart,
-  keysOfRow,
-  nameOfKey,
-  nameOfRow,
-  rowNumber,
-  sum,
-  tileNumber,
-} from "./model.js";
+import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
@@ -157,6 +147,15 @@ function wordsOf(model, at, row) {
     part: firstOf(part),
     weight: part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "",
   };
+}
+
+// A row by its number, with its word if the inputs are a text.
+function nameOfRow({ data: { words, problem } }, number) {
+  return words ? `“${words[0][number % problem.q_len]}” (row ${number})` : `row ${number}`;
+}
+
+function nameOfKey({ data: { words } }, key) {
+  return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
 }
 
 function changeWords({ softcap, alibi }) {

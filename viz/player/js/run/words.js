@@ -1,17 +1,8 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
-import { scanOf, within } from "./easing.js";
+import { scanOf } from "./easing.js";
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import {
-  KIND,
-  bytesInStep,
-  bytesOfPhase,
-  rowNumber,
-  stepsAbout,
-  sum,
-  tileKind,
-  tileNumber,
-} from "./model.js";
+import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
 import { shownRow } from "./series.js";
 
@@ -25,18 +16,6 @@ export function countWords(timeline, at) {
   }
   if (!moments.measured) return `moment ${Math.floor(position)} / ${moments.times.length + 1}`;
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
-}
-
-export function bytesSoFar(timeline, at) {
-  const { model } = timeline;
-  const isIn = at.step >= 0 && !at.complete;
-  const perTensor = isIn ? bytesInStep(model, at.step, at.phase) : model.data.tensors.map(() => 0);
-  const flying = 1 - within(at.part, 0.45, 0.95); // a tile counts as it lands
-  if (isIn) bytesOfPhase(model, at.step, at.phase).forEach((own, t) => (perTensor[t] -= flying * own));
-  model.stepBytes.forEach(({ read, written }, i) => {
-    if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
-  });
-  return { total: sum(perTensor), perTensor };
 }
 
 // If the heads that share a key head are packed into one tile of rows, a "head" of the trace is a key head.

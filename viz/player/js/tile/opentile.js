@@ -5,9 +5,8 @@ import { button, element, write } from "../controls/dom.js";
 import { cellWords, shownIn } from "../run/cell.js";
 import {
   figureOf,
-  isBeforeMax,
   knowsRow,
-  placeOfMax,
+  phasesToMax,
   positionToPredict,
   softmaxState,
   stepToOpen,
@@ -251,16 +250,14 @@ export class OpenTile {
 
   isAsking(at) {
     const { model, pinned } = this.pane;
-    return this.predicts && isBeforeMax(model, at) && knowsRow(model, toldRow(model, at.step, pinned));
+    return this.predicts && phasesToMax(model, at) > 0 && knowsRow(model, toldRow(model, at.step, pinned));
   }
 
   // Whether the next phase has to wait for an answer: it would show what the reader is asked for.
   holds() {
     const at = this.timeline.cursor();
     if (!this.isOpen || !this.isAsking(at) || this.predict.isAnswered) return false;
-    const { model } = this.pane;
-    const next = model.phases[at.step].indexOf(at.phase) + 1;
-    if (this.timeline.unit === "phase" && next < placeOfMax(model, at.step)) return false;
+    if (this.timeline.unit === "phase" && phasesToMax(this.pane.model, at) > 1) return false;
     this.predict.remind();
     return true;
   }
