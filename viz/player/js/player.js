@@ -169,10 +169,6 @@ export class Player extends Playback {
     return this.opened.holds();
   }
 
-  standing() {
-    return this.pane.stateAt();
-  }
-
   // Show everything anew after a change that is not a frame of playback.
   refresh() {
     const { timeline, transport, controls: shown, opened } = this;

@@ -24,7 +24,6 @@ const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
-// Where everything lies on the chip.
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = only === null && hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };

@@ -93,8 +93,7 @@ export function stripState(model, strip, at, from, end) {
   return { level: allOthers ? OTHERS : RESTS, active };
 }
 
-// Whether the tile of a strip that the step is about has come to the chip: by a phase of this step, or before
-// it.
+// Whether the tile of a strip that the step is about has come to the chip, in this step or before it.
 function isLoaded(model, strip, { step, phase, complete, kernel }) {
   const loads = (one) => one.loads.includes(strip.name);
   if (!model.kernelPhases[kernel].some(loads)) return false;

@@ -10,8 +10,7 @@ export function figureOf(model, step) {
   return figure && step >= 0 && hasTile(model, step) ? figure : null;
 }
 
-// Whether the numbers of a drawn row were recorded: of small tiles all, of large ones those of a picked row,
-// or none.
+// Whether the numbers of a drawn row were recorded: of small tiles all, of large ones a picked row at most.
 export function knowsRow(model, row) {
   return model.hasMatrices && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
 }
@@ -135,8 +134,7 @@ export function phasesToMax(model, at) {
   return placeOfMax(model, at.step) - model.phases[at.step].indexOf(at.phase);
 }
 
-// Where the scores of a step are known, and m, l and alpha are not: of the first such step `from` one on; -1
-// if none.
+// Where, from a step on, scores are known and m, l and alpha are not; -1 if nowhere.
 export function positionToPredict(model, from, pinned) {
   for (let step = Math.max(from, 0); step < model.count; step++) {
     const place = placeOfMax(model, step);

@@ -114,7 +114,7 @@ export function sentenceOf(model, at, row) {
   const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
   const isAfterSink = at.phase.rescales && model.data.problem.sinks && stepBefore(model, at.step) < 0;
   if (isAfterSink) return filled(FIRST_AFTER_SINK);
-  if (isFirst) return FIRST.replace("{who}", words.who).replace("{l}", words.l);
+  if (isFirst) return filled(FIRST);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
   const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
   const own = blind && words.isBlind ? blindly : isKnown ? filled(tells) : "";
@@ -141,7 +141,7 @@ function wordsOf(model, at, row) {
     sees,
     isBlind: !sees || state?.m === -Infinity,
     ...scoreWords(model, at.step, row),
-    ...(state && stateWords(state, P, model, at.step)),
+    ...(state && numberWords(state, P, model, at.step)),
     lse: firstOf(lse),
     D: firstOf(D),
     part: firstOf(part),
@@ -186,7 +186,7 @@ function scoreWords(model, step, row) {
   };
 }
 
-function stateWords(state, P, { data, head }, step) {
+function numberWords(state, P, { data, head }, step) {
   const { sinks } = data.problem;
   const share = sinks && (100 * Math.exp(sinks[head[step] % sinks.length] - state.m)) / state.l;
   const sink = sinks ? ` The sink holds ${formatSteady(share)} % of its weight, and adds no value.` : " ";
@@ -196,6 +196,20 @@ function stateWords(state, P, { data, head }, step) {
   const added = P ? formatSteady(sum(P)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
   return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state), sink };
+}
+
+// "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
+export function stateWords(model, at, row, name) {
+  const state = softmaxState(model, at.step, row);
+  if (!state) return "";
+  const phases = model.phases[at.step];
+  const now = at.complete ? phases.length : phases.indexOf(at.phase);
+  const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
+  const shown = (tells, before, after) =>
+    isKnown(tells) ? `${formatSteady(before)} → ${formatSteady(after)}` : formatSteady(before);
+  const [m, l] = [shown("row max", state.oldM, state.m), shown("rescale", state.oldL, state.l)];
+  const alpha = isKnown("rescale") ? formatSteady(state.alpha) : "?";
+  return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
 
 export function rescaleWords(state) {

@@ -70,8 +70,7 @@ export function lastKnown(model, series, at, steps) {
   return last;
 }
 
-// " after tile 3", if the last known value of a series is that of an earlier tile than the one in progress;
-// else "".
+// " after tile 3", if the last known value is of an earlier tile than the one in progress.
 function whoseWords(model, series, at, steps, last) {
   if (last < 0 || at.step < 0 || steps[last] === at.step || !steps.includes(at.step)) return "";
   const isOfKeys = series.perTile && model.kernels[at.kernel].stays === "kv_tile";

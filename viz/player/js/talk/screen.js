@@ -169,7 +169,7 @@ export class Screen {
     const { track } = owner.transport;
     if (glides && this.view === "lanes") {
       owner.lanes.play(1000 * (seconds || LANES_S));
-      this.say(owner.standing());
+      this.say(owner.pane.stateAt());
       return;
     }
     const { order, position } = track.placeOf(step);

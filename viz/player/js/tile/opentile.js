@@ -3,18 +3,10 @@
 
 import { button, element, write } from "../controls/dom.js";
 import { cellWords, shownIn } from "../run/cell.js";
-import {
-  figureOf,
-  knowsRow,
-  phasesToMax,
-  positionToPredict,
-  softmaxState,
-  stepToOpen,
-  toldRow,
-} from "../run/figure.js";
-import { formatSteady } from "../run/formats.js";
+import { figureOf, knowsRow, phasesToMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
 import { rowOfHit } from "../grid/pane.js";
 import { rowCount, rowNumber, stepsAbout, tileNumber } from "../run/model.js";
+import { stateWords } from "../run/sentences.js";
 import { Predict } from "./predict.js";
 
 const NO_TILE = "This run has no tile with numbers.";
@@ -86,9 +78,10 @@ export class OpenTile {
     const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
     const tile = tileNumber(model, model.q[at.step]);
     write(this.title, `Query tile ${tile}${keys}, explained for row ${name}`);
-    this.asks.hidden = !isKnown || !softmaxState(model, at.step, row);
+    const words = stateWords(model, at, row, name);
+    this.asks.hidden = !isKnown || !words;
     this.asks.setAttribute("aria-pressed", String(predicting));
-    write(this.state, predicting ? "" : stateWords(model, at, row, name));
+    write(this.state, predicting ? "" : words);
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
 
@@ -98,7 +91,7 @@ export class OpenTile {
     const isSame = ["slot", "row", "column"].every((name) => cell?.[name] === pane.pointed?.[name]);
     if (isSame) return;
     pane.pointed = cell;
-    const words = cell ? cellWords(pane.model, this.player.standing(), cell) : "";
+    const words = cell ? cellWords(pane.model, pane.stateAt(), cell) : "";
     write(this.said, words);
     this.about.hidden = words !== "";
     this.player.draw();
@@ -109,7 +102,7 @@ export class OpenTile {
     const { model, pinned, pointed } = this.pane;
     const { step } = this.timeline.cursor();
     const figure = figureOf(model, step);
-    const shown = shownIn(model, figure, this.player.standing());
+    const shown = shownIn(model, figure, this.pane.stateAt());
     const own = figure.slots
       .filter(({ rows }) => rows === "q_tile")
       .toSorted((a) => (a.name === "S" ? -1 : 1));
@@ -261,18 +254,4 @@ export class OpenTile {
     this.predict.remind();
     return true;
   }
-}
-
-// "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
-function stateWords(model, at, row, name) {
-  const state = softmaxState(model, at.step, row);
-  if (!state) return "";
-  const number = formatSteady;
-  const phases = model.phases[at.step];
-  const now = at.complete ? phases.length : phases.indexOf(at.phase);
-  const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
-  const m = isKnown("row max") ? `${number(state.oldM)} → ${number(state.m)}` : number(state.oldM);
-  const known = isKnown("rescale");
-  const l = known ? `${number(state.oldL)} → ${number(state.l)}` : number(state.oldL);
-  return `row ${name}:  max m ${m}   rescale factor α ${known ? number(state.alpha) : "?"}   sum l ${l}`;
 }

@@ -121,7 +121,6 @@ const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(sco
 const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
 
 // What is right and what is off about an answer {m, alpha, l}: [{name, right, words}].
-//
 // An answer that was worked out from a wrong m or alpha is judged with them too, so that one slip counts
 // once.
 export function judge({ m, alpha, l }, state, scores) {
