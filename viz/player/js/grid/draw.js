@@ -31,16 +31,12 @@ export function openFrame(context, { x, y, scale, width, height }) {
     context.frame({ x, y, scale, width, height });
     return;
   }
-  closeFrame(context);
+  context.restore(); // without a frame it does nothing
   context.save();
   context.setTransform(scale, 0, 0, scale, x, y);
   context.beginPath();
   context.rect(0, 0, width, height);
   context.clip();
-}
-
-export function closeFrame(context) {
-  context.restore(); // without a frame it does nothing
 }
 
 // The canvas at the resolution of the screen. Returns its context, its size in units of drawing (CSS pixels
@@ -186,10 +182,7 @@ function channels(color) {
 // Of the colours of words and of their ground, the one that stands out from a colour.
 export function inkOn(color, palette) {
   const [r, g, b] = channels(color);
+  const lightness = (each) => sum(channels(each));
   const [dark, light] = [palette.text, palette.background].toSorted((x, y) => lightness(x) - lightness(y));
   return 0.3 * r + 0.59 * g + 0.11 * b > 128 ? dark : light;
-}
-
-function lightness(color) {
-  return sum(channels(color));
 }

@@ -28,11 +28,11 @@ export function placesOf(width, height, isOpen = false) {
 }
 
 export function mapLayout(hbm, model) {
-  const count = (side) => model.strips.filter((strip) => strip.side === side).length;
+  const beside = (side) => model.strips.filter((one) => one.side === side);
+  const count = (side) => beside(side).length;
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
   const each = strip + 5;
-  const names = (side) => model.strips.filter((one) => one.side === side).map(({ name }) => name.length);
-  const letters = 10 * Math.max(...names("top"), 1) + 4;
+  const letters = 10 * Math.max(...beside("top").map(({ name }) => name.length), 1) + 4;
   const left = PAD + Math.max(count("left") * each, letters) + 4;
   const letter = count("left") + count("right") ? LETTER : 0; // between the strips above and the map
   const top = HEAD + count("top") * each + letter + 6;

@@ -59,7 +59,9 @@ export function makeModel(data) {
   model.heads = [...new Set(model.head)];
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares, findPages])
     Object.assign(model, derive(model));
-  model.tileSteps = groupByTile(model);
+  const { kernel, head, q } = model;
+  const ofTiles = range(model.count).filter((i) => q[i] >= 0);
+  model.tileSteps = Map.groupBy(ofTiles, (i) => tileKey(kernel[i], head[i], q[i])); // in the order they ran
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
 }
@@ -174,12 +176,6 @@ function findPages(model) {
 }
 
 export const sequenceOf = ({ data }, head) => Math.floor(head / data.problem.kv_heads);
-
-// Steps of each kernel about each query tile, in the order in which they ran.
-function groupByTile({ count, kernel, head, q }) {
-  const steps = range(count).filter((i) => q[i] >= 0);
-  return Map.groupBy(steps, (i) => tileKey(kernel[i], head[i], q[i]));
-}
 
 function tileKey(kernel, head, q) {
   return `${kernel}|${head}|${q}`;

@@ -2,7 +2,7 @@
 // canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
 // run, below where the picture is from.
 
-import { FONT, closeFrame, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
+import { FONT, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";
 import { once } from "../run/model.js";
 
@@ -67,7 +67,7 @@ export class Picture {
     // what the canvases cleared is transparent until now
     context.globalCompositeOperation = "destination-over";
     if (!context.isVector) fillBox(context, palette.background, ground);
-    closeFrame(context);
+    context.restore();
   }
 
   papers(context, scale) {
