@@ -99,7 +99,6 @@ function drawAxis(context, layout, span, palette) {
   }
 }
 
-// The name of a run over its rows, and theirs, which the ground of the tracks cuts off.
 function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   const middle = y + HEADING / 2 + 1;
   fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
@@ -116,7 +115,6 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   }
 }
 
-// How the events of an activity are drawn: filled or, if wide enough, as a frame with words.
 function makeLook({ color, fill }, name, palette) {
   const isSolid = fill === "solid";
   const ink = isSolid && color !== "plain" ? palette.background : palette.text;

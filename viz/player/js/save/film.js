@@ -59,7 +59,6 @@ export async function film(picture, { format, scale, shots, duration, onProgress
   }
 }
 
-// What takes the frames of a format.
 async function tapeOf(format, width, height) {
   if (format === "gif") return new GifTape(width, height);
   if (!window.VideoEncoder) throw new Error(NO_ENCODER);

@@ -10,7 +10,6 @@ const DRAWS_MS = 1400;
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
-// Numbers from [low, high] to [from, to].
 function scaled(values, from, to) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return (value) => (high > low ? from + ((value - low) / (high - low)) * (to - from) : (from + to) / 2);

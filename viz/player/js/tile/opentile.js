@@ -97,7 +97,6 @@ export class OpenTile {
     this.player.draw();
   }
 
-  // The next number of the told row of the scores.
   pointNext(direction) {
     const { model, pinned, pointed } = this.pane;
     const { step } = this.timeline.cursor();

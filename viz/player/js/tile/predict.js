@@ -90,7 +90,6 @@ export class Predict {
 
 const MOST_LISTED = 16; // scores; of more the sum of the exponentials is given, which nobody adds up by hand
 
-// What the reader needs to know of the scores of a row.
 function scoresWords(scores) {
   if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(number).join(", ")}.`;
   const largest = Math.max(...scores);
