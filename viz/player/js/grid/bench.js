@@ -253,8 +253,8 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
   roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
-// What stands there while it works too fast to be seen: the words of a text, as the rows in progress weigh them;
-// and at the end what came of it.
+// What stands there while it works too fast to be seen: the words of a text, as the rows in progress weigh
+// them; and at the end what came of it.
 
 const FAR_SIZE = 19;
 const LINE = 34;

@@ -51,8 +51,9 @@ export function shownRow(model, at, pinned) {
   return { head, q, row, steps: stepsOfTile(model, at.kernel, head, q), step };
 }
 
-// The steps of a series, those of the row shown, or of the turn in progress for a value of the whole tile; its
-// values, of a sum what it has grown to; the index of the last one that is known, and whose it is, in words.
+// The steps of a series, those of the row shown, or of the turn in progress for a value of the whole tile;
+// its values, of a sum what it has grown to; the index of the last one that is known, and of which tile it
+// is, in words.
 export function curveOf(model, series, at, shown) {
   const turn = () => range(model.turnLast[shown.step] + 1, model.turnFirst[shown.step]);
   const steps = series.perTile ? turn() : shown.steps;

@@ -2,8 +2,8 @@
 //
 // A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow and `played(units)`
 // for so much of playback; `tileRate(speed)` and `tilesBetween(from, to)` say how many tiles are seen. The
-// owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()` once
-// the position has stayed for a while, and `fullScreen()`. It may have `holds()`: the track may not go on now.
+// owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()`
+// once the position has stayed, and `fullScreen()`. It may have `holds()`: the track may not go on now.
 
 import { smooth } from "./easing.js";
 
