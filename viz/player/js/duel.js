@@ -32,7 +32,6 @@ export class Race extends Track {
     return this.order === "steps" ? this.longest : TICKS;
   }
 
-  // Steps of an arrow and of the speed: one step, or a percent.
   get ticks() {
     return this.order === "steps" ? 1 : TICKS / 100;
   }
@@ -45,12 +44,10 @@ export class Race extends Track {
     return Math.min(this.position + units * this.ticks, this.last());
   }
 
-  // The place on the axis.
   now() {
     return (this.longest * this.position) / this.last();
   }
 
-  // Steps of run i that are done.
   done(i) {
     const now = this.now() * (1 + 1e-9);
     return this.ends[i].findLastIndex((end) => end <= now) + 1;

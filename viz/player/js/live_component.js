@@ -7,9 +7,7 @@ export default function (component) {
   const { data, setTriggerValue } = component;
   listening.abort();
   listening = new AbortController();
-  const { signal } = listening;
-  window.addEventListener("flash-attention-ask", (event) => setTriggerValue("asked", event.detail), {
-    signal,
-  });
+  const ask = ({ detail }) => setTriggerValue("asked", detail);
+  window.addEventListener("flash-attention-ask", ask, { signal: listening.signal });
   if (data.answer) window.dispatchEvent(new CustomEvent("flash-attention-answer", { detail: data.answer }));
 }

@@ -20,7 +20,6 @@ const fast = () => FAST;
 const slow = () => SLOW;
 const evenly = (part) => part;
 
-// The acts for transport.js, from the start of the run.
 export function overtureOf(model) {
   const last = model.phaseStart[model.count];
   const good = goodTile(model);

@@ -52,13 +52,11 @@ export class Playback {
     return panel ? () => panel.toggle() : undefined;
   }
 
-  // What a saved picture says of itself.
   get shownAs() {
     const where = this.controls.count.textContent;
     return { title: this.shown.title, where, foot: this.notes.textContent };
   }
 
-  // The position that a value of the slider stands for.
   positionOf(value) {
     return value;
   }

@@ -4,7 +4,7 @@ import { Aside } from "./grid/aside.js";
 import { button, byteBars, choice, countedRow, element, modelledRow, press, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { formatBytes } from "./run/formats.js";
-import { KeysPanel } from "./controls/help.js";
+import { KEYS, Panel, keyList } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
 import { clamp, lerp, within } from "./run/easing.js";
 import { overtureOf } from "./overture.js";
@@ -13,7 +13,7 @@ import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
-import { captionOf, countWords, noteWords, rateWords, saidWords } from "./run/words.js";
+import { captionOf, countWords, noteWords, saidWords } from "./run/words.js";
 
 const SLOW = 0.25; // tiles per second: the numbers of each can be read
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
@@ -26,7 +26,6 @@ const MOMENT = "A moment is when one or more steps begin. The slider counts mome
 export class Player extends Playback {
   constructor(root, onSettled = () => {}) {
     super("player", root, onSettled);
-    this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.pane = new Pane(() => this.transport.changed());
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
@@ -46,14 +45,14 @@ export class Player extends Playback {
     this.numbers = button("Numbers", "", () => this.opened.toggle());
     const byClock = "when its warps did what, by the SM's clock (l)";
     this.lanesButton = button("Lanes of an SM", byClock, () => this.toggleLanes());
-    this.keys = new KeysPanel();
+    const keys = { class: "fa-panel", role: "group", "aria-label": "keys" };
+    this.keys = new Panel(element("div", keys, [keyList(KEYS)]));
     this.caption = element("p", { class: "fa-caption" });
     const ask = button("?", "the keys (?)", () => this.keys.toggle(), { "aria-label": "keys" });
     const tools = [this.units.node, this.orders.node, this.numbers, this.lanesButton, this.save.button, ask];
     this.bytes = element("div", { class: "fa-bytes" });
-    this.more = button("Details", "the code, the state of a row, more ways to play (d)", () =>
-      this.toggleDetails(),
-    );
+    const details = "the code, the state of a row, more ways to play (d)";
+    this.more = button("Details", details, () => this.toggleDetails());
     this.root.append(
       element("div", { class: "fa-main" }, [
         element("div", { class: "fa-left" }, [this.pane.stage, this.opened.node]),
@@ -83,24 +82,17 @@ export class Player extends Playback {
       this.stand(state);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.notes.textContent = noteWords(data);
-      this.intro = data.idea;
       this.transport.speed = this.opened.isOpen
         ? SLOW
         : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
     const { model } = this.pane;
-    this.showBytes = byteBars(
-      this.bytes,
-      [countedRow(model, "bytes so far"), modelledRow(model)],
-      this.palette,
-    );
-    if (isNew && state.plays && !this.reduced) {
-      this.transport.direct(overtureOf(model));
-    }
+    const bytes = [countedRow(model, "bytes so far"), modelledRow(model)];
+    this.showBytes = byteBars(this.bytes, bytes, this.palette);
+    if (isNew && state.plays && !this.pane.reduced) this.transport.direct(overtureOf(model));
     this.refresh();
   }
 
-  // Stand in a state, without drawing it.
   stand(state) {
     this.timeline.unit = UNITS.includes(state.unit) ? state.unit : UNITS[0];
     this.timeline.goToText(state.step);
@@ -127,7 +119,6 @@ export class Player extends Playback {
     return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
   }
 
-  // The stage alone, or with the code, the state of a row and all ways to play.
   toggleDetails() {
     this.isPlain = !this.isPlain;
     this.transport.changed();
@@ -174,14 +165,8 @@ export class Player extends Playback {
     return super.action(key) ?? this.opened.action(key, event);
   }
 
-  // Whether the next phase has to wait for an answer of the reader.
   holds() {
     return this.opened.holds();
-  }
-
-  // What stands on the stage now.
-  standing() {
-    return this.pane.stateAt();
   }
 
   // Show everything anew after a change that is not a frame of playback.
@@ -194,7 +179,7 @@ export class Player extends Playback {
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
-    shown.rate.textContent = transport.acts ? "" : rateWords(timeline, transport.speed);
+    shown.rate.textContent = transport.acts ? "" : `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.disabled = !opened.canOpen || atOnce;
@@ -222,10 +207,10 @@ export class Player extends Playback {
 
   // The position that is seen: behind that of the track while a step is under way.
   seenAt(now) {
-    const { timeline, reduced, still } = this;
+    const { timeline, pane, still } = this;
     const { playing, acts, movedAt, from } = this.transport;
     const { position, order } = timeline;
-    if (playing || acts || still || reduced || order === "gpu" || !(from < position)) return position;
+    if (playing || acts || still || pane.reduced || order === "gpu" || !(from < position)) return position;
     const steps = timeline.timeOf(position) - timeline.timeOf(from);
     if (steps > 1 + 1e-6) return position;
     const ms = lerp(PHASE_MS, STEP_MS, steps);
@@ -260,7 +245,7 @@ export class Player extends Playback {
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
-    const caption = asks ? "" : says || this.intro;
+    const caption = asks ? "" : says || model.data.idea;
     write(this.caption, caption);
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;

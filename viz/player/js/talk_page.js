@@ -15,14 +15,12 @@ const talk = take("talk");
 const encoded = take("notes");
 const root = document.querySelector(".fa-talk");
 
-function start() {
-  const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
-  const isSpeaker = encoded && location.hash === "#speaker";
-  const notes = isSpeaker ? JSON.parse(new TextDecoder().decode(bytes)) : [];
-  const speakerUrl = () => (encoded ? `${location.href.split("#")[0]}#speaker` : "");
-  const shown = isSpeaker ? new Speaker(root, talk, notes) : new Talk(root, talk, speakerUrl);
-  onAppearance(() => shown.useTheme());
-  return new Printing(talk, notes);
-}
-
-start();
+const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
+const isSpeaker = encoded && location.hash === "#speaker";
+const notes = isSpeaker ? JSON.parse(new TextDecoder().decode(bytes)) : [];
+const speakerUrl = () => (encoded ? `${location.href.split("#")[0]}#speaker` : "");
+const shown = isSpeaker ? new Speaker(root, talk, notes) : new Talk(root, talk, speakerUrl);
+onAppearance(() => shown.useTheme());
+const printing = new Printing(talk, notes);
+window.addEventListener("beforeprint", () => printing.build());
+window.addEventListener("afterprint", () => printing.node.remove());

@@ -5,7 +5,7 @@ import { heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/j
 import { goodTile, overtureOf } from "../../../../viz/player/js/overture.js";
 import { figureOf } from "../../../../viz/player/js/run/figure.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
-import { bytesSoFar } from "../../../../viz/player/js/run/words.js";
+import { bytesSoFar } from "../../../../viz/player/js/run/model.js";
 import { given, givenRun, range } from "./given.js";
 
 // The cursor of a run at a position, as the pane makes it.

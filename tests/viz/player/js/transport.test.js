@@ -35,6 +35,8 @@ function made() {
     clamp: (position) => Math.max(0, Math.min(10, position)),
     moved: (direction) => track.clamp(track.position + direction),
     played: (units) => Math.min(track.position + units, 10),
+    tileRate: () => 0,
+    tilesBetween: () => 0,
   });
   const player = new Transport(owner);
   player.use(track);

@@ -11,7 +11,7 @@ const node = () => {
     made[name] = () => {};
   return made;
 };
-globalThis.document = { createElement: node };
+globalThis.document = { createElement: node, createElementNS: (_, tag) => node(tag) };
 
 function opened({ isFile = false } = {}) {
   const live = [

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Pane } from "../../../../viz/player/js/grid/pane.js";
+import { bytesSoFar } from "../../../../viz/player/js/run/model.js";
 import { lastKnown, recordedSeries } from "../../../../viz/player/js/run/series.js";
 import { Race } from "../../../../viz/player/js/duel.js";
 import { sentenceOf } from "../../../../viz/player/js/run/sentences.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import {
-  bytesSoFar,
   captionOf,
   countWords,
   duelWords,

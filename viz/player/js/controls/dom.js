@@ -1,5 +1,8 @@
 // The elements of a player and of a duel. They know nothing of positions.
 
+import { sum } from "../run/model.js";
+
+const [HTML, SVG] = ["http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"];
 const ICONS = {
   start: "M4 4h2v12H4zM16 4v12L7 10z",
   back: "M14 4v12L5 10z",
@@ -24,8 +27,8 @@ const SAYS_EVERY_MS = 900;
 const ROOM_OF_BARS = 84; // percent; beyond it the bytes stand in words
 const ROOM_FOR_A_NAME = 3.5; // percent
 
-export function element(tag, attributes = {}, children = []) {
-  const node = document.createElement(tag);
+export function element(tag, attributes = {}, children = [], namespace = HTML) {
+  const node = document.createElementNS(namespace, tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "onclick") node.addEventListener("click", value);
     else node.setAttribute(name, value);
@@ -33,6 +36,8 @@ export function element(tag, attributes = {}, children = []) {
   node.append(...children);
   return node;
 }
+
+export const svg = (tag, attributes, children = []) => element(tag, attributes, children, SVG);
 
 // Put words in a node that may be told many times a second: the same words again are no change that a screen
 // reader would say.
@@ -49,16 +54,13 @@ export function select(label, options) {
   return element("select", { "aria-label": label }, children);
 }
 
-// An entry of a legend: a box that looks like what it stands for, and words.
 export function swatch(style, words) {
   return element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
 }
 
 function icon(name) {
-  const path = `<path fill="currentColor" d="${ICONS[name]}"/>`;
-  const holder = element("span");
-  holder.innerHTML = `<svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">${path}</svg>`;
-  return holder.firstChild;
+  const path = svg("path", { fill: "currentColor", d: ICONS[name] });
+  return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" }, [path]);
 }
 
 export function canvas(name, label) {
@@ -125,7 +127,7 @@ export function controls(owner, sliderLabel) {
 // Bars of bytes below each other on one scale, each with a line where it will end. A row is {name, title,
 // parts}, a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
 export function byteBars(node, rows, palette) {
-  const totals = rows.map(({ parts }) => parts.reduce((sum, { bytes }) => sum + bytes, 0));
+  const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = ROOM_OF_BARS / Math.max(...totals);
   const piece = ({ name, title, color, bytes }) =>
     element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [
@@ -144,7 +146,6 @@ export function byteBars(node, rows, palette) {
   };
 }
 
-// What a run moved, and what standard attention moves in the same tiles, as rows of such bars.
 export function countedRow({ data: { tensors }, tensorBytes }, name) {
   const parts = tensors.map(({ name: tensor, written, color }, t) => ({
     name: tensor,

@@ -1,8 +1,8 @@
-// The overview of the keys.
+// The overview of the keys, and what opens and closes.
 
 import { element } from "./dom.js";
 
-const KEYS = [
+export const KEYS = [
   ["Space", "play or pause"],
   ["→ ←", "one step on, one back"],
   ["Home End", "to the start, to the end"],
@@ -19,7 +19,6 @@ const KEYS = [
   ["?", "this list"],
 ];
 
-// What opens and closes.
 export class Panel {
   constructor(node) {
     this.node = node;
@@ -45,15 +44,7 @@ export class Panel {
   }
 }
 
-// A list of keys: [[key, what it does], ...].
 export function keyList(rows) {
   const children = rows.flatMap(([key, words]) => [element("dt", {}, [key]), element("dd", {}, [words])]);
   return element("dl", { class: "fa-keys" }, children);
-}
-
-// The keys of a player.
-export class KeysPanel extends Panel {
-  constructor() {
-    super(element("div", { class: "fa-panel", role: "group", "aria-label": "keys" }, [keyList(KEYS)]));
-  }
 }

@@ -2,14 +2,15 @@
 // beside the scores, and what of the chip's memories is filled.
 
 import { drawBlock } from "./block.js";
-import { drawLine, fillBox, mixed, namePlace, roundBox, text } from "./draw.js";
+import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixOf } from "../run/figure.js";
+import { figureOf, matrixNamed } from "../run/figure.js";
 import { hasNumbers, heldIn, isSquare, matricesIn, slotOf } from "../run/bench.js";
 import { countsOf, drawMatrix, drawSum } from "./matrix.js";
-import { isLive, tileNumber } from "../run/model.js";
+import { isLive, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { weightsOf } from "./map.js";
 import { drawShares, drawState } from "./state.js";
 
 const PAD = 14;
@@ -23,7 +24,6 @@ const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
-// Where everything lies on the chip.
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = only === null && hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
@@ -37,14 +37,9 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
 // Whether the words of a text stand beside the rows and columns of the scores.
 function hasWords(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
+  if (!model.data.words || chip.w <= 420 || Math.max(rows, keys) > 16) return false;
   const high = ((chip.h - HEAD - MEMORIES - WORDS.h) * 0.68) / rows; // of a row, about
-  return (
-    high > SMALLEST &&
-    model.data.words &&
-    chip.w > 420 &&
-    Math.max(rows, keys) <= 16 &&
-    kernel.slots.some(isSquare)
-  );
+  return high > SMALLEST && kernel.slots.some(isSquare);
 }
 
 function drawWords(context, { slots }, { model, palette, at, strong, row }) {
@@ -101,8 +96,6 @@ export function drawBench(context, chip, bench, how) {
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
-// --- pointing ---
-
 // The number under a point, {slot, row, column}; null if there is none. `only` is the row that is drawn
 // alone.
 export function cellAt({ slots }, model, only, x, y) {
@@ -117,7 +110,6 @@ export function cellAt({ slots }, model, only, x, y) {
   return { slot: name, row: only ?? row, column };
 }
 
-// A frame around what the number was made of, or around itself.
 function drawPointed(context, { slots }, { model, palette, pointed, lines, at, only }) {
   const frame = (name, row, column) => {
     const slot = model.kernels[at.kernel].slots.find((each) => each.name === name);
@@ -134,8 +126,6 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
   for (const { slot, by, index } of lines) frame(slot, ...(by === "row" ? [index, null] : [null, index]));
 }
 
-// --- memories ---
-
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
@@ -148,40 +138,28 @@ function drawMemories(context, chip, { model, palette, at }) {
   memories.forEach(([name, limit], i) => {
     const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
     const parts = kernel.parts.filter(({ memory }) => memory === name);
-    const all = parts.reduce((sum, { bytes }) => sum + bytes, 0);
-    const filled = parts.filter((part) => isFilled(kernel, part, at));
-    const used = filled.reduce((sum, { bytes }) => sum + bytes, 0);
+    const all = sum(parts.map(({ bytes }) => bytes));
+    const isFilled = (part) => (at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished);
+    const filled = parts.filter(isFilled);
+    const used = sum(filled.map(({ bytes }) => bytes));
     const isOver = all > limit;
     const words = `${formatNumber((isOver ? all : used) / 1024)} of ${formatKib(limit)}`;
     text(context, name, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
     const beside = context.measureText(name).width + 8;
     const color = isOver ? palette.bad : palette.muted;
     if (beside + 100 < wide) text(context, words, x + beside, y, color, { size: 13 });
-    fillBox(context, palette.line, x, y + 11, wide, 7, 0.55);
+    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 7 }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
     for (const part of parts) {
-      fillBox(
-        context,
-        palette[part.color],
-        from,
-        y + 11,
-        part.bytes * scale,
-        7,
-        filled.includes(part) ? 1 : 0.25,
-      );
-      from += part.bytes * scale;
+      const box = { x: from, y: y + 11, w: part.bytes * scale, h: 7 };
+      fillBox(context, palette[part.color], box, filled.includes(part) ? 1 : 0.25);
+      from += box.w;
     }
     const end = x + limit * scale;
     if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
   });
 }
-
-function isFilled(kernel, part, at) {
-  return at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished;
-}
-
-// --- matrices ---
 
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
@@ -209,20 +187,15 @@ function drawSlot(context, slot, box, how) {
 function focusOn(model, at, isOf) {
   if (at.complete || !at.phase || at.melt > 0) return 1;
   const phases = model.phases[at.step];
-  const works = (phase) =>
-    phase && ["loads", "needs", "makes", "stores"].some((kind) => phase[kind].some(isOf));
-  const [before, now] = [phases[phases.indexOf(at.phase) - 1], at.phase].map((each) =>
-    works(each) ? 1 : BACK,
-  );
-  return lerp(before, now, smooth(at.part * 4));
+  const isAbout = (phase) => ["loads", "needs", "makes", "stores"].some((kind) => phase?.[kind].some(isOf));
+  const [before, now] = [phases[phases.indexOf(at.phase) - 1], at.phase].map(isAbout);
+  return lerp(before ? 1 : BACK, now ? 1 : BACK, smooth(at.part * 4));
 }
 
-// Whether a slot's data are there from before the loop.
 function isKept({ phases: [before] }, { name }) {
   return before.some(({ loads, makes }) => [...loads, ...makes].some((each) => slotOf(each) === name));
 }
 
-// The first of some words that fits a width.
 function fitted(context, words, width, size) {
   context.font = `650 ${size}px sans-serif`;
   return words.find((each) => context.measureText(each).width <= width) ?? words.at(-1);
@@ -236,14 +209,10 @@ function drawStreaks(context, { slots }, how) {
     const name = phase.makes.find((each) => slots[each] && phase.needs.includes(each));
     const source = slotOf(phase.needs[0] ?? "");
     if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
-    const figure = source === "S" && name === "O" && hasNumbers(model) ? figureOf(model, at.step) : null;
-    const weights = figure?.matrices.find((each) => each.name === "P");
-    const P = weights && matrixOf(model, figure, weights, at.step);
-    streak(context, slots[source], slots[name], P, part, {
-      ...how,
-      color: name === "O" ? "output" : "state",
-      factor: P && slots.V,
-    });
+    const isKnown = source === "S" && name === "O" && hasNumbers(model);
+    const P = isKnown ? matrixNamed(model, "P", at.step) : null;
+    const color = name === "O" ? "output" : "state";
+    streak(context, slots[source], slots[name], P, part, { ...how, color, factor: P && slots.V });
   }
 }
 
@@ -255,28 +224,20 @@ function streak(context, from, to, P, part, { palette, strong, color, factor }) 
     const across = smooth(u);
     const shade = mixed(palette.now, palette[color], across);
     const long = 36 * Math.sin(Math.PI * u);
-    if (factor)
-      fillBox(
-        context,
-        palette.now,
-        factor.x,
-        factor.y + (c * factor.h) / columns,
-        factor.w,
-        factor.h / columns,
-        0.5 * (1 - u),
-      );
+    const h = factor?.h / columns;
+    if (factor) fillBox(context, palette.now, { ...factor, y: factor.y + c * h, h }, 0.5 * (1 - u));
     for (let r = 0; r < rows; r++) {
       const weight = P ? P.at(r, c) : 0.2;
       if (!(weight > 0.02)) continue;
       const x = lerp(from.x + ((c + 0.5) * from.w) / columns, to.x + 6, across);
       const y = lerp(from.y + ((r + 0.5) * from.h) / rows, to.y + ((r + 0.5) * to.h) / rows, across);
       const thick = 1.5 + 5 * Math.sqrt(weight);
-      fillBox(context, shade, x - long, y - thick / 2, long, thick, 0.7 * (1 - u) * strong);
+      const ray = { x: x - long, y: y - thick / 2, w: long, h: thick };
+      fillBox(context, shade, ray, 0.7 * (1 - u) * strong);
     }
   }
 }
 
-// A frame along the row that is told, through all that lies beside the scores.
 function frameRow(context, { slots, state }, { model, palette, at, row }) {
   if (at.finished || model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
   const beside = model.kernels[at.kernel].slots.filter(
@@ -290,4 +251,59 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
   const x = Math.min(...boxes.map((box) => box.x)) - 3;
   const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
   roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
+}
+
+// What stands there while it works too fast to be seen: the words of a text, as the rows in progress weigh
+// them; and at the end what came of it.
+
+const FAR_SIZE = 19;
+const LINE = 34;
+const FAR_PAD = 28;
+
+export function drawFar(context, chip, { model, palette, at }) {
+  if (at.finished) drawEnd(context, chip, { model, palette });
+  else if (at.scan > 0 && model.data.words && at.step >= 0) drawText(context, chip, { model, palette, at });
+}
+
+// The text, each word on the colour of its weight for the last row of the query tile in progress.
+function drawText(context, chip, { model, palette, at }) {
+  const [asking, asked] = model.data.words;
+  const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
+  const q = Math.max(model.q[at.step], 0);
+  const row = Math.min((q + 1) * rows, all) - 1;
+  const weights = new Float64Array(asked.length).fill(NaN);
+  const done = stepsOfTile(model, at.kernel, at.head, q).filter(
+    (step) => step <= at.step && model.kv[step] >= 0,
+  );
+  for (const step of done) {
+    const weight = weightsOf(model, step, { step: done.at(-1), before: -1, part: 1 });
+    if (!weight) return;
+    for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
+  }
+  context.font = `${FAR_SIZE}px sans-serif`;
+  let [x, y] = [chip.x + FAR_PAD, chip.y + 116];
+  asked.forEach((word, i) => {
+    const wide = context.measureText(word).width + 12;
+    if (x + wide > chip.x + chip.w - FAR_PAD) [x, y] = [chip.x + FAR_PAD, y + LINE];
+    if (y > chip.y + chip.h - FAR_PAD) return;
+    const isKnown = weights[i] >= 0;
+    const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
+    fillBox(context, color, { x, y: y - FAR_SIZE * 0.75, w: wide - 2, h: FAR_SIZE * 1.5 }, at.scan);
+    const isAsking = i === row && asked[i] === asking[row];
+    const style = { size: FAR_SIZE, alpha: at.scan, weight: isAsking ? "700" : "" };
+    text(context, word, x + 5, y, isKnown ? inkOn(color, palette) : palette.muted, style);
+    x += wide;
+  });
+}
+
+function drawEnd(context, chip, { model, palette }) {
+  const times = model.data.standard_bytes / model.bytes[model.count];
+  if (!(times > 1.05) || chip.w < 300) return;
+  const [x, y] = [chip.x + chip.w / 2, chip.y + chip.h / 2];
+  const size = Math.min(38, chip.w / 13);
+  fillBox(context, palette.background, { x: chip.x + 12, y: y - 70, w: chip.w - 24, h: 140 }, 0.86);
+  const words = `${formatNumber(times, 2)} times fewer bytes`;
+  text(context, words, x, y - 14, palette.text, { size, weight: "700", align: "center" });
+  const than = "than standard attention, for the same answer";
+  text(context, than, x, y + 26, palette.muted, { size: size / 2, align: "center" });
 }

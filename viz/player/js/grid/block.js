@@ -2,9 +2,9 @@
 // come.
 
 import { fillBox, shareColor } from "./draw.js";
-import { eased, lerp } from "../run/easing.js";
+import { lerp, smooth } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
-import { isSquare, progressIn, roleOf, slotOf } from "../run/bench.js";
+import { isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
 import { visiblePath } from "./map.js";
 import { KIND, rowCount, tileKind } from "../run/model.js";
 
@@ -23,39 +23,28 @@ export function drawBlock(context, slot, box, how) {
     drawSum(context, slot, box, how, isSum);
     return;
   }
-  const comes = model.phases[at.step].find(({ loads }) => loads.includes(slot.name));
-  if (comes && held < 1 && at.progress[model.phases[at.step].indexOf(comes)] < 1) return; // it is on its way
-  fillBox(
-    context,
-    palette[slot.color],
-    box.x,
-    box.y,
-    box.w,
-    box.h,
-    (used === 1 ? 0.25 : FULL) * held * strong,
-  );
+  const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
+  if (held < 1 && come < 1) return; // it is on its way
+  fillBox(context, palette[slot.color], box, (used === 1 ? 0.25 : FULL) * held * strong);
 }
 
 // Scores, from the top as they are made; weights from the left, in the colour of the tile's share; and what
 // the product has used up is gone.
 function drawSquare(context, slot, box, { model, palette, at, strong, used, last }) {
-  const phases = model.phases[at.step];
-  const first = phases.findIndex(({ makes, loads }) =>
-    [...makes, ...loads].some((name) => slotOf(name) === slot.name),
-  );
-  const shows = slot.name === "S" ? phases.findIndex(({ shows: what }) => what === "share") : -1;
+  const fills = ({ makes, loads }) => [...makes, ...loads].some((name) => slotOf(name) === slot.name);
+  const showsWeights = ({ shows }) => slot.name === "S" && shows === "share";
   const gone = last && roleOf(last) === "product" ? used * box.w : 0;
-  const made = first < 0 ? 1 : at.progress[first];
-  fillBox(context, palette.plain, box.x + gone, box.y, box.w - gone, box.h * made, 0.5 * strong);
-  const weights = shows < 0 ? 0 : at.progress[shows] * box.w;
+  const made = progressOfPhase(model, at, fills, 1);
+  const left = { ...box, x: box.x + gone };
+  fillBox(context, palette.plain, { ...left, w: box.w - gone, h: box.h * made }, 0.5 * strong);
+  const weights = progressOfPhase(model, at, showsWeights, 0) * box.w;
   const color = shareColor(palette, model.tileShare[at.step] / model.scaleShare);
-  fillBox(context, color, box.x + gone, box.y, weights - gone, box.h, strong);
+  fillBox(context, color, { ...left, w: weights - gone }, strong);
   const isCut = tileKind(model, at.step) === KIND.partial && !context.isVector && gone === 0;
   const mask = isCut ? progressIn(model, at, "mask", 1) : 0;
   if (mask > 0) shadeHidden(context, model, at, box, { palette, mask, strong });
 }
 
-// What the mask hides of a tile, as it falls over it.
 function shadeHidden(context, model, at, box, { palette, mask, strong }) {
   context.save();
   context.beginPath();
@@ -71,23 +60,22 @@ function shadeHidden(context, model, at, box, { palette, mask, strong }) {
 // A sum by its rows: what is kept of the old one, and what the tile adds to it, as parts of the row.
 function drawSum(context, slot, box, { model, palette, at, strong, held }, isSum) {
   const color = palette[slot.color];
-  const phases = model.phases[at.step];
-  const adds = phases.findIndex((phase) => isSum(phase) && !phase.rescales);
-  const added = adds < 0 ? 1 : eased(at.progress[adds]);
-  const rescaled = eased(progressIn(model, at, "rescale", 0));
+  const added = smooth(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
+  const rescaled = smooth(progressIn(model, at, "rescale", 0));
   const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
   if (!isOfRows || !keptOf(model, at, slot, 0, rescaled)) {
-    fillBox(context, color, box.x, box.y, box.w, box.h, (0.35 + 0.4 * added) * held * strong);
+    fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
     return;
   }
   const count = rowCount(model, model.q[at.step]);
   const high = box.h / count;
   for (let row = 0; row < count; row++) {
-    const [kept, whole] = keptOf(model, at, slot, row, rescaled);
-    const [y, h] = [box.y + row * high, Math.max(high - (high > 4 ? 1 : 0), 0.6)];
-    if (kept > 0 && rescaled > 0 && added < 1) fillBox(context, color, box.x, y, box.w, h, 0.18 * strong);
-    fillBox(context, color, box.x, y, box.w * kept, h, 0.85 * held * strong);
-    fillBox(context, color, box.x + box.w * kept, y, box.w * (whole - kept) * added, h, 0.5 * held * strong);
+    const [kept, all] = keptOf(model, at, slot, row, rescaled);
+    const whole = { ...box, y: box.y + row * high, h: Math.max(high - (high > 4 ? 1 : 0), 0.6) };
+    if (kept > 0 && rescaled > 0 && added < 1) fillBox(context, color, whole, 0.18 * strong);
+    fillBox(context, color, { ...whole, w: box.w * kept }, 0.85 * held * strong);
+    const more = { ...whole, x: box.x + box.w * kept, w: box.w * (all - kept) * added };
+    fillBox(context, color, more, 0.5 * held * strong);
   }
 }
 

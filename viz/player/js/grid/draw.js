@@ -1,6 +1,7 @@
 // Drawing on a canvas: sizes, text, boxes, colours.
 
 import { isDark } from "../controls/dom.js";
+import { once, sum } from "../run/model.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", "Stage Sans", system-ui, sans-serif';
 const BEND = 0.6; // small weights are told apart better than large ones
@@ -30,16 +31,12 @@ export function openFrame(context, { x, y, scale, width, height }) {
     context.frame({ x, y, scale, width, height });
     return;
   }
-  closeFrame(context);
+  context.restore(); // without a frame it does nothing
   context.save();
   context.setTransform(scale, 0, 0, scale, x, y);
   context.beginPath();
   context.rect(0, 0, width, height);
   context.clip();
-}
-
-export function closeFrame(context) {
-  context.restore(); // without a frame it does nothing
 }
 
 // The canvas at the resolution of the screen. Returns its context, its size in units of drawing (CSS pixels
@@ -88,7 +85,7 @@ export function text(context, words, x, y, color, style = {}) {
   context.globalAlpha = 1;
 }
 
-export function fillBox(context, color, x, y, w, h, alpha = 1) {
+export function fillBox(context, color, { x, y, w, h }, alpha = 1) {
   if (!(alpha > 0 && w > 0 && h > 0)) return;
   context.globalAlpha = alpha;
   context.fillStyle = color;
@@ -96,7 +93,6 @@ export function fillBox(context, color, x, y, w, h, alpha = 1) {
   context.globalAlpha = 1;
 }
 
-// A box with round corners, filled or outlined or both.
 export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 1, alpha = 1 }) {
   if (!(w > 0 && h > 0)) return;
   context.globalAlpha = alpha;
@@ -114,7 +110,6 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
   context.globalAlpha = 1;
 }
 
-// The name of a place in its corner, and what is said of it if there is room.
 export function namePlace(context, name, words, { x, y, w }, palette) {
   const left = x + 14;
   text(context, name, left, y + 16, palette.text, { size: 15, weight: "650" });
@@ -158,51 +153,36 @@ export function outline(context, box, palette, width) {
   }
 }
 
-// --- colours ---
-
 // The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.
 export function shareColor(palette, part) {
   const at = Math.min(1, Math.max(0, part)) ** BEND * (palette.scale.length - 1);
   return mixed(palette.scale[Math.floor(at)], palette.scale[Math.ceil(at)], at % 1);
 }
 
-// A colour between two.
 export function mixed(from, to, part) {
   const [a, b] = [channels(from), channels(to)];
   return `rgb(${a.map((channel, i) => Math.round(channel + (b[i] - channel) * part)).join()})`;
 }
 
-// The palette that suits the page, handed to the style sheet below `root`.
 export function usePalette(root, palettes) {
   const palette = palettes[isDark(root) ? "dark" : "light"];
   handColors(root, palette);
   return palette;
 }
 
-// Each colour of a palette as --fa-NAME.
 export function handColors(root, palette) {
   for (const [name, color] of Object.entries(palette)) root.style.setProperty(`--fa-${name}`, String(color));
 }
 
-const known = new Map(); // channels of the colours of palettes
-
 function channels(color) {
   if (!color.startsWith("#")) return color.match(/\d+/g).map(Number);
-  if (!known.has(color))
-    known.set(
-      color,
-      [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16)),
-    );
-  return known.get(color);
+  return once(channels, color, () => [1, 3, 5].map((from) => parseInt(color.slice(from, from + 2), 16)));
 }
 
 // Of the colours of words and of their ground, the one that stands out from a colour.
 export function inkOn(color, palette) {
   const [r, g, b] = channels(color);
+  const lightness = (each) => sum(channels(each));
   const [dark, light] = [palette.text, palette.background].toSorted((x, y) => lightness(x) - lightness(y));
   return 0.3 * r + 0.59 * g + 0.11 * b > 128 ? dark : light;
-}
-
-function lightness(color) {
-  return channels(color).reduce((sum, channel) => sum + channel, 0);
 }

@@ -4,8 +4,8 @@
 import { fillBox, roundBox, text } from "./draw.js";
 import { formatBytes } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
-import { eased, lerp, smooth, within } from "../run/easing.js";
-import { bytesInStep, tilesOf } from "../run/model.js";
+import { lerp, smooth, within } from "../run/easing.js";
+import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
 import { slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
@@ -62,14 +62,8 @@ function placeInHbm(layout, model, step, name) {
   };
 }
 
-const sum = (bytes) => bytes.reduce((all, each) => all + each, 0);
-
-// "1,024 B": what a phase asks for.
 function bytesWords(model, at, phase) {
-  const phases = model.phases[at.step];
-  const before = phases[phases.indexOf(phase) - 1];
-  const bytes =
-    sum(bytesInStep(model, at.step, phase)) - (before ? sum(bytesInStep(model, at.step, before)) : 0);
+  const bytes = sum(bytesOfPhase(model, at.step, phase));
   return bytes > 0 ? formatBytes(bytes) : "";
 }
 
@@ -77,12 +71,12 @@ function bytesWords(model, at, phase) {
 function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom }) {
   if (part <= 0 || part >= 1) return;
   if (reduced) {
-    fillBox(context, color, from.x, from.y, from.w, from.h, 0.7 * (1 - part));
-    fillBox(context, color, to.x, to.y, to.w, to.h, 0.7 * part);
+    fillBox(context, color, from, 0.7 * (1 - part));
+    fillBox(context, color, to, 0.7 * part);
     return;
   }
   const lift = smooth(part / 0.22);
-  const way = eased(within(part, 0.06, 0.96));
+  const way = smooth(within(part, 0.06, 0.96));
   const size = 1 + 0.06 * lift * (1 - smooth(within(part, 0.8, 1)));
   const [w, h] = [lerp(from.w, to.w, way) * size, lerp(from.h, to.h, way) * size];
   const middle = (a, b) => lerp(a, b, way);
@@ -90,19 +84,15 @@ function drawCopy(context, from, to, part, { color, palette, words, reduced, bot
   const y =
     middle(from.y + from.h / 2, to.y + to.h / 2) - ARC * Math.sin(Math.PI * way) - 4 * lift * (1 - way);
   const box = { x: x - w / 2, y: y - h / 2, w, h };
-  roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, {
-    fill: palette.text,
-    alpha: 0.14 * lift,
-  });
+  const shadow = { fill: palette.text, alpha: 0.14 * lift };
+  roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, shadow);
   roundBox(context, box, 3, { fill: palette.background });
   roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
   if (!words) return;
   const alpha = Math.min(within(part, 0.1, 0.25), 1 - within(part, 0.85, 1));
   const wide = words.length * 7.4 + 18;
   const below = Math.min(box.y + h + 16, bottom - 14);
-  roundBox(context, { x: x - wide / 2, y: below - 11, w: wide, h: 22 }, 11, {
-    fill: palette.text,
-    alpha: 0.92 * alpha,
-  });
+  const label = { x: x - wide / 2, y: below - 11, w: wide, h: 22 };
+  roundBox(context, label, 11, { fill: palette.text, alpha: 0.92 * alpha });
   text(context, words, x, below, palette.background, { align: "center", weight: "600", size: 13.5, alpha });
 }

@@ -1,7 +1,7 @@
 // Where things lie: HBM with the map of the tiles and the strips beside it, and the chip with its matrices.
 
 import { clamp } from "../run/easing.js";
-import { range } from "../run/model.js";
+import { range, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower stage has HBM above the chip
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
@@ -27,13 +27,12 @@ export function placesOf(width, height, isOpen = false) {
   };
 }
 
-// The map of one head in HBM, with its strips around it.
 export function mapLayout(hbm, model) {
-  const count = (side) => model.strips.filter((strip) => strip.side === side).length;
+  const beside = (side) => model.strips.filter((one) => one.side === side);
+  const count = (side) => beside(side).length;
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
   const each = strip + 5;
-  const names = (side) => model.strips.filter((one) => one.side === side).map(({ name }) => name.length);
-  const letters = 10 * Math.max(...names("top"), 1) + 4;
+  const letters = 10 * Math.max(...beside("top").map(({ name }) => name.length), 1) + 4;
   const left = PAD + Math.max(count("left") * each, letters) + 4;
   const letter = count("left") + count("right") ? LETTER : 0; // between the strips above and the map
   const top = HEAD + count("top") * each + letter + 6;
@@ -82,7 +81,6 @@ export function cellBox(layout, model, step) {
   return { x, y, w: layout.cellWidth * span, h: layout.cellHeight };
 }
 
-// Where a strip lies: along the top, or left or right of the map.
 export function stripBox({ side, place, along, edges }, layout) {
   const thick = layout.strip;
   const away = 5 + place * (thick + 5) + thick;
@@ -99,7 +97,6 @@ export function stripBox({ side, place, along, edges }, layout) {
   return { x, y: layout.y, step: layout.cellHeight, thick, vertical: true };
 }
 
-// The box of the tiles [from, end) of a strip.
 export function stripTile(strip, layout, from, end) {
   const { x, y, step, thick, vertical } = stripBox(strip, layout);
   if (vertical) return { x, y: y + from * step, w: thick, h: (end - from) * step };
@@ -117,8 +114,6 @@ export function tileAt(x, y, layouts, blockM) {
   return { index, q, kv: Math.floor((x - grid.x) / grid.cellWidth), offset: (across - q) * blockM };
 }
 
-// --- the chip ---
-
 const GAP = 14; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = 0.6; // width of m and l at the end of the rows; that of the scores is 1
@@ -126,8 +121,6 @@ const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const LEFTMOST = 0.4; // width of what a product has on its left
 const TALLEST = 1.25; // of a square: how far it gives way to the room
-
-const sum = (sizes) => sizes.reduce((all, each) => all + each, 0);
 
 // What a slot's rows and columns count, as they are drawn.
 export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
@@ -143,6 +136,10 @@ function besideEachOther(slots) {
     return { ...slot, row, column };
   });
 }
+
+// Where things of these sizes begin, one after another, and where they end.
+const placesAfter = (sizes, from, unit, gap) =>
+  range(sizes.length + 1).map((i) => from + unit * sum(sizes.slice(0, i)) + gap * i);
 
 // The boxes of a kernel's slots by name, each {x, y, w, h}; and `state`, where m and l of the rows stand. A
 // product has its first factor on its left and its second above it: rows and columns line up.
@@ -164,19 +161,11 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const unit = Math.min(across, down * widest);
   const tall = Math.min(down, unit * TALLEST);
   const all = unit * (sum(widths) + (hasState ? STATE : 0)) + gaps;
-  let x = box.x + Math.max(0, (box.w - all) / 2);
-  const lefts = widths.map((width) => {
-    const left = x;
-    x += width * unit + GAP;
-    return left;
-  });
-  const state = hasState ? { x, w: STATE * unit } : null; // at the end: nothing flies over it
-  let y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
-  const tops = highs.map((high) => {
-    const top = y + LABEL;
-    y += high * tall + LABEL + 4;
-    return top;
-  });
+  const x = box.x + Math.max(0, (box.w - all) / 2);
+  const lefts = placesAfter(widths, x, unit, GAP);
+  const state = hasState ? { x: lefts.at(-1), w: STATE * unit } : null; // at the end: nothing flies over it
+  const y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
+  const tops = placesAfter(highs, y + LABEL, tall, LABEL + 4);
   const placed = slots.map((slot) => {
     const [height, width] = sidesOf(slot);
     const [i, j] = [columns.indexOf(slot.column), rows.indexOf(slot.row)];
@@ -191,7 +180,6 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 
 const LOWEST = 46; // of a row with its name
 
-// One row of each matrix that has rows of queries, below each other.
 export function rowLayout({ x, y, w, h }, slots) {
   const own = slots.filter(({ rows }) => rows === "q_tile");
   const high = Math.min(h / own.length, LOWEST * 2);

@@ -1,10 +1,11 @@
 // The map in HBM's middle: the weights of the tiles that were visited, as the sums so far make them.
 
 import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from "./draw.js";
-import { hasNumbers } from "../run/bench.js";
+import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
 import { cellBox } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { KIND, hasTile, holds, keysOfRow, tileKind, tileNumber, valueAt } from "../run/model.js";
+import { extent } from "../run/figure.js";
+import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
 const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
@@ -21,17 +22,17 @@ export function visiblePath(context, model, step, box) {
   const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
   const stairs = Math.min(block_m, Math.ceil(2 * box.h));
   // [first, end) of the tile's keys that a stair shows
-  const seen = Array.from({ length: stairs }, (_, stair) => {
+  const seen = range(stairs).map((stair) => {
     const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
     return keysOfRow(problem, row, model.head[step])
-      .map((range) => range.map((key) => Math.max(0, Math.min(key - firstKey, keys))))
+      .map((ends) => ends.map((key) => Math.max(0, Math.min(key - firstKey, keys))))
       .filter(([first, end]) => first < end);
   });
   const corner = (key, stair) =>
     context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
   context.beginPath();
   if (seen.every((ranges) => ranges.length < 2)) {
-    const edges = seen.map(([range]) => range ?? [0, 0]);
+    const edges = seen.map(([ends]) => ends ?? [0, 0]);
     edges.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
     edges
       .toReversed()
@@ -62,7 +63,7 @@ function drawTile(context, layout, model, palette, step, part = 1) {
     context.fillStyle = color;
     visiblePath(context, model, step, { ...box, w, h });
     context.fill();
-  } else fillBox(context, color, box.x, box.y, w, h);
+  } else fillBox(context, color, { ...box, w, h });
   const name = model.gridTensors[model.kernel[step]];
   if (name && part === 1 && Math.min(box.w, box.h) >= ROOM_FOR_A_LETTER) {
     const style = { align: "center", weight: "600" };
@@ -88,7 +89,7 @@ function drawGround(context, layout, model, palette) {
   for (const [first, end] of skippedTiles(model)) {
     const x = left + (first % model.kvTiles) * cellWidth;
     const y = top + Math.floor(first / model.kvTiles) * cellHeight;
-    fillBox(context, palette.hidden, x, y, (end - first) * cellWidth, cellHeight);
+    fillBox(context, palette.hidden, { x, y, w: (end - first) * cellWidth, h: cellHeight });
   }
   if (cellWidth < 8 || cellHeight < 8) return;
   for (let kv = 1, x = left + cellWidth; kv < model.kvTiles; kv++, x += cellWidth) {
@@ -142,12 +143,9 @@ function statesOf(model, { step, before, part }) {
 function drawNumbers(context, layout, { model, palette }, step, now, part) {
   const weight = weightsOf(model, step, now);
   if (!weight) return false;
-  const { block_m, block_n, rows, kv_len: keys } = model.data.problem;
+  const { block_m, block_n } = model.data.problem;
   const box = cellBox(layout, model, step);
-  const [high, wide] = [
-    Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m),
-    Math.min(block_n, keys - model.kv[step] * block_n),
-  ];
+  const [high, wide] = ["q_tile", "kv_tile"].map((what) => extent(model, what, step));
   const [w, h] = [box.w / block_n, box.h / block_m];
   for (let c = 0; c < wide; c++) {
     const come = clamp(part * 1.5 - (c / wide) * 0.5);
@@ -155,10 +153,19 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
     for (let r = 0; r < high; r++) {
       const value = weight(r, c);
       if (Number.isNaN(value)) continue;
-      fillBox(context, shareColor(palette, value * come), box.x + c * w, box.y + r * h, w + 0.3, h + 0.3);
+      const cell = { x: box.x + c * w, y: box.y + r * h, w: w + 0.3, h: h + 0.3 };
+      fillBox(context, shareColor(palette, value * come), cell);
     }
   }
   return true;
+}
+
+// A visited tile: in its numbers if `latest` has the sums of its rows.
+function drawVisited(context, { layoutOf, model, palette, latest }, step, part = 1) {
+  const isShare = model.kernels[model.kernel[step]].cells === "share";
+  const now = isShare && hasTile(model, step) && latest?.get(model.q[step]);
+  if (now && drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)) return;
+  drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
 // Everything that was visited up to a moment. `steps` are done; the one in progress grows into the map as its
@@ -171,34 +178,17 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   if (at.ghost) drawGhost(context, { layoutOf, model, palette, at });
   for (const step of all) {
     const part = step === at.step && !at.complete ? shownPart(model, at) : 1;
-    const isShare = model.kernels[model.kernel[step]].cells === "share";
-    const now = latest?.get(model.q[step]);
-    if (
-      now &&
-      isShare &&
-      hasTile(model, step) &&
-      drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)
-    )
-      continue;
-    drawTile(context, layoutOf(step), model, palette, step, part);
+    drawVisited(context, { layoutOf, model, palette, latest }, step, part);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-// The whole map of a run that starts anew, as it fades.
 function drawGhost(context, { layoutOf, model, palette, at }) {
-  const all = Array.from({ length: model.count }, (_, i) => i).filter(
-    (i) => hasTile(model, i) && model.head[i] === at.head,
-  );
-  const latest = latestStates(model, all, { step: -1 });
+  const all = range(model.count).filter((i) => hasTile(model, i) && model.head[i] === at.head);
+  const latest = isDrawnInNumbers(layoutOf(all[0]), model) ? latestStates(model, all, { step: -1 }) : null;
   for (const step of all) {
-    const layout = layoutOf(step);
-    const isIn =
-      isDrawnInNumbers(layout, model) &&
-      drawNumbers(context, layout, { model, palette }, step, latest.get(model.q[step]), 1);
-    if (!isIn) drawTile(context, layout, model, palette, step);
-    const { x, y, w, h } = cellBox(layout, model, step);
-    fillBox(context, palette.background, x, y, w, h, 1 - at.ghost);
+    drawVisited(context, { layoutOf, model, palette, latest }, step);
+    fillBox(context, palette.background, cellBox(layoutOf(step), model, step), 1 - at.ghost);
   }
 }
 
@@ -236,47 +226,30 @@ function latestStates(model, steps, at) {
     const q = model.q[step];
     if (q < 0 || !hasTile(model, step)) continue;
     const isNow = step === at.step && !at.complete;
-    const part = isNow ? smooth(rescaled(model, at)) : 1;
+    const part = isNow ? smooth(progressIn(model, at, "rescale", 1)) : 1;
     latest.set(q, { step, before: latest.get(q)?.step ?? -1, part });
   }
   return latest;
 }
 
-// How far the sums of the step in progress have come.
-function rescaled(model, at) {
-  const k = model.phases[at.step].findIndex(({ rescales }) => rescales);
-  return k < 0 ? 1 : at.progress[k];
-}
-
 // How much of the tile in progress is on the map: it appears with its weights, or with its scores.
 function shownPart(model, at) {
-  const phases = model.phases[at.step];
-  const { cells } = model.kernels[at.kernel];
-  const shows = phases.findIndex(({ shows: what }) => what === (cells === "share" ? "share" : "scores"));
-  return shows < 0 ? 0 : at.progress[shows];
+  const what = model.kernels[at.kernel].cells === "share" ? "share" : "scores";
+  return progressOfPhase(model, at, ({ shows }) => shows === what, 0);
 }
 
-// The frame of a tile in progress; from afar a line that scans over it.
 export function drawHere(context, box, { palette, at, scan, thin }) {
   if (scan < 1) outline(context, box, palette, (thin ? 1 : 2.5) * (1 - scan));
   if (!(scan > 0) || at.ofStep === undefined) return;
   const x = box.x + box.w * at.ofStep;
   const tail = Math.min(46, box.w * 4);
   for (let i = 0; i < 8; i++) {
-    fillBox(
-      context,
-      palette.text,
-      x - (tail * (i + 1)) / 8,
-      box.y,
-      tail / 8,
-      box.h,
-      0.3 * scan * within(8 - i, 0, 8) ** 2,
-    );
+    const piece = { ...box, x: x - (tail * (i + 1)) / 8, w: tail / 8 };
+    fillBox(context, palette.text, piece, 0.3 * scan * within(8 - i, 0, 8) ** 2);
   }
-  fillBox(context, palette.text, x - 1, box.y - 3, 2.5, box.h + 6, scan);
+  fillBox(context, palette.text, { x: x - 1, y: box.y - 3, w: 2.5, h: box.h + 6 }, scan);
 }
 
-// A dashed line across the map along the row that the user picked.
 export function drawPinnedRow(context, layout, model, palette, pinned) {
   const offset = model.offsets[pinned.row] / model.data.problem.block_m;
   const y = layout.y + (pinned.q + offset) * layout.cellHeight + 0.5;

@@ -4,10 +4,10 @@
 import { fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { sidesOf } from "./layout.js";
-import { clamp, eased, lerp, smooth } from "../run/easing.js";
+import { clamp, lerp, smooth } from "../run/easing.js";
 import { figureOf, softmaxState } from "../run/figure.js";
 import { finishOf, isSquare, roleOf } from "../run/bench.js";
-import { range, stepsOfTile } from "../run/model.js";
+import { once, range, rowAbove, stepsOfTile } from "../run/model.js";
 
 const [SMALLEST, LARGEST] = [10.4, 17]; // of a number that is written
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
@@ -42,7 +42,7 @@ export function drawMatrix(context, slot, box, how) {
           : mixed(colorOf(old, before), colorOf(now, value), clamp(come));
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
       const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
-      fillBox(context, color, x - w / 2, y - h / 2, w, h, alpha);
+      fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
       const shown = come > 0.5 || before === undefined ? value : before;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
       const style = { size, align: "center" };
@@ -50,7 +50,8 @@ export function drawMatrix(context, slot, box, how) {
     }
   }
   if (square && role === "product" && part < 1 && strong > 0.5) {
-    fillBox(context, palette.query, box.x - 4, box.y + part * box.h - 1, box.w + 8, 2, 0.9);
+    const front = { x: box.x - 4, y: box.y + part * box.h - 1, w: box.w + 8, h: 2 };
+    fillBox(context, palette.query, front, 0.9);
   }
 }
 
@@ -88,22 +89,11 @@ function colorsOf(slot, { palette, model }) {
   };
 }
 
-const known = new WeakMap(); // of each model, by a key: what is looked up in every frame and never changes
-
-function once(model, key, find) {
-  if (!known.has(model)) known.set(model, new Map());
-  const own = known.get(model);
-  if (!own.has(key)) own.set(key, find());
-  return own.get(key);
-}
-
 const larger = (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most);
 
 // The largest number of a matrix over the whole run, so that colours mean the same in every step.
 function largestOf(model, { name, scaled }) {
-  const most = once(model, name, () => {
-    return model.matrices[name].values.reduce(larger, 1e-9);
-  });
+  const most = once(model, name, () => model.matrices[name].values.reduce(larger, 1e-9));
   return scaled ? most * model.data.problem.scale : most;
 }
 
@@ -113,33 +103,26 @@ export function drawSum(context, slot, box, { now, old, part, phase, held, model
   const [down, across] = countsOf(model, slot);
   const [cw, ch] = [box.w / across, box.h / down];
   const largest = largestOfRows(model, slot, at);
-  const divided = eased(finishOf(model, at) * 2);
+  const divided = smooth(finishOf(model, at) * 2);
   const color = palette[slot.color];
   for (let r = 0; r < now.rows; r++) {
     const middle = box.y + (r + 0.5) * ch;
-    fillBox(context, palette.line, box.x, middle - 0.5, box.w, 1, 0.6 * strong);
+    fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
     const unit = (ch / 2 - 0.4) / largest[r];
-    const factor = divided ? lerp(1, 1 / (sumOf(model, at, r) || 1), divided) : 1;
+    const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
+    const factor = divided ? lerp(1, 1 / l, divided) : 1;
     const bar = (c, size, alpha) => {
       const high = clamp(size * unit, -ch / 2, ch / 2);
       const top = Math.min(middle, middle - high);
-      fillBox(context, color, box.x + c * cw, top, Math.max(cw - 0.6, 0.5), Math.abs(high), alpha);
+      const w = Math.max(cw - 0.6, 0.5);
+      fillBox(context, color, { x: box.x + c * cw, y: top, w, h: Math.abs(high) }, alpha);
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
       if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
-      bar(c, lerp(from, to, eased(part)) * factor, strong * held);
+      bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
     }
   }
-}
-
-// l of a row after the step.
-function sumOf(model, at, r) {
-  const row = Math.max(
-    0,
-    model.offsets.findLastIndex((offset) => offset <= r),
-  );
-  return softmaxState(model, at.step, row)?.l;
 }
 
 // The largest number of each row of a sum, in all steps that add to it.
@@ -150,10 +133,8 @@ function largestOfRows(model, slot, at) {
     const { matrices } = figureOf(model, at.step);
     const { name } = matrices.find((each) => each.slot === slot.name && each.is_field);
     const { rows, columns, values } = model.matrices[name];
-    const [first, end] = [model.turnFirst[at.step], model.turnLast[at.step] + 1];
-    const steps = isOfRows
-      ? stepsOfTile(model, at.kernel, at.head, q)
-      : range(end - first).map((i) => first + i);
+    const turn = range(model.turnLast[at.step] + 1, model.turnFirst[at.step]);
+    const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;
     const most = new Float64Array(rows).fill(1e-9);
     for (const step of steps) {
       const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);

@@ -1,9 +1,8 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { benchOf, cellAt, drawBench } from "./bench.js";
+import { benchOf, cellAt, drawBench, drawFar } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
-import { drawFar } from "./far.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { drawCard, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
@@ -11,10 +10,10 @@ import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
-import { hasTile, modelOf, rowCount, rowNumber } from "../run/model.js";
+import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber } from "../run/model.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
-import { bytesSoFar, headName, tileWords } from "../run/words.js";
+import { headName, tileWords } from "../run/words.js";
 
 const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 200, below: 300 }; // height of a stage: on a lower one the map stands alone
@@ -43,7 +42,6 @@ export class Pane {
     return isNew;
   }
 
-  // Choose the palette by the page, and hand it to the style sheet below `root`.
   usePalette(root) {
     this.palette = usePalette(root, this.model.data.palettes);
   }
@@ -109,16 +107,8 @@ export class Pane {
     const only = isOpen && model.matrixRow !== null && knowsRow(model, row) ? model.matrixRow : null;
     const bench = benchOf(chip, model.kernels[at.kernel], model, only, isOpen ? 3 : 1.5);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
-    const how = {
-      model,
-      palette,
-      at,
-      strong: 1 - (model.data.words ? 1 : 0.75) * at.scan,
-      row,
-      only,
-      pointed: isOpen && pointed,
-      lines,
-    };
+    const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
+    const how = { model, palette, at, strong, row, only, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
@@ -157,7 +147,6 @@ export class Pane {
     return { steps, active };
   }
 
-  // Where the pointer is, in units of drawing.
   placeOf(event) {
     const bounds = this.stage.getBoundingClientRect();
     const { zoom } = this.shown;
@@ -194,12 +183,11 @@ export class Pane {
   // Pick the row of such words, or the drawn row above it; no row for anything else.
   pinText(words) {
     const [, head, number] = /^(\d+)\.(\d+)$/.exec(words ?? "")?.map(Number) ?? [];
-    const { heads, tileNumbers, offsets, data } = this.model;
+    const { heads, tileNumbers, data } = this.model;
     const { block_m, rows } = data.problem;
     const q = tileNumbers.indexOf(Math.floor(number / block_m));
     const exists = heads.includes(head) && number < rows && q >= 0;
-    const row = offsets.findLastIndex((offset) => offset <= number % block_m);
-    this.pinned = exists ? { head, q, row } : null;
+    this.pinned = exists ? { head, q, row: rowAbove(this.model, number % block_m) } : null;
   }
 
   describe(event) {
@@ -211,15 +199,12 @@ export class Pane {
   }
 }
 
-// The part of its work that a run has done.
 function shareOf(timeline, at) {
   if (at.finished) return 1;
   if (timeline.order === "gpu") return Math.max(0, at.time) / timeline.moments.last;
   return at.step < 0 ? 0 : (at.step + at.ofStep) / timeline.model.count;
 }
 
-// The drawn row of a place on the map.
 export function rowOfHit(model, { head, q, offset }) {
-  const above = model.offsets.findLastIndex((each) => each <= offset);
-  return { head, q, row: Math.min(above, rowCount(model, q) - 1) };
+  return { head, q, row: Math.min(rowAbove(model, offset), rowCount(model, q) - 1) };
 }

@@ -3,10 +3,10 @@
 
 import { fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
-import { clamp, eased, lerp, smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
-import { finishOf, progressIn } from "../run/bench.js";
-import { range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
+import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const TOLD = 17; // size of alpha of the row that is told
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
@@ -14,13 +14,8 @@ const ROOM_FOR_ALPHA = 10; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
-  const place = {
-    m: box.x,
-    l: box.x + box.w * 0.5,
-    half: box.w * 0.42,
-    end: box.x + box.w * 0.83,
-    right: box.x + box.w,
-  };
+  const [m, l, end, right] = [0, 0.5, 0.83, 1].map((part) => box.x + part * box.w);
+  const place = { m, l, end, right, half: box.w * 0.42 };
   const isWide = box.w > 110;
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
@@ -55,16 +50,18 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges,
   const x = (value) => place.m + clamp((value - low) / (high - low)) * place.half;
   const isFirst = !Number.isFinite(oldM);
   const grows = !isFirst && m > oldM && exp < 1;
-  const now = isFirst ? m : lerp(oldM, m, eased(max));
-  fillBox(context, palette.line, place.m, middle - 0.5, place.half, 1, 0.7 * strong);
+  const now = isFirst ? m : lerp(oldM, m, smooth(max));
+  const tick = { x: x(now) - 1.5, y: middle - bar / 2, w: 3, h: bar };
+  fillBox(context, palette.line, { x: place.m, y: middle - 0.5, w: place.half, h: 1 }, 0.7 * strong);
   if (grows) {
     const ghost = strong * (1 - within(exp, 0.4, 1));
-    fillBox(context, palette.now, x(oldM), middle - thick / 2, x(now) - x(oldM), thick, 0.35 * ghost);
-    fillBox(context, palette.muted, x(oldM) - 1, middle - bar / 2, 2, bar, 0.6 * ghost);
+    const way = { x: x(oldM), y: middle - thick / 2, w: x(now) - x(oldM), h: thick };
+    fillBox(context, palette.now, way, 0.35 * ghost);
+    fillBox(context, palette.muted, { ...tick, x: x(oldM) - 1, w: 2 }, 0.6 * ghost);
   }
   if (!Number.isFinite(now)) return;
   const color = grows && max > 0 ? palette.now : palette.text;
-  fillBox(context, color, x(now) - 1.5, middle - bar / 2, 3, bar, (isFirst ? max : 1) * strong);
+  fillBox(context, color, tick, (isFirst ? max : 1) * strong);
 }
 
 // The old sum shrinks, then what the tile adds stands on it.
@@ -77,35 +74,29 @@ function drawL(
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
-  const drained = 1 - eased(finish * 2); // O is divided by it
-  const kept = hasOld ? oldL * lerp(1, alpha, eased(rescale * 2)) * unit * drained : 0;
+  const drained = 1 - smooth(finish * 2); // O is divided by it
+  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit * drained : 0;
   const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
-  const top = middle - bar / 2;
-  if (shrinks && rescale < 1) fillBox(context, palette.now, place.l, top, oldL * unit, bar, 0.2 * strong);
-  fillBox(context, palette.state, place.l, top, kept, bar, strong);
-  fillBox(context, palette.state, place.l + kept, top, added, bar, 0.5 * strong);
+  const from = { x: place.l, y: middle - bar / 2, h: bar };
+  if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
+  fillBox(context, palette.state, { ...from, w: kept }, strong);
+  fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
   if (!shrinks || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0) return;
   const size = isTold ? TOLD : Math.min(12, tall * 0.85);
   const style = { size, weight: isTold ? "700" : "600", align: "right", halo: palette.background };
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
 
-const spans = new WeakMap(); // of each model: the ranges of m and l, by the query tile
-
 function rangesOf(model, at) {
-  if (!spans.has(model)) spans.set(model, new Map());
-  const known = spans.get(model);
-  const key = `${at.kernel}|${at.head}|${model.q[at.step]}`;
-  if (!known.has(key)) {
+  const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
+  return once(steps, "ranges", () => {
     const rows = range(rowCount(model, model.q[at.step]));
-    const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
     const valuesOf = (name) => steps.flatMap((step) => rows.map((row) => valueAt(model, name, step, row)));
     const [m, l] = ["m", "l"].map((name) => valuesOf(name).filter(Number.isFinite));
     const [low, high] = [Math.min(...m, Infinity), Math.max(...m, -Infinity)];
     const margin = Math.max(0.05 * (high - low), 1e-6);
-    known.set(key, { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) });
-  }
-  return known.get(key);
+    return { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) };
+  });
 }
 
 const SHARES = 10; // width of a whole row
@@ -113,14 +104,13 @@ const SHARES = 10; // width of a whole row
 export function drawShares(context, box, { model, palette, at, strong }) {
   const q = model.q[at.step];
   if (!seenShares(model, at, 0)) return;
-  const shows = model.phases[at.step].findIndex(({ shows: what }) => what === "share");
-  const part = shows < 0 ? 1 : smooth(at.progress[shows]);
+  const part = smooth(progressOfPhase(model, at, ({ shows }) => shows === "share", 1));
   const high = box.h / rowCount(model, q);
   const x = box.x + box.w + 3;
   for (let row = 0; row < rowCount(model, q); row++) {
     const [before, after] = seenShares(model, at, row).map((share) => SHARES * share);
-    const [y, h] = [box.y + row * high, Math.max(high - 1, 0.6)];
-    fillBox(context, palette.state, x, y, before, h, strong);
-    fillBox(context, palette.state, x + before, y, (after - before) * part, h, 0.5 * strong);
+    const seen = { x, y: box.y + row * high, w: before, h: Math.max(high - 1, 0.6) };
+    fillBox(context, palette.state, seen, strong);
+    fillBox(context, palette.state, { ...seen, x: x + before, w: (after - before) * part }, 0.5 * strong);
   }
 }

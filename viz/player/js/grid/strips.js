@@ -27,6 +27,10 @@ export function drawStrips(context, layout, model, palette, at) {
 
 const middle = (box) => box.x + box.w / 2;
 
+function writeOver(context, words, x, y, palette) {
+  text(context, words, x, y, palette.text, { align: "center", weight: "600", halo: palette.background });
+}
+
 // The numbers of the pages in the block table, if there is room, and a line from the entry that was read to
 // the page that it names.
 function drawPages(context, layout, model, palette, at) {
@@ -37,20 +41,16 @@ function drawPages(context, layout, model, palette, at) {
     for (const tile of range(model.kvTiles)) {
       const box = stripTile(table, layout, tile, tile + 1);
       const page = model.pageOfTile.get(`${sequence}|${tile}`) ?? "";
-      const style = { align: "center", weight: "600", halo: palette.background };
-      text(context, page, middle(box), box.y + box.h / 2, palette.text, style);
+      writeOver(context, page, middle(box), box.y + box.h / 2, palette);
     }
   }
   if (at.step < 0 || model.page[at.step] < 0 || !isLoaded(model, table, at)) return;
   const boxes = [table, ...pools].map((each) =>
     stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
   );
-  Object.assign(context, { strokeStyle: palette.text, lineWidth: 1.5 });
   boxes.slice(1).forEach((box, i) => {
-    context.beginPath();
-    context.moveTo(middle(boxes[i]), boxes[i].y);
-    context.lineTo(middle(box), box.y + box.h);
-    context.stroke();
+    const way = [middle(boxes[i]), boxes[i].y, middle(box), box.y + box.h];
+    drawLine(context, palette.text, 1.5, way);
   });
 }
 
@@ -61,25 +61,20 @@ function drawnEdges({ edges }, step) {
   return joined > 1 ? edges.filter((_, i) => i === last || (i % joined === 0 && i + joined <= last)) : edges;
 }
 
-// The tiles of a strip, each from one of its edges to the next.
 function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, stateOf) {
   const edges = drawnEdges(strip, step);
   const origin = vertical ? y : x;
   const isJoined = edges.length < strip.edges.length; // then on whole pixels, or else they are striped
   const places = edges.map((edge) => origin + edge * step).map((at) => (isJoined ? Math.round(at) : at));
-  const [first, end] = [places[0], places.at(-1)];
-  const whole = vertical
-    ? { x, y: first, w: thick, h: end - first }
-    : { x: first, y, w: end - first, h: thick };
-  roundBox(context, whole, 2, { line: palette.line });
+  const piece = (start, end) =>
+    vertical ? { x, y: start, w: thick, h: end - start } : { x: start, y, w: end - start, h: thick };
+  roundBox(context, piece(places[0], places.at(-1)), 2, { line: palette.line });
   for (let i = 0; i + 1 < edges.length; i++) {
-    const start = places[i];
-    const long = places[i + 1] - start;
-    const box = vertical ? { x, y: start, w: thick, h: long } : { x: start, y, w: long, h: thick };
-    const gap = long > 4 ? 1 : 0;
+    const [start, next] = [places[i], places[i + 1]];
+    const gap = next - start > 4 ? 1 : 0;
     const { level, active } = stateOf(edges[i], edges[i + 1]);
-    const [w, h] = vertical ? [box.w, box.h - gap] : [box.w - gap, box.h];
-    fillBox(context, palette[strip.color], box.x, box.y, Math.max(w, 0.6), Math.max(h, 0.6), level);
+    fillBox(context, palette[strip.color], piece(start, Math.max(next - gap, start + 0.6)), level);
+    const box = piece(start, next);
     if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
   }
 }
@@ -98,8 +93,7 @@ export function stripState(model, strip, at, from, end) {
   return { level: allOthers ? OTHERS : RESTS, active };
 }
 
-// Whether the tile of a strip that the step is about has come to the chip: by a phase of this step, or before
-// it.
+// Whether the tile of a strip that the step is about has come to the chip, in this step or before it.
 function isLoaded(model, strip, { step, phase, complete, kernel }) {
   const loads = (one) => one.loads.includes(strip.name);
   if (!model.kernelPhases[kernel].some(loads)) return false;
@@ -107,7 +101,6 @@ function isLoaded(model, strip, { step, phase, complete, kernel }) {
   return complete || phases.findIndex(loads) <= phases.indexOf(phase);
 }
 
-// A strip that is written grows with the steps that fill it.
 function filledLevel(model, strip, at, from, end) {
   const steps = strip.filling
     .slice(from, end)
@@ -123,22 +116,16 @@ function numberParts(context, layout, model, palette, y) {
   if (Math.min(...widths) < 18) return;
   widths.forEach((width, i) => {
     const x = layout.x + edges[i] * layout.cellWidth + width / 2;
-    text(context, `${i}`, x, y, palette.text, {
-      size: 10.5,
-      align: "center",
-      weight: "600",
-      halo: palette.background,
-    });
+    writeOver(context, `${i}`, x, y, palette);
   });
 }
 
-// A gap between the parts of the keys, across the map and the strips above it.
-export function drawParts(context, layout, model, palette, top = layout.y) {
+export function drawParts(context, layout, model, palette) {
   const parts = model.keyParts.length - 1;
   const thick = Math.min(4, (layout.width / parts) * 0.3);
   for (const tile of model.keyParts.slice(1, -1)) {
     const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
-    fillBox(context, palette.surface, x, top, thick, layout.y + layout.height - top);
+    fillBox(context, palette.surface, { x, y: layout.y, w: thick, h: layout.height });
   }
 }
 
@@ -158,8 +145,7 @@ export function drawDocuments(context, layout, model, palette) {
     const width = xOf(end) - xOf(borders[i]);
     if (width < 12) return;
     const words = width < 90 ? `${i}` : `document ${i}`;
-    const style = { size: 11, align: "center", weight: "600", halo: palette.background };
-    text(context, words, xOf(borders[i]) + width / 2, top + layout.strip / 2, palette.text, style);
+    writeOver(context, words, xOf(borders[i]) + width / 2, top + layout.strip / 2, palette);
   });
 }
 

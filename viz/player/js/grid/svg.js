@@ -51,9 +51,9 @@ export class SvgContext {
     this.marks = [];
   }
 
-  add(name, attributes) {
+  add(name, attributes, inside = "") {
     const opacity = this.globalAlpha < 1 ? this.globalAlpha : "";
-    this.marks.push(tag(name, { ...attributes, opacity }));
+    this.marks.push(tag(name, { ...attributes, opacity }, inside));
   }
 
   get strokes() {
@@ -135,7 +135,6 @@ export class SvgContext {
     const baseline = this.textBaseline === "middle" ? y + (up - down) / 2 : y;
     const font = { "font-family": family, "font-size": Number(size), "font-weight": weight };
     const place = { x, y: baseline, "text-anchor": ALIGNED[this.textAlign], "xml:space": "preserve" };
-    const opacity = this.globalAlpha < 1 ? this.globalAlpha : "";
-    this.marks.push(tag("text", { ...place, ...font, ...paint, opacity }, escaped(words)));
+    this.add("text", { ...place, ...font, ...paint }, escaped(words));
   }
 }

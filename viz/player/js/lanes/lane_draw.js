@@ -2,6 +2,7 @@
 
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { productShare, visibleEvents } from "./lane_model.js";
+import { sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
@@ -27,7 +28,7 @@ export function layoutLanes(model, chosen, width) {
     y += HEADING;
     const tracks = run.sms[chosen[index]].tracks.map((track) => {
       if (track.begins) y += ROW_GAP;
-      const placed = { track, y, h: TRACK };
+      const placed = { run, index, track, y, h: TRACK };
       y += TRACK + 1;
       return placed;
     });
@@ -37,13 +38,9 @@ export function layoutLanes(model, chosen, width) {
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
-// The run and track at a height of the view; null between them.
 export function trackAt(layout, y) {
-  for (const { run, index, tracks } of layout.runs) {
-    const found = tracks.find((each) => y >= each.y && y < each.y + each.h);
-    if (found) return { run, index, track: found.track };
-  }
-  return null;
+  const all = layout.runs.flatMap(({ tracks }) => tracks);
+  return all.find((each) => y >= each.y && y < each.y + each.h) ?? null;
 }
 
 export function timeAt({ left, width }, span, x) {
@@ -83,8 +80,8 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
 function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head }) {
   const [top, bottom] = [tracks[0].y, tracks.at(-1).y + TRACK];
   const x = xOf(layout, span, head);
-  fillBox(context, palette.background, x, top, layout.width - x, bottom - top, 0.85);
-  fillBox(context, palette.now, x - 1, top - 2, 2, bottom - top + 4);
+  fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
+  fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
   const share = Math.round(100 * productShare(run, sm, span.from, Math.max(head, span.from + 1)));
   const words = `a product was under way for ${share} % of it`;
   const style = { size: 13, align: "right", weight: "600" };
@@ -96,16 +93,15 @@ function drawAxis(context, layout, span, palette) {
   const { step, times } = ticksOf(span, (width - left) / TICK_ROOM);
   for (const time of times) {
     const x = xOf(layout, span, time);
-    fillBox(context, palette.line, x, AXIS - 4, 1, height - AXIS);
+    fillBox(context, palette.line, { x, y: AXIS - 4, w: 1, h: height - AXIS });
     const align = x < left + 20 ? "left" : x > width - 30 ? "right" : "center";
     text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
   }
 }
 
-// The name of a run over its rows, and theirs, which the ground of the tracks cuts off.
 function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   const middle = y + HEADING / 2 + 1;
-  fillBox(context, palette.background, 0, y, width, HEADING);
+  fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
   text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
   const titleEnd = 14 + context.measureText(run.title).width;
   if (width > ROOM_FOR_PROVENANCE) {
@@ -114,20 +110,16 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
   }
-  for (const { y: top, h } of tracks) fillBox(context, palette.surface, left, top, width - left, h);
+  for (const { y: top, h } of tracks) {
+    fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });
+  }
 }
 
-// How the events of an activity are drawn: filled or, if wide enough, as a frame with words.
 function makeLook({ color, fill }, name, palette) {
   const isSolid = fill === "solid";
   const ink = isSolid && color !== "plain" ? palette.background : palette.text;
-  return {
-    name,
-    isSolid,
-    ink,
-    color: palette[color],
-    narrow: fill === "open" ? palette.line : palette[color],
-  };
+  const narrow = fill === "open" ? palette.line : palette[color];
+  return { name, isSolid, ink, color: palette[color], narrow };
 }
 
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
@@ -151,19 +143,19 @@ function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette
 
 // Blocks of which several fall on a pixel: in the colour that takes most of it, as strong as they fill it.
 function drawDense(context, { y, h }, looks, { pixel, widths }) {
-  const filled = widths.reduce((sum, w) => sum + w, 0);
+  const filled = sum(widths);
   if (!filled) return;
   const { color } = looks[widths.indexOf(Math.max(...widths))];
-  fillBox(context, color, pixel, y, 1, h, Math.min(1, filled));
+  fillBox(context, color, { x: pixel, y, w: 1, h }, Math.min(1, filled));
   widths.fill(0);
 }
 
 function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
   if (w < ROOM_FOR_A_FRAME) {
-    fillBox(context, look.narrow, x, y, Math.max(w, 0.8), h);
+    fillBox(context, look.narrow, { x, y, w: Math.max(w, 0.8), h });
     return;
   }
-  fillBox(context, look.isSolid ? look.color : palette.background, x, y, w - 0.5, h);
+  fillBox(context, look.isSolid ? look.color : palette.background, { x, y, w: w - 0.5, h });
   context.strokeStyle = look.color;
   context.lineWidth = 1;
   if (!look.isSolid) context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);

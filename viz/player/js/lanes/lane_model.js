@@ -23,6 +23,7 @@ function makeRun(data) {
     shares: decode(data.waits.shares, Uint16Array),
   };
   run.sms = placeTracks(data.sms);
+  run.busiest = busiestSm(run);
   run.lastEnd = run.end.reduce((last, end) => Math.max(last, end), 0);
   run.events = Map.groupBy(range(run.begin.length), (event) => tileKey(tileOf(run, event)));
   return run;
@@ -77,13 +78,8 @@ export function busiestSm({ sms }) {
   return counts.indexOf(Math.max(...counts));
 }
 
-// The SM of an event, as an index into run.sms.
 export function smOf(run, event) {
   return run.sms.findIndex(({ end }) => event < end);
-}
-
-export function trackOf(run, event) {
-  return run.sms[smOf(run, event)].tracks.find(({ end }) => event < end);
 }
 
 // The events of a track that are at least in part between two times: [first, end).
@@ -104,12 +100,11 @@ function firstWhere(low, high, holds) {
   return low;
 }
 
-// The part of a span of time in which a product is under way on an SM.
 export function productShare(run, { tracks }, from, to) {
   const own = tracks.filter(({ product }) => product);
   const products = own.flatMap((track) => {
     const [first, end] = visibleEvents(run, track, from, to);
-    return range(end - first).map((i) => [run.begin[first + i], Math.min(to, run.end[first + i])]);
+    return range(end, first).map((event) => [run.begin[event], Math.min(to, run.end[event])]);
   });
   let [busy, last] = [0, from];
   for (const [begin, end] of products.toSorted(([a], [b]) => a - b)) {
@@ -140,14 +135,13 @@ export function eventWords(run, event) {
     kv < 0 ? "" : `key tile ${kv}`,
     `program ${program}`,
   ].filter(Boolean);
-  const { row } = trackOf(run, event);
-  const { sm } = run.sms[smOf(run, event)];
+  const { sm, tracks } = run.sms[smOf(run, event)];
+  const { row } = tracks.find(({ end }) => event < end);
   const began = formatMs(run.begin[event] / 1e6);
   const what = `${name}: ${formatMs(length / 1e6)} (${cycles} cycles) from ${began} on`;
   return `${what}. ${about.join(", ")}. ${row}, SM ${sm}, ${run.title}.`;
 }
 
-// The waits of the SM in a place of run.waits.sm, the longest first.
 export function waitWords(run, place) {
   const { names, sm } = run.waits;
   const shares = sharesOf(run, place)

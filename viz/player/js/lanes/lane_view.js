@@ -5,16 +5,7 @@ import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
 import { drawLanes, layoutLanes, timeAt, trackAt } from "./lane_draw.js";
 import { takeGestures } from "./gestures.js";
-import {
-  activityOf,
-  busiestSm,
-  eventAt,
-  eventWords,
-  eventsOf,
-  lanesModel,
-  smOf,
-  tileOf,
-} from "./lane_model.js";
+import { activityOf, eventAt, eventWords, eventsOf, lanesModel, smOf, tileOf } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
 import { Span } from "./span.js";
 import { WaitChart, figureTable } from "./waits.js";
@@ -103,20 +94,18 @@ export class LanesView {
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
-  // Begin with some blocks of the first track of the first run.
   beginAtFirst() {
     const [run] = this.model.runs;
     const [{ first, end }] = run.sms[this.chosen[0]].tracks;
     this.span.place(0, Math.min(this.span.last, run.end[Math.min(first + FIRST_BLOCKS, end) - 1]));
   }
 
-  // The choice of the SM of each run, which begins at its busiest.
   fillChooser() {
     const { runs } = this.model;
     this.selects = runs.map((run) => {
       const options = run.sms.map(({ sm }, i) => [i, `SM ${sm}`]);
       const choice = select(`SM of ${run.title}`, options);
-      choice.selectedIndex = busiestSm(run);
+      choice.selectedIndex = run.busiest;
       choice.addEventListener("change", () => this.draw());
       return choice;
     });
@@ -124,7 +113,6 @@ export class LanesView {
     this.chooser.replaceChildren(...labels);
   }
 
-  // The shown SM of each run, as an index into its SMs.
   get chosen() {
     return this.selects.map(({ selectedIndex }) => selectedIndex);
   }
@@ -151,7 +139,6 @@ export class LanesView {
     if (bounds) this.span.reveal(...bounds);
   }
 
-  // From the begin of the first to the end of the last marked event of the first run that has one.
   markedBounds() {
     const index = this.marked.findIndex((events) => events.size);
     if (index < 0) return null;
@@ -170,7 +157,6 @@ export class LanesView {
     this.draw();
   }
 
-  // The block at a point of the canvas; null if there is none.
   hit(x, y) {
     const found = this.layout && trackAt(this.layout, y / this.zoom);
     if (!found || x / this.zoom < this.layout.left) return null;
@@ -250,9 +236,7 @@ export class LanesView {
   // picked one it is the first that is seen.
   pickBeside(blocks, tracks) {
     const { runs } = this.model;
-    const all = this.layout.runs.flatMap((placed) =>
-      placed.tracks.map(({ track }) => ({ index: placed.index, track })),
-    );
+    const all = this.layout.runs.flatMap((placed) => placed.tracks);
     const { index, event } = this.picked ?? {};
     const at = all.findIndex(
       (each) => each.index === index && each.track.first <= event && event < each.track.end,

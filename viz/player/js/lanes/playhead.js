@@ -17,7 +17,7 @@ export function tilesAt(timeline, at) {
 function tilesOfStep(model, step, phase = null) {
   const kernel = model.kernels[model.kernel[step]].name;
   const [head, q] = [model.head[step], tileNumber(model, model.q[step])];
-  const keys = Array.from({ length: model.kvEnd[step] - model.kv[step] }, (_, i) => model.kv[step] + i);
+  const keys = range(model.kvEnd[step], model.kv[step]);
   const whole = phase?.stores.length ? [-1] : []; // what is about the query tile alone
   return [...keys, ...whole].map((kv) => ({ kernel, head, q, kv }));
 }

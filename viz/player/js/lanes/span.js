@@ -34,7 +34,6 @@ export class Span {
     this.pan(Math.min((begin + end) / 2, begin + this.length / 2) - (this.from + this.to) / 2);
   }
 
-  // Show all of this, as large as it can be with a margin on each side.
   show(begin, end) {
     const length = Math.max(SHORTEST, Math.min(this.last, (1 + 2 * MARGIN) * (end - begin)));
     this.place((begin + end - length) / 2, length);

@@ -2,17 +2,17 @@
 
 import { element, swatch } from "../controls/dom.js";
 import { formatNumber } from "../run/formats.js";
+import { sum } from "../run/model.js";
 import { sharesOf, waitWords } from "./lane_model.js";
 
 const NO_WAITS = "This kernel marks no waits: the time of a product includes the wait for its tile.";
 
-// A stacked bar per SM of a run.
 export class WaitChart {
   // `colors` are names of the palette. `onPick` is called with the number of an SM that was clicked.
   constructor(run, colors, onPick) {
     const { names, sm } = run.waits;
     const shares = sm.map((_, place) => sharesOf(run, place));
-    const sums = shares.map((own) => own.reduce((sum, share) => sum + share, 0));
+    const sums = shares.map(sum);
     const largest = Math.max(...sums, 0.01);
     this.bars = sm.map((number, place) => {
       const parts = shares[place].map((share, i) => {
@@ -38,7 +38,6 @@ export class WaitChart {
     ]);
   }
 
-  // Mark the SM that the lanes show, by its number.
   mark(chosen) {
     for (const bar of this.bars) bar.classList.toggle("fa-chosen", bar.dataset.sm === String(chosen));
   }

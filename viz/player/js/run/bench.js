@@ -8,7 +8,7 @@ const LIES_IN = { P: "S", dP: "dS", "O out": "O" }; // data that lie in the slot
 export const slotOf = (name) => LIES_IN[name] ?? name;
 
 // Whether the numbers of all rows of the tiles were recorded.
-export const hasNumbers = (model) => Object.keys(model.matrices).length > 0 && model.matrixRow === null;
+export const hasNumbers = (model) => model.hasMatrices && model.matrixRow === null;
 
 // Whether a slot holds one number per query and key: scores, weights, or their gradients.
 export const isSquare = ({ rows, columns }) => rows === "q_tile" && columns === "kv_tile";
@@ -40,11 +40,17 @@ export function roleOf({ loads, needs, makes, stores, rescales, only_masked: onl
   return loads.length || stores.length ? "move" : "";
 }
 
-// The progress of the first phase of that role in the step; `rest` if it has none.
-export function progressIn(model, at, role, rest = 0) {
-  const k = (model.phases[at.step] ?? []).findIndex((phase) => roleOf(phase) === role);
+// The progress of the first phase of the step that is one; `rest` if it has none.
+export function progressOfPhase(model, at, is, rest) {
+  const k = (model.phases[at.step] ?? []).findIndex(is);
   return k < 0 ? rest : at.progress[k];
 }
+
+export const progressIn = (model, at, role, rest) =>
+  progressOfPhase(model, at, (phase) => roleOf(phase) === role, rest);
+
+// How far the phase that divides by l and stores the rows has come.
+export const finishOf = (model, at) => progressOfPhase(model, at, ({ tells }) => tells === "finish", 0);
 
 // Whether a slot's data are there: from 0, empty, to 1. They come with the phase that loads or makes them,
 // from the start of the turn if that is before the loop, and go with the last phase that uses them.
@@ -54,10 +60,8 @@ export function heldIn(model, at, slot) {
   const [before, step, after] = kernel.phases;
   const fills = ({ loads, makes }) => [...loads, ...makes].some(isIn(slot));
   const isKept = before.some(fills);
-  const progress = (phase) => {
-    const k = phases.indexOf(phase);
-    return k < 0 ? (before.includes(phase) ? 1 : 0) : at.progress[k];
-  };
+  const progress = (phase) =>
+    progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
   const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
   const leaves = after.filter(({ stores, needs }) => [...stores, ...needs].some(isIn(slot))).map(progress);
   const gone = Math.max(0, ...leaves);
@@ -93,10 +97,4 @@ export function matricesIn(model, figure, slot, at) {
     phase: last.phase,
     isSum: Boolean(sum),
   };
-}
-
-// How far the phase that divides by l and stores the rows has come.
-export function finishOf(model, at) {
-  const k = (model.phases[at.step] ?? []).findIndex(({ tells }) => tells === "finish");
-  return k < 0 ? 0 : at.progress[k];
 }

@@ -1,12 +1,11 @@
 // How a number of a tile was made: the terms of a product, or the numbers that it was made of.
 
 import { matricesIn } from "./bench.js";
-import { factorsOf, figureOf, matrixOf } from "./figure.js";
+import { factorsOf, figureOf, matrixNamed } from "./figure.js";
 import { formatSteady } from "./formats.js";
 
 const TERMS = 6; // of a dot product that are written out
 
-// What stands in each slot of the step in progress, by name.
 export function shownIn(model, figure, at) {
   return Object.fromEntries(
     figure.slots.map((slot) => [slot.name, matricesIn(model, figure, slot, at)?.now]),
@@ -29,7 +28,7 @@ export function cellWords(model, at, { slot, row, column }) {
   const factors = product && model.matrixRow === null ? factorsOf(product, shown, row, column) : null;
   if (factors && value !== -Infinity)
     return `${result}${termWords(factors, value, model.data.problem.scale)}`;
-  return result + partWords(model, figure, at, matrix, { row, column });
+  return result + partWords(model, at, matrix, { row, column });
 }
 
 // Of a row of a large tile: which key, or which column.
@@ -63,14 +62,11 @@ function termWords([first, second], value, scale) {
 }
 
 // ", from score −0.602 and lse 4.10": what an element was made of.
-function partWords(model, figure, at, { made_of: names }, { row, column }) {
+function partWords(model, at, { made_of: names }, { row, column }) {
   const parts = names.flatMap((name) => {
-    const named = figure.matrices.find((each) => each.name === name);
-    const part = matrixOf(model, figure, named, at.step);
-    if (!part) return [];
-    return [
-      `${named.scaled ? "score" : name} ${formatSteady(part.at(row, part.columns === 1 ? 0 : column))}`,
-    ];
+    const part = matrixNamed(model, name, at.step);
+    const value = part?.at(row, part.columns === 1 ? 0 : column);
+    return part ? [`${part.scaled ? "score" : name} ${formatSteady(value)}`] : [];
   });
   return parts.length ? `, from ${parts.join(", ")}` : "";
 }

@@ -6,11 +6,6 @@ export const lerp = (from, to, part) => from + (to - from) * part;
 export const within = (value, from, to) => clamp((value - from) / (to - from));
 
 // It starts and ends slowly.
-export function eased(part) {
-  const t = clamp(part);
-  return t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2;
-}
-
 export function smooth(part) {
   const t = clamp(part);
   return t * t * (3 - 2 * t);

@@ -1,21 +1,18 @@
 // The numbers of a tile step: which matrix stands in which slot of the kernel's figure, and the state of a
 // row.
 
-import { hasTile, range, rowCount, stepsOfTile, tileNumber, valueAt } from "./model.js";
+import { hasTile, once, range, rowCount, stepsOfTile, sum, tileNumber, valueAt } from "./model.js";
 
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
-// The figure of a step's kernel; null if it has none.
 export function figureOf(model, step) {
   const { figure } = model.kernels[model.kernel[step]];
   return figure && step >= 0 && hasTile(model, step) ? figure : null;
 }
 
-// Whether the numbers of a drawn row were recorded: of small tiles all, of large ones those of a picked row,
-// or none.
+// Whether the numbers of a drawn row were recorded: of small tiles all, of large ones a picked row at most.
 export function knowsRow(model, row) {
-  const isRecorded = Object.keys(model.matrices).length > 0;
-  return isRecorded && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
+  return model.hasMatrices && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
 }
 
 // A recorded matrix of a step: its rows and columns that exist, and `at(row, column)`.
@@ -36,8 +33,7 @@ export function matrixOf(model, figure, matrix, step) {
   };
 }
 
-// How many rows of a tile, or columns, exist.
-function extent(model, what, step) {
+export function extent(model, what, step) {
   const { rows, block_m, kv_len: keys, block_n, head_dim: width } = model.data.problem;
   if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);
   if (what === "kv_tile") return model.kv[step] < 0 ? 0 : Math.min(block_n, keys - model.kv[step] * block_n);
@@ -80,12 +76,7 @@ export function seenShares(model, at, row) {
   const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
   const shares = steps.map((step) => valueAt(model, bars, step, row) || 0);
   const now = steps.indexOf(at.step);
-  return [now, now + 1].map((end) =>
-    Math.min(
-      1,
-      shares.slice(0, end).reduce((sum, share) => sum + share, 0),
-    ),
-  );
+  return [now, now + 1].map((end) => Math.min(1, sum(shares.slice(0, end))));
 }
 
 // The drawn row of a step's query tile that tells most: whose old sums shrink to about half in this step, or
@@ -100,16 +91,15 @@ export function tellingRow(model, step) {
   });
   if (shrinks.length) return shrinks.reduce((best, each) => (each.far < best.far ? each : best)).row;
   const steps = stepsOfTile(model, model.kernel[step], model.head[step], q);
-  if (!model.tellingRows.has(steps)) {
+  return once(steps, "telling row", () => {
     const grows = (row) =>
       steps.filter((each) => {
         const state = softmaxState(model, each, row);
         return state && Number.isFinite(state.oldM) && state.m > state.oldM;
       }).length;
     const counts = range(rowCount(model, q)).map(grows);
-    model.tellingRows.set(steps, counts.indexOf(Math.max(...counts)));
-  }
-  return model.tellingRows.get(steps);
+    return counts.indexOf(Math.max(...counts));
+  });
 }
 
 // The drawn row that a step is told for: the picked one if it lies in the step's tile, else the one whose
@@ -138,14 +128,13 @@ export function stepToOpen(model, from, pinned) {
   return steps.filter(isOfRow).reduce((best, step) => (best < 0 || far(step) < far(best) ? step : best), -1);
 }
 
-// Whether the running max of the step in progress is still to come.
-export function isBeforeMax(model, at) {
-  if (at.step < 0 || at.complete) return false;
-  return model.phases[at.step].indexOf(at.phase) < placeOfMax(model, at.step);
+// How many phases further the running max of the step in progress is.
+export function phasesToMax(model, at) {
+  if (at.step < 0 || at.complete) return 0;
+  return placeOfMax(model, at.step) - model.phases[at.step].indexOf(at.phase);
 }
 
-// Where the scores of a step are known, and m, l and alpha are not: of the first such step `from` one on; -1
-// if none.
+// Where, from a step on, scores are known and m, l and alpha are not; -1 if nowhere.
 export function positionToPredict(model, from, pinned) {
   for (let step = Math.max(from, 0); step < model.count; step++) {
     const place = placeOfMax(model, step);
@@ -155,11 +144,15 @@ export function positionToPredict(model, from, pinned) {
   return -1;
 }
 
-// The numbers of a drawn row in the matrix of that name; null if they were not recorded.
-export function rowNamed(model, name, step, row) {
+export function matrixNamed(model, name, step) {
   const figure = figureOf(model, step);
   const named = figure?.matrices.find((each) => each.name === name);
-  const matrix = named && matrixOf(model, figure, named, step);
+  return named ? matrixOf(model, figure, named, step) : null;
+}
+
+// The numbers of a drawn row in the matrix of that name; null if they were not recorded.
+export function rowNamed(model, name, step, row) {
+  const matrix = matrixNamed(model, name, step);
   const values = matrix && model.offsets[row] < matrix.rows ? rowOf(matrix, model.offsets[row]) : [];
   return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
 }
@@ -185,6 +178,6 @@ function lineOf(matrix, by, at) {
 }
 
 // How many phases of a step come before its running max; -1 if it has none.
-export function placeOfMax(model, step) {
+function placeOfMax(model, step) {
   return model.phases[step].findIndex(({ tells }) => tells === "row max");
 }

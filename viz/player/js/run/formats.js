@@ -48,7 +48,6 @@ export function fileName(words) {
 
 // Three significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
 export function formatSteady(value) {
-  const plain =
-    Number.isFinite(value) && !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
+  const plain = !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
   return plain ? value.toPrecision(3).replaceAll("-", "−") : formatNumber(value);
 }

@@ -1,6 +1,8 @@
 // Player data (see data.py) as typed arrays, with the look-ups that drawing needs. No drawing here.
 // A phase is an object with the fields of kernels/trace/algorithm.py; nothing is known of it by its name.
 
+import { within } from "./easing.js";
+
 // What the mask leaves of a tile. A hidden tile is computed all the same: its algorithm skips no tile.
 export const KIND = { skipped: 0, partial: 1, full: 2, hidden: 3 };
 const ARRAYS = { float: Float32Array, share: Uint16Array, log: Uint16Array };
@@ -10,15 +12,22 @@ export function decode(text, ArrayType) {
   return new ArrayType(bytes.buffer);
 }
 
-export const range = (end) => Array.from({ length: end }, (_, i) => i);
+// The whole numbers before `end`, from `first` on.
+export const range = (end, first = 0) =>
+  Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 
-const models = new WeakMap();
+export const sum = (values) => values.reduce((all, each) => all + each, 0);
 
-// The model of a run, made once for the same data.
-export function modelOf(data) {
-  if (!models.has(data)) models.set(data, makeModel(data));
-  return models.get(data);
+const known = new WeakMap(); // of each owner, by a key: what is looked up again and again and never changes
+
+export function once(owner, key, find) {
+  if (!known.has(owner)) known.set(owner, new Map());
+  const own = known.get(owner);
+  if (!own.has(key)) own.set(key, find());
+  return own.get(key);
 }
+
+export const modelOf = (data) => once(data, "model", () => makeModel(data));
 
 export function makeModel(data) {
   const { steps, rows, problem } = data;
@@ -40,6 +49,7 @@ export function makeModel(data) {
     offsets: rows.offsets,
     values: mapValues(rows.values, decodeValues),
     matrices: mapValues(data.matrices, (sent) => ({ ...sent, values: decode(sent.data, Float32Array) })),
+    hasMatrices: Object.keys(data.matrices).length > 0,
     matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     page: data.pages && decode(data.pages.of_step, Int32Array), // if K and V lie in the pages of pools
@@ -49,8 +59,9 @@ export function makeModel(data) {
   model.heads = [...new Set(model.head)];
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares, findPages])
     Object.assign(model, derive(model));
-  model.tileSteps = groupByTile(model);
-  model.tellingRows = new Map(); // of the steps about each query tile, filled by figure.js
+  const { kernel, head, q } = model;
+  const ofTiles = range(model.count).filter((i) => q[i] >= 0);
+  model.tileSteps = Map.groupBy(ofTiles, (i) => tileKey(kernel[i], head[i], q[i])); // in the order they ran
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
 }
@@ -70,7 +81,6 @@ function decodeValues({ data, scale, per_tile }) {
   return { values: decode(data, ARRAYS[scale]), scale, perTile: per_tile };
 }
 
-// First and last step of the turn of the outer loop that each step belongs to.
 function findTurns({ count, turn }) {
   const turnFirst = new Uint32Array(count);
   const turnLast = new Uint32Array(count);
@@ -87,10 +97,10 @@ function sumBytes({ data, count }) {
   const stepBytes = Array.from(decode(byte_class, Uint16Array), (index) => byte_classes[index]);
   const bytes = new Float64Array(count + 1);
   stepBytes.forEach(({ read, written }, i) => {
-    bytes[i + 1] = [...read, ...written].reduce((sum, moved) => sum + moved, bytes[i]);
+    bytes[i + 1] = bytes[i] + sum([...read, ...written]);
   });
   const tensorBytes = data.tensors.map((_, t) =>
-    stepBytes.reduce((sum, { read, written }) => sum + read[t] + written[t], 0),
+    sum(stepBytes.map(({ read, written }) => read[t] + written[t])),
   );
   return { stepBytes, bytes, tensorBytes };
 }
@@ -109,6 +119,25 @@ export function bytesInStep(model, i, phase) {
   });
 }
 
+export function bytesOfPhase(model, i, phase) {
+  const phases = model.phases[i];
+  const before = bytesInStep(model, i, phases[phases.indexOf(phase) - 1]);
+  return bytesInStep(model, i, phase).map((bytes, t) => bytes - before[t]);
+}
+
+// Requested bytes at a cursor of a run, in all and per tensor.
+export function bytesSoFar(timeline, at) {
+  const { model } = timeline;
+  const isIn = at.step >= 0 && !at.complete;
+  const perTensor = isIn ? bytesInStep(model, at.step, at.phase) : model.data.tensors.map(() => 0);
+  const flying = 1 - within(at.part, 0.45, 0.95); // a tile counts as it lands
+  if (isIn) bytesOfPhase(model, at.step, at.phase).forEach((own, t) => (perTensor[t] -= flying * own));
+  model.stepBytes.forEach(({ read, written }, i) => {
+    if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
+  });
+  return { total: sum(perTensor), perTensor };
+}
+
 // Of `size` bytes, those of the phases that were reached. If several phases move a tensor, the first is that
 // before the loop, and each of the others moves as much as the next round of the loop, `again`.
 function reachedPart(phases, reached, moves, size, again = 0) {
@@ -118,7 +147,6 @@ function reachedPart(phases, reached, moves, size, again = 0) {
   return now === all ? size : size - (all - now) * again;
 }
 
-// The phases that each step goes through, and how many phases come before it.
 function findPhases({ data, count, kernel, kernelPhases }) {
   const { phase_class, phase_classes } = data.steps;
   const phases = Array.from(decode(phase_class, Uint8Array), (number, i) =>
@@ -147,14 +175,7 @@ function findPages(model) {
   return { pageOfTile, ownPages: new Set(steps.map((i) => `${of(i)}|${page[i]}`)) };
 }
 
-// The sequence of the batch that a key head belongs to.
 export const sequenceOf = ({ data }, head) => Math.floor(head / data.problem.kv_heads);
-
-// Steps of each kernel about each query tile, in the order in which they ran.
-function groupByTile({ count, kernel, head, q }) {
-  const steps = range(count).filter((i) => q[i] >= 0);
-  return Map.groupBy(steps, (i) => tileKey(kernel[i], head[i], q[i]));
-}
 
 function tileKey(kernel, head, q) {
   return `${kernel}|${head}|${q}`;
@@ -179,15 +200,6 @@ export function tileNumber(model, q) {
 // Number of a drawn row among the rows that the query tiles cut.
 export function rowNumber(model, { q, row }) {
   return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
-}
-
-// A row by its number, with its word if the inputs are a text.
-export function nameOfRow({ data: { words, problem } }, number) {
-  return words ? `“${words[0][number % problem.q_len]}” (row ${number})` : `row ${number}`;
-}
-
-export function nameOfKey({ data: { words } }, key) {
-  return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
 }
 
 // The keys that the mask leaves a row, as ranges [first, end), from left to right. The rows of several heads
@@ -257,6 +269,9 @@ export function rowCount(model, q) {
   const existing = rows - tileNumber(model, q) * block_m;
   return model.offsets.filter((offset) => offset < existing).length;
 }
+
+// The last drawn row that is not below a row of its tile.
+export const rowAbove = (model, offset) => model.offsets.findLastIndex((each) => each <= offset);
 
 // Whether a part of the chip's memory holds data in a phase.
 //

@@ -4,16 +4,7 @@
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { formatBytes, formatSteady } from "./formats.js";
-import {
-  bytesInStep,
-  holds,
-  isInPart,
-  keysOfRow,
-  nameOfKey,
-  nameOfRow,
-  rowNumber,
-  tileNumber,
-} from "./model.js";
+import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
@@ -99,6 +90,8 @@ const FIRST =
 const FIRST_AFTER_SINK =
   "The sink came first: a logit of {oldM} with no value, and l = 1. It shrinks by α too. In {who}: {rescaled}.";
 
+const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
+
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
   mask: "The mask falls: a key that a row may not see gets −∞.",
@@ -111,10 +104,7 @@ const BY_ROLE = {
 export function sentenceOf(model, at, row) {
   if (at.step < 0 || !at.phase) return "";
   const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [];
-  const moved = [
-    movedWords(model, at, "loads", "From HBM to the chip"),
-    movedWords(model, at, "stores", "From the chip to HBM"),
-  ];
+  const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
   if (!says)
     return [...moved, BY_ROLE[roleOf(at.phase)]?.replace("{makes}", at.phase.makes.join(", "))]
       .filter(Boolean)
@@ -124,7 +114,7 @@ export function sentenceOf(model, at, row) {
   const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
   const isAfterSink = at.phase.rescales && model.data.problem.sinks && stepBefore(model, at.step) < 0;
   if (isAfterSink) return filled(FIRST_AFTER_SINK);
-  if (isFirst) return FIRST.replace("{who}", words.who).replace("{l}", words.l);
+  if (isFirst) return filled(FIRST);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
   const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
   const own = blind && words.isBlind ? blindly : isKnown ? filled(tells) : "";
@@ -151,7 +141,7 @@ function wordsOf(model, at, row) {
     sees,
     isBlind: !sees || state?.m === -Infinity,
     ...scoreWords(model, at.step, row),
-    ...(state && stateWords(state, P, model, at.step)),
+    ...(state && numberWords(state, P, model, at.step)),
     lse: firstOf(lse),
     D: firstOf(D),
     part: firstOf(part),
@@ -159,7 +149,15 @@ function wordsOf(model, at, row) {
   };
 }
 
-// What is done to every score before the mask.
+// A row by its number, with its word if the inputs are a text.
+function nameOfRow({ data: { words, problem } }, number) {
+  return words ? `“${words[0][number % problem.q_len]}” (row ${number})` : `row ${number}`;
+}
+
+function nameOfKey({ data: { words } }, key) {
+  return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
+}
+
 function changeWords({ softcap, alibi }) {
   const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
   return cap + (alibi ? "A score falls with the distance of its key (ALiBi). " : "");
@@ -188,19 +186,32 @@ function scoreWords(model, step, row) {
   };
 }
 
-function stateWords(state, P, { data, head }, step) {
+function numberWords(state, P, { data, head }, step) {
   const { sinks } = data.problem;
   const share = sinks && (100 * Math.exp(sinks[head[step] % sinks.length] - state.m)) / state.l;
   const sink = sinks ? ` The sink holds ${formatSteady(share)} % of its weight, and adds no value.` : " ";
   const { oldM, oldL, m, l, alpha } = state;
   const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
-  const added = P ? formatSteady(P.reduce((total, value) => total + value, 0)) : "";
+  const added = P ? formatSteady(sum(P)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
   return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state), sink };
 }
 
-// α and the new l of a row, with their arithmetic.
+// "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
+export function stateWords(model, at, row, name) {
+  const state = softmaxState(model, at.step, row);
+  if (!state) return "";
+  const phases = model.phases[at.step];
+  const now = at.complete ? phases.length : phases.indexOf(at.phase);
+  const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
+  const shown = (tells, before, after) =>
+    isKnown(tells) ? `${formatSteady(before)} → ${formatSteady(after)}` : formatSteady(before);
+  const [m, l] = [shown("row max", state.oldM, state.m), shown("rescale", state.oldL, state.l)];
+  const alpha = isKnown("rescale") ? formatSteady(state.alpha) : "?";
+  return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
+}
+
 export function rescaleWords(state) {
   const { oldM, oldL, m, l, alpha } = state;
   const [a, added] = [alpha, l - alpha * oldL].map(formatSteady);
@@ -211,19 +222,13 @@ export function rescaleWords(state) {
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");
 
 // "From HBM to the chip: rows 8 to 11 of K, 128 B."
-function movedWords(model, { step, phase }, direction, way) {
+function movedWords(model, { step, phase }, direction) {
   const names = phase[direction];
   if (!names.length) return "";
-  const phases = model.phases[step];
-  const before = phases[phases.indexOf(phase) - 1];
-  const until = bytesInStep(model, step, phase);
-  const from = before ? bytesInStep(model, step, before) : until.map(() => 0);
-  const bytes = model.data.tensors.reduce(
-    (total, { name }, t) => total + (names.includes(name) ? until[t] - from[t] : 0),
-    0,
-  );
+  const isNamed = (_, t) => names.includes(model.data.tensors[t].name);
+  const bytes = sum(bytesOfPhase(model, step, phase).filter(isNamed));
   const rows = names.map((name) => rowsOf(model, step, name)).find(Boolean) ?? "";
-  return `${way}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
+  return `${WAYS[direction]}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
 }
 
 // "rows 8 to 11 of ", for a tensor that is cut along the queries or the keys.
@@ -250,4 +255,4 @@ function rangesOf(numbers) {
   return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
 }
 
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
+export const capital = (words) => words[0].toUpperCase() + words.slice(1);

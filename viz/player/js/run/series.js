@@ -2,7 +2,7 @@
 // `changes` tells the phase of a step in which the value becomes what was recorded after the step.
 
 import { tellingRow } from "./figure.js";
-import { stepsOfTile, tileNumber, valueAt } from "./model.js";
+import { range, stepsOfTile, tileNumber, valueAt } from "./model.js";
 
 const makes = (name) => (phase) => phase.makes.includes(name);
 const rescales = (phase) => phase.rescales;
@@ -47,30 +47,21 @@ export function shownRow(model, at, pinned) {
   const step = at.step >= 0 ? at.step : at.started ? model.count - 1 : 0;
   const head = pinned?.head ?? model.head[step];
   const q = pinned?.q ?? Math.max(model.q[step], 0);
-  return {
-    head,
-    q,
-    row: pinned?.row ?? tellingRow(model, step),
-    steps: stepsOfTile(model, at.kernel, head, q),
-    step,
-  };
+  const row = pinned?.row ?? tellingRow(model, step);
+  return { head, q, row, steps: stepsOfTile(model, at.kernel, head, q), step };
 }
 
-// Steps of a series: those of the row shown, or those of the turn in progress for a value of the whole tile.
-export function stepsOfSeries(model, series, shown) {
-  if (!series.perTile) return shown.steps;
-  const [first, last] = [model.turnFirst[shown.step], model.turnLast[shown.step]];
-  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-}
-
-// Values of a series over steps; of a sum, what it has grown to.
-export function seriesValues(model, series, steps, row) {
-  let sum = 0;
-  return steps.map((step) => {
-    const value = valueAt(model, series.value, step, row);
-    sum += value;
-    return series.sumOf ? sum : value;
-  });
+// The steps of a series, those of the row shown, or of the turn in progress for a value of the whole tile;
+// its values, of a sum what it has grown to; the index of the last one that is known, and of which tile it
+// is, in words.
+export function curveOf(model, series, at, shown) {
+  const turn = () => range(model.turnLast[shown.step] + 1, model.turnFirst[shown.step]);
+  const steps = series.perTile ? turn() : shown.steps;
+  const own = steps.map((step) => valueAt(model, series.value, step, shown.row));
+  let total = 0;
+  const values = series.sumOf ? own.map((value) => (total += value)) : own;
+  const current = lastKnown(model, series, at, steps);
+  return { steps, values, current, whose: whoseWords(model, series, at, steps, current) };
 }
 
 // How far a series has come: the index of its last step whose value is known, -1 before the first.
@@ -80,16 +71,14 @@ export function lastKnown(model, series, at, steps) {
   return last;
 }
 
-// " after tile 3", if the last known value of a series is that of an earlier tile than the one in progress;
-// else "".
-export function whoseWords(model, series, at, steps, last) {
+// " after tile 3", if the last known value is of an earlier tile than the one in progress.
+function whoseWords(model, series, at, steps, last) {
   if (last < 0 || at.step < 0 || steps[last] === at.step || !steps.includes(at.step)) return "";
   const isOfKeys = series.perTile && model.kernels[at.kernel].stays === "kv_tile";
   const tile = isOfKeys ? tileNumber(model, model.q[steps[last]]) : model.kv[steps[last]];
   return tile < 0 ? "" : ` after tile ${tile}`;
 }
 
-// Whether a step is done, or the step in progress has come to the last phase that changes the series.
 function isKnown(model, series, at, step) {
   if (at.isDone(step)) return true;
   if (step !== at.step) return false;

@@ -6,7 +6,7 @@
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
 import { lerp, smooth, within } from "./easing.js";
-import { decode } from "./model.js";
+import { decode, sum } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
@@ -22,16 +22,6 @@ export class Track {
     return Math.max(0, Math.min(this.last(), near));
   }
 
-  // Tiles per second at a speed of playback, if its tiles are seen.
-  tileRate() {
-    return 0;
-  }
-
-  tilesBetween() {
-    return 0;
-  }
-
-  // A part of the way between two positions.
   between(from, to, part) {
     return lerp(from, to, part);
   }
@@ -101,18 +91,15 @@ export class Timeline extends Track {
     return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
   }
 
-  // How much of a step is over at a time of all programs at once, from 0 to 1.
   partAt(time, step) {
     const { start, end } = this.moments;
     return within(time, start[step], end[step]);
   }
 
-  // Whether a step is done at a cursor.
   isDone(at, step) {
     return at.finished || (this.order === "gpu" ? this.moments.end[step] <= at.time : step < at.done);
   }
 
-  // The position one press of an arrow further.
   moved(direction) {
     const { model, position, unit } = this;
     const whole = direction > 0 ? Math.floor(position) : Math.ceil(position);
@@ -162,13 +149,8 @@ export class Timeline extends Track {
   positionOf(time) {
     const { times } = this;
     if (time >= times.at(-1)) return times.length - 1;
-    let [low, high] = [0, times.length - 1];
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (times[middle] <= time) low = middle;
-      else high = middle;
-    }
-    return this.clamp(low + (time - times[low]) / (times[high] - times[low]));
+    const low = times.findLastIndex((each) => each <= time);
+    return this.clamp(low + (time - times[low]) / (times[low + 1] - times[low]));
   }
 
   // The step in progress, or the one after a step that is done.
@@ -204,20 +186,17 @@ function lengthOf({ loads, stores, rescales, needs, makes, tells }) {
   return needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
 }
 
-// The time in tiles at which each position is reached.
 function timesOf({ count, phases, phaseStart }) {
   const times = new Float64Array(phaseStart[count] + 1);
   for (let i = 0; i < count; i++) {
     const lengths = phases[i].map(lengthOf);
-    const all = lengths.reduce((sum, each) => sum + each, 0);
-    let sum = 0;
-    lengths.forEach((each, k) => (times[phaseStart[i] + k + 1] = i + (sum += each) / all));
+    let reached = 0;
+    lengths.forEach((each, k) => (times[phaseStart[i] + k + 1] = i + (reached += each) / sum(lengths)));
     times[phaseStart[i + 1]] = i + 1;
   }
   return times;
 }
 
-// Distinct start times, and for each step when it starts and ends.
 function findMoments({ data: { clock } }) {
   const start = decode(clock.start, Uint32Array);
   const end = decode(clock.end, Uint32Array).map((value, i) => Math.max(value, start[i] + 1));

@@ -1,9 +1,9 @@
 // Play, pause, step, speed and keys, for a player as for a duel. It moves a track, and tells its owner.
 //
 // A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow and `played(units)`
-// for so much of playback. The owner has `draw(now)` for a frame of playback, `refresh()` for everything else
-// that changed, `settled()` once the position has stayed for a while, and `fullScreen()`. It may have
-// `holds()`, which says whether the track may not go on now.
+// for so much of playback; `tileRate(speed)` and `tilesBetween(from, to)` say how many tiles are seen. The
+// owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()`
+// once the position has stayed, and `fullScreen()`. It may have `holds()`: the track may not go on now.
 
 import { smooth } from "./easing.js";
 
@@ -97,16 +97,14 @@ export class Transport {
     this.goTo(this.track.moved(direction));
   }
 
-  // Stop at a position. Returns whether it is another one.
+  // Stop at a position.
   goTo(position) {
     const { track } = this;
     this.stop();
     const before = track.position;
     track.position = track.clamp(position);
-    const moved = track.position !== before;
-    if (moved) Object.assign(this, { movedAt: performance.now(), from: before });
+    if (track.position !== before) Object.assign(this, { movedAt: performance.now(), from: before });
     this.changed();
-    return moved;
   }
 
   // Play to a position in so many milliseconds, whatever the speed: over many steps the first ones slowly.

@@ -1,9 +1,9 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
-import { lerp, scanOf, within } from "./easing.js";
+import { scanOf } from "./easing.js";
 import { formatBytes, formatMs, formatNumber } from "./formats.js";
-import { KIND, bytesInStep, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
-import { sentenceOf } from "./sentences.js";
+import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
+import { capital, sentenceOf } from "./sentences.js";
 import { shownRow } from "./series.js";
 
 export function countWords(timeline, at) {
@@ -18,32 +18,11 @@ export function countWords(timeline, at) {
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
 
-export function rateWords(timeline, speed) {
-  return `${speed} ${timeline.order === "gpu" ? "moments" : "tiles"}/s`;
-}
-
-// Requested bytes so far, in all and per tensor.
-export function bytesSoFar(timeline, at) {
-  const { model } = timeline;
-  const isIn = at.step >= 0 && !at.complete;
-  const inStep = isIn ? bytesInStep(model, at.step, at.phase) : null;
-  const phases = isIn ? model.phases[at.step] : [];
-  const last = phases[phases.indexOf(at.phase) - 1];
-  const before = last ? bytesInStep(model, at.step, last) : null;
-  const landed = within(at.part, 0.45, 0.95); // a tile counts as it lands
-  const perTensor = model.data.tensors.map((_, t) => lerp(before?.[t] ?? 0, inStep?.[t] ?? 0, landed));
-  model.stepBytes.forEach(({ read, written }, i) => {
-    if (at.isDone(i)) perTensor.forEach((_, t) => (perTensor[t] += read[t] + written[t]));
-  });
-  return { total: perTensor.reduce((a, b) => a + b, 0), perTensor };
-}
-
 // If the heads that share a key head are packed into one tile of rows, a "head" of the trace is a key head.
 export function headName(model, head) {
   return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 }
 
-// The row that is followed; of packed heads also whose query it is.
 export function rowWords(model, at, pinned) {
   if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
@@ -84,7 +63,6 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-// What came of it: the requested bytes, against those of standard attention.
 function endWords(model) {
   const { standard_bytes: standard } = model.data;
   const bytes = model.bytes[model.count];
@@ -102,8 +80,6 @@ function scanWords(model, at) {
   return `${capital(tilesOfStep(model, at))}: the ${kept} on the chip, ${moves} past them.`;
 }
 
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
-
 function momentWords(timeline, at, bytes, active) {
   if (at.finished) return `All programs have ended. ${formatBytes(bytes.total)} requested.`;
   const { name } = timeline.model.data.gpu;
@@ -114,7 +90,6 @@ function momentWords(timeline, at, bytes, active) {
   return `${tiles}, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
 }
 
-// Which tiles a step is about.
 function tilesOfStep(model, at) {
   const [index, kv] = [model.q[at.step], model.kv[at.step]];
   const { observed } = model.data;
@@ -148,7 +123,6 @@ export function tileWords(model, hit, kernel, picks = false) {
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
 }
 
-// Where a run is from, and what of it is left out.
 export function noteWords({ provenance, notes }) {
   return [provenance, ...notes].join(" · ");
 }
@@ -164,7 +138,6 @@ export const AXES = {
   },
 };
 
-// Where two runs stand on the axis of a race.
 export function duelWords(race) {
   const { words, more } = AXES[race.order];
   const ends = race.ends.map((each) => each.at(-1));

@@ -59,8 +59,6 @@ export async function film(picture, { format, scale, shots, duration, onProgress
   }
 }
 
-// What takes the frames of a format. Throws an Error with words for the reader if the browser cannot encode
-// it.
 async function tapeOf(format, width, height) {
   if (format === "gif") return new GifTape(width, height);
   if (!window.VideoEncoder) throw new Error(NO_ENCODER);

@@ -2,8 +2,9 @@
 // canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
 // run, below where the picture is from.
 
-import { FONT, closeFrame, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
+import { FONT, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";
+import { once } from "../run/model.js";
 
 const MARGIN = 14;
 const NARROWEST = 300; // so that the words around a small picture have room
@@ -39,7 +40,6 @@ export class Picture {
     return linesOfWords(`${where} · ${foot}`, inside, FOOT);
   }
 
-  // Where the parts are on the page now.
   place() {
     const boxes = this.parts.map((part) => part.getBoundingClientRect()).filter(({ width }) => width > 0);
     if (!boxes.length) return { width: 0, height: 0 };
@@ -53,9 +53,10 @@ export class Picture {
   paint(context, scale, rate = 0) {
     const { width, height, palette } = this;
     const whole = { x: 0, y: 0, scale, width, height };
+    const ground = { x: 0, y: 0, w: width, h: height };
     openFrame(context, whole);
     if (!context.isVector) context.clearRect(0, 0, width, height);
-    if (context.isVector) fillBox(context, palette.background, 0, 0, width, height);
+    if (context.isVector) fillBox(context, palette.background, ground);
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
     openFrame(context, whole);
     const origin = { x: this.page.left - this.left, y: this.page.top - this.top };
@@ -65,11 +66,10 @@ export class Picture {
     writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
     // what the canvases cleared is transparent until now
     context.globalCompositeOperation = "destination-over";
-    if (!context.isVector) fillBox(context, palette.background, 0, 0, width, height);
-    closeFrame(context);
+    if (!context.isVector) fillBox(context, palette.background, ground);
+    context.restore();
   }
 
-  // Where each canvas of the parts is drawn.
   papers(context, scale) {
     this.place();
     const seen = this.parts
@@ -100,8 +100,6 @@ export class Picture {
   }
 }
 
-// --- words above and below ---
-
 function linesOfWords(words, width, { size, weight = "" }) {
   const ruler = document.createElement("canvas").getContext("2d");
   ruler.font = `${weight} ${size}px ${FONT}`;
@@ -116,8 +114,6 @@ function writeLines(context, lines, top, color, style) {
   const high = style.size * LEADING;
   lines.forEach((line, i) => text(context, line, MARGIN, top + (i + 0.5) * high, color, style));
 }
-
-// --- what the page shows outside of canvases ---
 
 function paintNode(context, node, origin, how) {
   if (node.nodeType === Node.TEXT_NODE) {
@@ -144,7 +140,6 @@ function paintNode(context, node, origin, how) {
   if (scrolls) openFrame(context, whole);
 }
 
-// Whether a node stays at the top of what scrolls, over the rest of it.
 function isPinned(node) {
   return node.nodeType === Node.ELEMENT_NODE && getComputedStyle(node).position === "sticky";
 }
@@ -191,19 +186,16 @@ function linesOf(node) {
 
 function fill(context, box, given) {
   const { color, alpha } = plainColor(given);
-  if (alpha) fillBox(context, color, box.x, box.y, box.w, box.h, alpha);
+  if (alpha) fillBox(context, color, box, alpha);
 }
-
-const plain = new Map(); // of each colour of a style sheet: {color, alpha}
 
 // A colour as every program knows it. Style sheets mix theirs.
 function plainColor(given) {
-  if (plain.has(given)) return plain.get(given);
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.fillStyle = given;
-  pen.fillRect(0, 0, 1, 1);
-  const [r, g, b, alpha] = pen.getImageData(0, 0, 1, 1).data;
-  const found = { color: `rgb(${r},${g},${b})`, alpha: alpha / 255 };
-  plain.set(given, found);
-  return found;
+  return once(plainColor, given, () => {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.fillStyle = given;
+    pen.fillRect(0, 0, 1, 1);
+    const [r, g, b, alpha] = pen.getImageData(0, 0, 1, 1).data;
+    return { color: `rgb(${r},${g},${b})`, alpha: alpha / 255 };
+  });
 }

@@ -6,7 +6,6 @@ import { clamp } from "../run/easing.js";
 import { fileName } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
-import { twinOf } from "./twin.js";
 
 // What a picture shows, and the nodes of a player or a duel that it is made of.
 const PICTURES = {
@@ -99,14 +98,12 @@ export class SavePanel extends Panel {
     return { picture, scale: Math.min(scale, most) };
   }
 
-  // The span as two positions, in order and inside of the run.
   span() {
     const last = Number(this.owner.slider.max);
     const asked = [this.from, this.to].map(({ value }) => clamp(Math.round(Number(value)), 0, last));
     return asked.toSorted((a, b) => a - b).map((value) => this.owner.positionOf(value));
   }
 
-  // Say how long and how large an animation would be.
   plan() {
     if (this.ending) return;
     const { picture, scale } = this.picture();
@@ -147,7 +144,6 @@ export class SavePanel extends Panel {
     this.show(false);
   }
 
-  // Whether an animation is being made.
   show(isBusy) {
     this.progress.hidden = this.cancel.hidden = !isBusy;
     this.progress.value = 0;
@@ -167,8 +163,36 @@ export class SavePanel extends Panel {
   }
 }
 
-// How long an animation is, and how to get a shorter one if nobody would watch it to its end.
 export function lengthWords(ms) {
   if (ms < LONG_MS) return `${(ms / 1000).toFixed(1)} s.`;
   return `${Math.round(ms / 60_000)} minutes. A higher speed (]) or fewer steps make it shorter.`;
+}
+
+// A second player or duel in the state of a first one, beside the page, that nobody sees or steers: keys and
+// another theme meanwhile do not change its pictures. `close()` of it takes it away.
+function twinOf(owner) {
+  const root = owner.root.cloneNode(false);
+  const isFull = owner.root.matches(":fullscreen");
+  root.classList.add("fa-twin");
+  root.classList.toggle("fa-full", isFull);
+  root.inert = true;
+  root.setAttribute("aria-hidden", "true");
+  root.style.width = `${owner.root.offsetWidth}px`;
+  if (isFull) root.style.height = `${owner.root.offsetHeight}px`;
+  owner.root.after(root);
+  const twin = new owner.constructor(root);
+  twin.dropKeys();
+  twin.transport.speed = owner.transport.speed;
+  // the data are a copy: what is derived from them is then the twin's own too
+  twin.load(structuredClone(owner.shown), owner.state());
+  if (owner.opened) twin.opened.predicts = owner.opened.predicts;
+  twin.save.node.hidden = owner.save.node.hidden; // in full screen the picture has the room that it leaves
+  twin.save.says.textContent = owner.save.says.textContent;
+  twin.save.show(true);
+  twin.draw();
+  twin.close = () => {
+    twin.destroy();
+    root.remove();
+  };
+  return twin;
 }

@@ -1,9 +1,8 @@
 // A chart of measured curves on a stage. Its points and ticks come as logarithms. Each curve has a mark of
 // its own and its name at its end, so that nobody has to tell colours apart.
 
-import { element, isDark } from "../controls/dom.js";
+import { element, isDark, svg } from "../controls/dom.js";
 
-const NAMESPACE = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [110, 870, 44, 454]; // of the curves
 const LABEL_HEIGHT = 27;
@@ -11,14 +10,6 @@ const DRAWS_MS = 1400;
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
-function svg(tag, attributes, children = []) {
-  const node = document.createElementNS(NAMESPACE, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-// Numbers from [low, high] to [from, to].
 function scaled(values, from, to) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return (value) => (high > low ? from + ((value - low) / (high - low)) * (to - from) : (from + to) / 2);

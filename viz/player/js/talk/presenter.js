@@ -22,11 +22,8 @@ export class Link {
     this.listening = new AbortController();
     const options = { signal: this.listening.signal };
     this.channel?.addEventListener("message", ({ data }) => this.hear(data), options);
-    window.addEventListener(
-      "message",
-      ({ source, data }) => this.windows.has(source) && this.hear(data),
-      options,
-    );
+    const hear = ({ source, data }) => this.windows.has(source) && this.hear(data);
+    window.addEventListener("message", hear, options);
     // a hidden tab may have missed something
     document.addEventListener("visibilitychange", () => document.hidden || this.tell(), options);
     this.tell();
@@ -61,7 +58,6 @@ export class Link {
 }
 
 export class Presenter {
-  // `show(state, glides)` is called with every new state.
   constructor({ id, scenes }, place, show) {
     Object.assign(this, { scenes, show });
     this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0, picks: {} };
@@ -82,7 +78,6 @@ export class Presenter {
     this.take(state);
   }
 
-  // Go to a place; whatever lies over the scene goes away.
   go({ scene, beat }) {
     this.set({ scene, beat, ...NOTHING_OVER_IT, startedAt: this.state.startedAt || Date.now() });
   }
@@ -101,7 +96,6 @@ export class Presenter {
     this.go(placeOfText(this.scenes, String(number)));
   }
 
-  // From the first scene, with a new clock.
   begin() {
     this.set({ scene: 0, beat: 0, ...NOTHING_OVER_IT, startedAt: Date.now(), picks: {} });
   }

@@ -12,8 +12,6 @@ export class Printing {
   constructor(data, notes) {
     Object.assign(this, { data, notes });
     this.node = element("div", { class: `fa-print${notes.length ? " fa-print-notes" : ""}` });
-    window.addEventListener("beforeprint", () => this.build());
-    window.addEventListener("afterprint", () => this.node.remove());
   }
 
   build() {

@@ -1,7 +1,7 @@
 // Where a talk stands: the scene, and the beat in it. A scene with something hidden has one beat before it is
 // shown; then each stop is a beat. No drawing here.
 
-import { modelOf } from "../run/model.js";
+import { modelOf, range } from "../run/model.js";
 
 export function beatsOf(scene) {
   return scene.stops.length + (scene.hidden.length ? 1 : 0);
@@ -62,13 +62,12 @@ export function movedStop(words, from, to) {
   const { name } = from.phases[step][Number(phase) - 1];
   const order = to.kernelPhases[kernel].map((each) => each.name);
   const has = (i) => to.phases[i].some((each) => each.name === name);
-  const steps = Array.from({ length: now.size }, (_, i) => now.first + i);
+  const steps = range(now.first + now.size, now.first);
   const [near] = steps.toSorted((a, b) => has(b) - has(a) || Math.abs(a - target) - Math.abs(b - target));
   const place = to.phases[near].findLastIndex((each) => order.indexOf(each.name) <= order.indexOf(name));
   return `${near}.${Math.max(place, 0) + 1}`;
 }
 
-// The steps of a kernel, which follow each other.
 function spanOf({ kernel: kernels }, kernel) {
   const first = kernels.indexOf(kernel);
   return { first, size: kernels.lastIndexOf(kernel) - first + 1 };

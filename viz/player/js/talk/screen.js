@@ -7,7 +7,7 @@ import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { clamp } from "../run/easing.js";
 import { toldRow } from "../run/figure.js";
-import { modelOf } from "../run/model.js";
+import { modelOf, once } from "../run/model.js";
 import { Player } from "../player.js";
 import { sentenceAt, standing } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
@@ -44,15 +44,12 @@ export class Screen {
     Object.values(this.owners).forEach((owner) => owner.destroy());
   }
 
-  // Sizes by the size of the screen.
   size() {
     const unit = Math.min(this.root.clientWidth / WIDTH, this.root.clientHeight / HEIGHT);
     if (!unit) return;
     this.root.style.setProperty("--fa-unit", `${unit}px`);
     this.root.style.setProperty("--fa-zoom", (unit * ZOOM).toFixed(4));
   }
-
-  // --- a place of the talk ---
 
   // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here,
   // with runs of its own.
@@ -86,7 +83,6 @@ export class Screen {
       node.animate([from, {}], { duration: ENTERS_MS, easing: "ease-out" });
   }
 
-  // Take the colours of the page again.
   useTheme() {
     for (const [kind, owner] of Object.entries(this.owners)) owner.load(this.loaded[kind]);
     if (this.scene?.chart) this.showChart();
@@ -106,7 +102,6 @@ export class Screen {
     this.owners[kind] ??= this.makeOwner(kind);
     this.reveal(kind);
     const owner = this.owners[kind];
-    if (owner.aside) owner.aside.isShown = ["row", "source"].includes(this.view);
     const { runs, duels } = scene.own ?? this.data;
     const data = scene.duel ? duelOf(duels[scene.duel], runs) : runs[scene.run];
     if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
@@ -114,7 +109,6 @@ export class Screen {
     return owner;
   }
 
-  // Put everything else away.
   reveal(kind) {
     for (const [name, owner] of Object.entries(this.owners)) owner.root.hidden = name !== kind;
     this.chart.root.hidden = kind !== "chart";
@@ -129,7 +123,7 @@ export class Screen {
     owner.onDrawn = (at) => this.say(at);
     owner.pane.onPick = null; // the other window would not know of the row
     owner.pane.stage.addEventListener("click", (event) => {
-      if (!hasNumbers(owner)) return;
+      if (!owner.pane.model.hasMatrices) return;
       owner.opened.openAt(owner.pane.hit(event));
       if (owner.opened.isOpen) this.onOpen(owner.timeline.text());
     });
@@ -147,7 +141,7 @@ export class Screen {
   whyNoTile() {
     const { player } = this.owners;
     if (this.scene.duel || this.scene.chart) return "This scene shows no tile to open.";
-    if (!hasNumbers(player)) return "This run was recorded without the numbers of its tiles.";
+    if (!player.pane.model.hasMatrices) return "This run was recorded without the numbers of its tiles.";
     return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
   }
 
@@ -164,7 +158,6 @@ export class Screen {
     return `${isThere(step) ? step : from}.1`;
   }
 
-  // The state of a player (or of a duel) at a stop of a scene: all that a scene asks of it.
   stateOf(scene, step) {
     if (scene.duel) return { place: step };
     const opens = { numbers: { open: "tile" }, lanes: { lanes: "open" } }[this.view];
@@ -176,7 +169,7 @@ export class Screen {
     const { track } = owner.transport;
     if (glides && this.view === "lanes") {
       owner.lanes.play(1000 * (seconds || LANES_S));
-      this.say(owner.standing());
+      this.say(owner.pane.stateAt());
       return;
     }
     const { order, position } = track.placeOf(step);
@@ -201,9 +194,6 @@ export class Screen {
     if (!this.isHidden) player.opened.predict.reveal();
   }
 
-  // --- words ---
-
-  // The words of a moment of a run: the sentence, and the code of the phase in progress.
   say(at) {
     const { scene, stop, owners } = this;
     const own = scene.stops[stop].sentence;
@@ -224,18 +214,10 @@ export class Screen {
 // Whether a scene asks nothing of a player but its step: no tile, no row, no lanes.
 const isOfSteps = ({ view, row }) => !row && !["numbers", "lanes"].includes(view);
 
-const duelsOf = new WeakMap(); // of each comparison of the talk: its data
-
-// Its runs are copies, because two runs share one scale of colours.
+// The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
 function duelOf(duel, all) {
   const copies = () => duel.runs.map((run) => ({ ...all[run], matrices: {} }));
-  if (!duelsOf.has(duel)) duelsOf.set(duel, { ...duel, runs: copies() });
-  return duelsOf.get(duel);
-}
-
-// Whether the tiles of its run were recorded with their numbers.
-function hasNumbers({ pane }) {
-  return Object.keys(pane.model.matrices).length > 0;
+  return once(duel, "data", () => ({ ...duel, runs: copies() }));
 }
 
 const ADDRESSES = /^(#|\w+_(view|ptr) =|partial = \(|offs_\w+ =|last_visit =|undefined =)/;

@@ -2,6 +2,7 @@
 // too.
 
 import { button, element } from "../controls/dom.js";
+import { sum } from "../run/model.js";
 import { beatsOf, moved } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
@@ -9,7 +10,6 @@ const TICK_MS = 500;
 const OLD_NUMBERS = "“What if?”: these notes have the numbers of the run that was prepared.\n\n";
 
 export class Speaker extends TalkWindow {
-  // `notes` has one text per scene.
   constructor(root, data, notes, server = null) {
     root.classList.add("fa-speaker");
     super(root, { ...data, notes }, "", server);
@@ -79,8 +79,8 @@ export class Speaker extends TalkWindow {
     this.left.classList.toggle("fa-late", left < 0);
     // every beat of the talk has its equal part of the minutes
     const beats = this.data.scenes.map(beatsOf);
-    const all = beats.reduce((sum, count) => sum + count, 0);
-    const done = beats.slice(0, scene).reduce((sum, count) => sum + count, beat);
+    const all = sum(beats);
+    const done = beat + sum(beats.slice(0, scene));
     const late = passed - (this.data.minutes * 60 * (done + 1)) / all;
     this.pace.textContent = startedAt && late > 0 ? `${minutes(late)} behind` : "";
   }

@@ -44,7 +44,6 @@ export class TalkWindow {
     return this.screens.at(-1);
   }
 
-  // Take the colours of the page.
   useTheme() {
     usePalette(this.root, this.data.palettes);
     this.screens.forEach((screen) => screen.useTheme());
@@ -91,14 +90,12 @@ export class TalkWindow {
     };
   }
 
-  // Open a tile in its numbers, or close it.
   toggleNumbers() {
     const why = this.screen.open ? "" : this.screen.whyNoTile();
     if (why) this.what.say(why);
     else this.presenter.set({ open: this.screen.open ? "" : this.screen.tileBeside(0) });
   }
 
-  // Close what is open, here or in the talk.
   escape() {
     const open = [this.help, this.what, this.overview].find((each) => each?.isOpen);
     if (open) open.close();

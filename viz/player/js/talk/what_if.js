@@ -51,12 +51,9 @@ export class WhatIf extends Overlay {
     if (isElsewhere) this.close();
   }
 
-  // What is picked of the present scene.
   get picked() {
     return this.state.picks[this.state.scene] ?? {};
   }
-
-  // --- asking the app, which gives an older question up for a new one ---
 
   ask(key, about) {
     this.forget();
@@ -102,7 +99,6 @@ export class WhatIf extends Overlay {
     }
   }
 
-  // What was picked is taken back.
   fail(words) {
     const { scene } = this.asking;
     this.leave();
@@ -114,8 +110,6 @@ export class WhatIf extends Overlay {
     this.line.textContent = words;
     this.line.hidden = !words;
   }
-
-  // --- the panel ---
 
   toggle() {
     this.row = null; // the index of what is to be changed, once its digit was pressed
@@ -138,10 +132,9 @@ export class WhatIf extends Overlay {
   build() {
     const rows = this.live.map(({ name, present, values }, index) => {
       const now = this.picked[name] ?? present;
+      const isNow = (at) => ({ "aria-pressed": String(now === at) });
       const buttons = values.map((words, at) =>
-        button(named(at + 1, words), "", () => this.choose(index, at), {
-          "aria-pressed": String(now === at),
-        }),
+        button(named(at + 1, words), "", () => this.choose(index, at), isNow(at)),
       );
       const title = element("span", { class: "fa-what-name" }, named(index + 1, name));
       const chosen = index === this.row ? " fa-what-row-chosen" : "";

@@ -3,19 +3,10 @@
 
 import { button, element, write } from "../controls/dom.js";
 import { cellWords, shownIn } from "../run/cell.js";
-import {
-  figureOf,
-  isBeforeMax,
-  knowsRow,
-  placeOfMax,
-  positionToPredict,
-  softmaxState,
-  stepToOpen,
-  toldRow,
-} from "../run/figure.js";
-import { formatSteady } from "../run/formats.js";
+import { figureOf, knowsRow, phasesToMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
 import { rowOfHit } from "../grid/pane.js";
 import { rowCount, rowNumber, stepsAbout, tileNumber } from "../run/model.js";
+import { stateWords } from "../run/sentences.js";
 import { Predict } from "./predict.js";
 
 const NO_TILE = "This run has no tile with numbers.";
@@ -28,7 +19,6 @@ const NOT_RECORDED =
   "Tiles of at most 16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
 
 export class OpenTile {
-  // `player` has pane, timeline and transport.
   constructor(player) {
     this.player = player;
     this.pane = player.pane;
@@ -51,7 +41,7 @@ export class OpenTile {
     this.about = element("span", {}, [HINT]);
     this.said = element("span", { role: "status" }); // what is pointed at is said aloud too
     this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
-    this.predict = new Predict(this);
+    this.predict = new Predict(() => this.predictStep(this.timeline.cursor().step + 1));
     this.asks = button("Predict", "hide m, l and α of the next step (p)", () => this.togglePredict());
     const close = button("Back to the grid", "back to the grid (z or Esc)", () => this.close());
     const tools = element("span", { class: "fa-group" }, [this.asks, close]);
@@ -68,17 +58,14 @@ export class OpenTile {
     return this.player.timeline;
   }
 
-  // Whether a step has a figure, with or without its numbers.
   shows(step) {
     return step >= 0 && figureOf(this.pane.model, step) !== null;
   }
 
-  // Whether a tile is open now.
   get isShown() {
     return this.isOpen && this.shows(this.timeline.cursor().step);
   }
 
-  // Say what is known of the tile, beside its picture.
   draw(at) {
     const { model, pinned } = this.pane;
     const row = toldRow(model, at.step, pinned);
@@ -91,9 +78,10 @@ export class OpenTile {
     const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
     const tile = tileNumber(model, model.q[at.step]);
     write(this.title, `Query tile ${tile}${keys}, explained for row ${name}`);
-    this.asks.hidden = !isKnown || !softmaxState(model, at.step, row);
+    const words = stateWords(model, at, row, name);
+    this.asks.hidden = !isKnown || !words;
     this.asks.setAttribute("aria-pressed", String(predicting));
-    write(this.state, predicting ? "" : stateWords(model, at, row, name));
+    write(this.state, predicting ? "" : words);
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
 
@@ -103,18 +91,17 @@ export class OpenTile {
     const isSame = ["slot", "row", "column"].every((name) => cell?.[name] === pane.pointed?.[name]);
     if (isSame) return;
     pane.pointed = cell;
-    const words = cell ? cellWords(pane.model, this.player.standing(), cell) : "";
+    const words = cell ? cellWords(pane.model, pane.stateAt(), cell) : "";
     write(this.said, words);
     this.about.hidden = words !== "";
     this.player.draw();
   }
 
-  // The next number of the told row of the scores.
   pointNext(direction) {
     const { model, pinned, pointed } = this.pane;
     const { step } = this.timeline.cursor();
     const figure = figureOf(model, step);
-    const shown = shownIn(model, figure, this.player.standing());
+    const shown = shownIn(model, figure, this.pane.stateAt());
     const own = figure.slots
       .filter(({ rows }) => rows === "q_tile")
       .toSorted((a) => (a.name === "S" ? -1 : 1));
@@ -221,7 +208,6 @@ export class OpenTile {
     this.chosen = this.pane.pinnedText();
   }
 
-  // Pick a drawn row of the tile in progress.
   pick(row) {
     const { model } = this.pane;
     const { step } = this.timeline.cursor();
@@ -232,9 +218,8 @@ export class OpenTile {
   }
 
   pickAt(cell) {
-    const slot =
-      cell &&
-      figureOf(this.pane.model, this.timeline.cursor().step)?.slots.find(({ name }) => name === cell.slot);
+    const figure = cell && figureOf(this.pane.model, this.timeline.cursor().step);
+    const slot = figure?.slots.find(({ name }) => name === cell.slot);
     if (this.isShown && slot?.rows === "q_tile") this.pick(this.pane.model.offsets.indexOf(cell.row));
   }
 
@@ -249,44 +234,23 @@ export class OpenTile {
     else this.player.transport.changed();
   }
 
-  next() {
-    this.predictStep(this.timeline.cursor().step + 1);
-  }
-
   // Stand where the scores of a step are known, and m, l and alpha are not.
   predictStep(from) {
     const position = positionToPredict(this.pane.model, from, this.pane.pinned);
     if (position >= 0) this.player.transport.goTo(position);
   }
 
-  // Whether m, l and alpha of the step in progress are still to be predicted.
   isAsking(at) {
     const { model, pinned } = this.pane;
-    return this.predicts && isBeforeMax(model, at) && knowsRow(model, toldRow(model, at.step, pinned));
+    return this.predicts && phasesToMax(model, at) > 0 && knowsRow(model, toldRow(model, at.step, pinned));
   }
 
   // Whether the next phase has to wait for an answer: it would show what the reader is asked for.
   holds() {
     const at = this.timeline.cursor();
     if (!this.isOpen || !this.isAsking(at) || this.predict.isAnswered) return false;
-    const { model } = this.pane;
-    const next = model.phases[at.step].indexOf(at.phase) + 1;
-    if (this.timeline.unit === "phase" && next < placeOfMax(model, at.step)) return false;
+    if (this.timeline.unit === "phase" && phasesToMax(this.pane.model, at) > 1) return false;
     this.predict.remind();
     return true;
   }
-}
-
-// "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
-function stateWords(model, at, row, name) {
-  const state = softmaxState(model, at.step, row);
-  if (!state) return "";
-  const number = formatSteady;
-  const phases = model.phases[at.step];
-  const now = at.complete ? phases.length : phases.indexOf(at.phase);
-  const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
-  const m = isKnown("row max") ? `${number(state.oldM)} → ${number(state.m)}` : number(state.oldM);
-  const known = isKnown("rescale");
-  const l = known ? `${number(state.oldL)} → ${number(state.l)}` : number(state.oldL);
-  return `row ${name}:  max m ${m}   rescale factor α ${known ? number(state.alpha) : "?"}   sum l ${l}`;
 }

@@ -12,9 +12,7 @@ const REMINDER =
   "The next phase shows the answer: compare yours first, “Show me” it, or go to the “Next tile”.";
 
 export class Predict {
-  // `owner` has next().
-  constructor(owner) {
-    this.owner = owner;
+  constructor(next) {
     this.given = element("div", { class: "fa-given" });
     const attributes = { inputmode: "decimal", size: "7", autocomplete: "off" };
     this.inputs = Object.values(NAMES).map((label) =>
@@ -29,7 +27,7 @@ export class Predict {
         ...fields,
         element("button", { type: "submit", title: "compare (Enter)" }, ["Compare"]),
         button("Show me", "show m, α and l", () => this.reveal()),
-        button("Next tile", "the next tile of these rows", () => this.owner.next()),
+        button("Next tile", "the next tile of these rows", next),
       ]),
       this.feedback,
       this.truth,
@@ -83,7 +81,6 @@ export class Predict {
     this.solve();
   }
 
-  // The answer with its arithmetic.
   solve() {
     const { state, scores, isPart } = this;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
@@ -93,7 +90,6 @@ export class Predict {
 
 const MOST_LISTED = 16; // scores; of more the sum of the exponentials is given, which nobody adds up by hand
 
-// What the reader needs to know of the scores of a row.
 function scoresWords(scores) {
   if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(number).join(", ")}.`;
   const largest = Math.max(...scores);
@@ -124,7 +120,6 @@ const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(sco
 const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
 
 // What is right and what is off about an answer {m, alpha, l}: [{name, right, words}].
-//
 // An answer that was worked out from a wrong m or alpha is judged with them too, so that one slip counts
 // once.
 export function judge({ m, alpha, l }, state, scores) {
