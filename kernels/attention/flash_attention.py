@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from kernels.attention.operators import Settings, attend, launch_forward, refuse_forward_mode
-from kernels.attention.patterned import attend_by_pattern, pattern_of
+from kernels.attention.patterned import Asked, attend_by_pattern
 from kernels.device.runtime import BACKEND
 from kernels.primitives.replay import (
     Repetition,
@@ -79,15 +79,13 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     `causal_alignment="top_left"`. The two are the same for equal lengths. For unequal ones torch's is_causal
     is "top_left", and FlashAttention since 2.1 is "bottom_right", the default. `window` (left, right) keeps
     the keys from `left` before that diagonal to `right` after it; None leaves a side open. `scale` defaults
-    to 1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf,
-    or its sink.
+    to 1 / sqrt(head_dim). A row that sees no key gives 0, and lse -inf, or its sink.
 
-    Further masks and scores run on the plain kernels. `mask` is an expression of positions, such as
-    "k <= q and doc(q) == doc(k)" (kernels/problem/expression.py); it hides keys beside those that
-    `is_causal` and `window` hide. `documents` are the lengths of documents that lie one after the other in
-    the keys; without a `mask`, a query sees its own document. `softcap` makes a score s to
-    softcap * tanh(s / softcap). `alibi_slopes` and `sinks` are (q_heads,): a score loses slope * distance;
-    a sink is a logit that takes part in the row sum, and is differentiable.
+    Further masks and scores run on the plain kernels. `mask` is a condition of positions (expression.py),
+    beside `is_causal` and `window`. `documents` are lengths of documents, one after the other in the keys;
+    without a `mask`, a query sees its own. `softcap` makes a score s to softcap * tanh(s / softcap).
+    `alibi_slopes` and `sinks` are (q_heads,): a score loses slope * distance; a sink is a logit that takes
+    part in the row sum, and is differentiable.
 
     Returns the output, shaped and typed as query, and with `return_lse` also the log-sum-exp of the scaled
     scores, float32 (batch, q_heads, q_len). Both have first derivatives; a second derivative and forward mode
@@ -97,29 +95,32 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     if attn_mask is not None or dropout_p:
         _refuse_masks_and_dropout(attn_mask, dropout_p)
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
-        given = {"query": query, "key": key, "value": value}
-        name = next(name for name, tensor in given.items() if not isinstance(tensor, Tensor))
-        raise TypeError(f"{name} is a {type(given[name]).__name__}; expected a torch.Tensor")
+        _refuse_non_tensors(query=query, key=key, value=value)
     query, key, value = _autocast(query, key, value)
     window = (None, None) if window is None else _bounds(window)
     scale = None if scale is None else float(scale)
     if scale is not None and scale < 0:
         query, scale = -query, -scale
-    if forward_ad._current_level >= 0 and any(
-        forward_ad.unpack_dual(tensor).tangent is not None for tensor in (query, key, value)
-    ):
-        refuse_forward_mode()
-    if mask is not None or documents is not None or softcap or alibi_slopes is not None or sinks is not None:
-        settings = _check(query, key, value, is_causal, window, causal_alignment, scale, enable_gqa)
-        band = Band(query.shape[2], key.shape[2], *settings[:2])
-        given = {"softcap": softcap, "alibi_slopes": alibi_slopes, "sinks": sinks}
-        pattern = pattern_of(query, band, mask, documents, given)
-        tensors = (query, key, value)
-        out, lse = attend_by_pattern(tensors, pattern, settings[2], alibi_slopes, sinks)
-        return (out, lse) if return_lse else out
+    if forward_ad._current_level >= 0:
+        _refuse_duals(query, key, value)
     options = (bool(is_causal), window, causal_alignment, scale, bool(enable_gqa))
-    out, lse = attend(query, key, value, *_settle(query, key, value, options))
+    asked = Asked(mask, documents, softcap, alibi_slopes, sinks)
+    if softcap or any(option is not None for option in (mask, documents, alibi_slopes, sinks)):
+        out, lse = attend_by_pattern(query, key, value, _check(query, key, value, *options), asked)
+    else:
+        out, lse = attend(query, key, value, *_settle(query, key, value, options))
     return (out, lse) if return_lse else out
+
+
+def _refuse_duals(*tensors: Tensor) -> None:
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        refuse_forward_mode()
+
+
+def _refuse_non_tensors(**given: object) -> None:
+    for name, tensor in given.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}; expected a torch.Tensor")
 
 
 def _settle(query: Tensor, key: Tensor, value: Tensor, options: tuple) -> tuple[Settings, Repetition | None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.backward.launch import BackwardCall
 from kernels.algorithms.flash2.forward import flash_forward
+from kernels.attention.operators import Settings
 from kernels.primitives.launch import TileConfig
 from kernels.primitives.tuning import choose_config
 from kernels.problem import Band, Pattern
@@ -17,25 +18,32 @@ from kernels.problem.expression import Node, parse
 from kernels.problem.pattern import plan_of
 
 
-def pattern_of(
-    query: Tensor, band: Band, mask: str | None, documents: Sequence[int] | None, given: dict[str, Any]
-) -> Pattern:
+class Asked(NamedTuple):
+    """The options of `flash_attention` beside a band, as they were given."""
+
+    mask: str | None
+    documents: Sequence[int] | None
+    softcap: float
+    alibi_slopes: Tensor | None
+    sinks: Tensor | None
+
+
+def pattern_of(query: Tensor, band: Band, asked: Asked) -> Pattern:
     """The pattern that the options of a call amount to; raises ValueError for what is not accepted.
 
-    `given` are softcap, alibi_slopes and sinks. A mask beside a causal mask or a
-    window hides what either hides.
+    A mask beside a causal mask or a window hides what either hides.
     """
+    mask, documents, softcap = asked.mask, asked.documents, asked.softcap
+    given = {"alibi_slopes": asked.alibi_slopes, "sinks": asked.sinks}
     (batch, heads), device = query.shape[:2], query.device
-    for name in ("alibi_slopes", "sinks"):
-        tensor = given[name]
+    for name, tensor in given.items():
         if tensor is not None and (not isinstance(tensor, Tensor) or tensor.shape != (heads,)):
             accepted = f"expected a tensor of shape ({heads},), one number per query head"
             raise ValueError(f"{name} is not accepted: {accepted}")
         if tensor is not None and (tensor.device != device or not tensor.is_floating_point()):
             raise ValueError(f"{name} is {tensor.dtype} on {tensor.device}; expected floats on {device}")
-    if given["alibi_slopes"] is not None and given["alibi_slopes"].requires_grad:
+    if asked.alibi_slopes is not None and asked.alibi_slopes.requires_grad:
         raise ValueError("alibi_slopes require a gradient, which they do not get here; give them detached")
-    softcap = given["softcap"]
     if isinstance(softcap, (bool, str)) or softcap is None or not 0 <= softcap <= LARGEST_CAP:
         accepted = f"expected a number from 0, which caps nothing, to {LARGEST_CAP:g}"
         raise ValueError(f"softcap={softcap!r} is not accepted: {accepted}")
@@ -78,20 +86,17 @@ def _node_of(band: Band) -> Node:
 
 
 def attend_by_pattern(
-    tensors: tuple[Tensor, Tensor, Tensor],
-    pattern: Pattern,
-    scale: float,
-    alibi_slopes: Tensor | None,
-    sinks: Tensor | None,
+    query: Tensor, key: Tensor, value: Tensor, settings: Settings, asked: Asked
 ) -> tuple[Tensor, Tensor]:
     """O and lse, differentiable by query, key, value and sinks; slopes count as constants."""
-    query, key, _ = tensors
+    left, right, scale = settings
+    pattern, sinks = pattern_of(query, Band(query.shape[2], key.shape[2], left, right), asked), asked.sinks
     if query.is_meta or query.numel() == 0 or key.shape[2] == 0:
         lse = query.new_full(query.shape[:3], float("-inf"), dtype=torch.float32)
         if sinks is not None:
             lse = torch.logaddexp(lse, sinks.detach()[:, None].float())
         return torch.zeros_like(query), lse
-    return _PatternedAttention.apply(*tensors, alibi_slopes, sinks, pattern, scale)
+    return _PatternedAttention.apply(query, key, value, asked.alibi_slopes, sinks, pattern, scale)
 
 
 LARGEST_CAP = 1e6

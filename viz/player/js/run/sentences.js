@@ -24,7 +24,7 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "Scores become weights between 0 and 1: e^(score − m).",
+    "{changed}Scores become weights between 0 and 1: e^(score − m).",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
@@ -88,7 +88,7 @@ export const SENTENCES = {
 const FIRST =
   "The first keys of these rows: nothing was summed up before, so nothing shrinks. l of {who} is {l}.";
 const FIRST_AFTER_SINK =
-  "The sink came first: a logit of {oldM} with no value, and l = 1. It shrinks by α too. In {who}: {rescaled}.";
+  "The sink came first, a logit of {oldM} with no value: l was 1. It shrinks by α too. In {who}: {rescaled}.";
 
 const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
