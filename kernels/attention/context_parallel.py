@@ -125,14 +125,14 @@ def _own_reason(world: World, tensors: tuple[Tensor, Tensor, Tensor], method: st
 
 
 def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Two partial results of the same rows as one: O in float32 (..., head_dim), lse (...).
+    """Two partial results of the same rows as one: O (..., head_dim) and lse (...), in the type of the first.
 
     Each counts by its share of the sum of exponentials; a part that saw no key has lse -inf.
     """
-    whole = torch.logaddexp(lse, more_lse)
+    whole = torch.logaddexp(lse, more_lse.to(lse.dtype))
     shift = torch.where(whole == float("-inf"), 0.0, whole)
     first, second = (torch.exp(part - shift)[..., None] for part in (lse, more_lse))
-    return out * first + more.float() * second, whole
+    return out * first + more.to(out.dtype) * second, whole
 
 
 def _pairs(world: World, query: Tensor, key: Tensor, owner: int) -> list[tuple[slice, slice, Any]]:
@@ -153,7 +153,7 @@ def _pairs(world: World, query: Tensor, key: Tensor, owner: int) -> list[tuple[s
 
 
 def _attend(world: World, state: tuple[Tensor, Tensor], q: Tensor, k: Tensor, v: Tensor, owner: int) -> None:
-    """Merge what the queries see of `owner`'s keys into the state (O float32, lse), in place."""
+    """Merge what the queries see of `owner`'s keys into the state (O, lse), in place."""
     out, lse = state
     for rows, keys, band in _pairs(world, q, k, owner):
         part = attention_forward(q[:, :, rows], k[:, :, keys], v[:, :, keys], band=band, scale=world.scale)
@@ -197,8 +197,10 @@ def _finish(works: list[Any]) -> None:
 
 
 def _no_result(query: Tensor) -> tuple[Tensor, Tensor]:
-    lse = torch.full(query.shape[:3], float("-inf"), dtype=torch.float32, device=query.device)
-    return torch.zeros_like(query, dtype=torch.float32), lse
+    """O and lse before the first chunk, in a type whose roundings do not add up to those of query's."""
+    dtype = torch.float64 if query.dtype == torch.float32 else torch.float32
+    lse = torch.full(query.shape[:3], float("-inf"), dtype=dtype, device=query.device)
+    return torch.zeros_like(query, dtype=dtype), lse
 
 
 class _Ring(torch.autograd.Function):
@@ -210,7 +212,7 @@ class _Ring(torch.autograd.Function):
             _attend(world, state, query, held[0], held[1], (world.rank - step) % world.size)
             _finish(works)
             held = taken
-        out, lse = state[0].to(query.dtype), state[1]
+        out, lse = state[0].to(query.dtype), state[1].float()
         ctx.save_for_backward(query, key, value, out, lse)
         ctx.set_materialize_grads(False)
         ctx.world = world
@@ -243,7 +245,7 @@ class _AllGather(torch.autograd.Function):
         state = _no_result(query)
         for owner, (k, v) in enumerate(_gathered(world, key, value)):
             _attend(world, state, query, k, v, owner)
-        out, lse = state[0].to(query.dtype), state[1]
+        out, lse = state[0].to(query.dtype), state[1].float()
         ctx.save_for_backward(query, key, value, out, lse)
         ctx.set_materialize_grads(False)
         ctx.world = world
