@@ -158,15 +158,18 @@ def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
     peer = SDPA_PEERS.get(chosen or "CUDNN_ATTENTION", "")
     where = where or ASKED
     words = f"`F.scaled_dot_product_attention` picks **{peer_label(peer)}** for this shape ({where})"
+    lacks = ""
+    if shown.model.scores:
+        lacks = f" It takes no softcap, sinks or slopes: {shown.model.name} itself calls another kernel."
     if "window" in {each.problem.mask for _, each in shown.costs("prefill", OURS).estimates}:
-        return f"{words}. A window it takes only as a mask of N × N; at this length none was recorded."
+        return f"{words}. A window it takes only as a mask of N × N; at this length none was recorded.{lacks}"
     naive, theirs, ours = (shown.costs("prefill", name) for name in (NAIVE, peer, OURS))
     if naive.ms and theirs.ms and ours.ms:
         faster = f"is {format_ratio(naive.ms / theirs.ms)} faster than naive attention"
         above = faster if _fits(shown, naive) else "runs where naive attention does not fit"
         beside = f"these kernels take {ours.ms / theirs.ms:.2f} of its time"
         words += f". In the prefill it {above}, and {beside} ({shown.origin(theirs)})"
-    return f"{words}."
+    return f"{words}.{lacks}"
 
 
 def apart_words(model: Model) -> str:

@@ -79,6 +79,8 @@ FURTHER = {
     "sink_logit": ("sink logit", "1: each head has a logit that takes part in the row sum, as in gpt-oss"),
 }
 """Fields of the problem: the label of a control and what its help says."""
+EXAMPLE = "example_documents"
+"""Key in the session of the lengths that were filled in: they follow the number of keys until changed."""
 OF_MASK = {
     "window": ("window_left", "window_right"),
     "sinks": ("window_left", "prefix"),
@@ -114,8 +116,12 @@ def _take_link() -> None:
     """Give the controls a link's whole problem: what Streamlit hides of it, and defaults for the rest."""
     given = opened_with()
     if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
-        for name in {*PROBLEM_IN_LINK} - {*st.query_params}:  # Streamlit gives the controls the others
-            st.session_state[name] = PROBLEM_IN_LINK[name].read(given.get(name), getattr(DEFAULT, name))
+        for name, field in PROBLEM_IN_LINK.items():
+            value = field.read(given.get(name))
+            if value is not None:
+                st.session_state[name] = value
+            elif name not in st.query_params:  # else its control refuses it
+                st.session_state[name] = getattr(DEFAULT, name)
     else:
         open_with_kept(AttentionProblem.as_dict)
 
@@ -179,8 +185,9 @@ def _words_of_mask() -> None:
     """What a mask has beside its name, if that is a text."""
     used = _used(st.session_state["mask"], st.session_state.get("expression", DEFAULT.expression))
     keys = st.session_state.get("kv_len", DEFAULT.kv_len)
-    if "documents" in used and not st.session_state.get("documents"):
-        st.session_state["documents"] = f"{keys // 3} {keys // 6} {keys - keys // 3 - keys // 6}"
+    example = f"{keys // 3} {keys // 6} {keys - keys // 3 - keys // 6}"
+    if "documents" in used and st.session_state.get("documents", "") in ("", st.session_state.get(EXAMPLE)):
+        st.session_state["documents"] = st.session_state[EXAMPLE] = example
     for name, (label, about) in OF_MASK_IN_WORDS.items():
         if name in used:
             st.text_input(label, getattr(DEFAULT, name), key=name, help=about, bind="query-params")
