@@ -1,5 +1,9 @@
 """Which kernels compute attention and its gradients: for Hopper, for decoding, or the plain ones."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
@@ -8,8 +12,10 @@ from kernels.algorithms.flash2.forward import flash_forward
 from kernels.algorithms.split_kv.launch import flash_split_kv
 from kernels.oracle.exact import Gradients
 from kernels.oracle.naive import group_size
+from kernels.primitives.launch import TileConfig
 from kernels.primitives.tuning import HOPPER_KERNEL, choose_config, split_config
-from kernels.problem import Band
+from kernels.problem import Band, Pattern
+from kernels.problem.pattern import plan_of
 
 if HOPPER_KERNEL:
     from kernels.algorithms.flash3 import launch as hopper
@@ -22,11 +28,29 @@ SWEEP, WIDE, PLAIN = "flash3_backward", "flash3_backward_wide", "backward"
 """Packages of backward kernels."""
 
 
+FEW_KEYS = 2048
+"""Keys per query, in the mean, below which a plan is sparse."""
+
+
 def attention_forward(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, band: Band, scale: float
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    band: Band,
+    scale: float,
+    pattern: Pattern | None = None,
+    per_head: Mapping[str, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and lse by the fastest kernels for these tensors; all as in `flash_forward`."""
+    """O and lse by the fastest kernels for these tensors; all as in `flash_forward`.
+
+    Only the plain kernels take a pattern.
+    """
     head_dim, kv_len = query.shape[3], key.shape[2]
+    if pattern:
+        config = tiles_of_pattern(query, pattern)
+        asked: dict[str, Any] = {"band": band, "scale": scale, "pattern": pattern, "per_head": per_head}
+        return flash_forward(query, key, value, **asked, config=config)[:2]
     packed_rows = group_size(query, key) * query.shape[2]
     if packed_rows <= MAX_PACKED_ROWS:
         config = split_config(packed_rows, head_dim, query.element_size())
@@ -35,6 +59,18 @@ def attention_forward(
         return hopper.flash_forward_hopper(query, key, value, band=band, scale=scale, config=chosen)[:2]
     config = choose_config("forward", head_dim, query.dtype, band.masks, kv_len)
     return flash_forward(query, key, value, band=band, scale=scale, config=config)[:2]
+
+
+def tiles_of_pattern(query: torch.Tensor, pattern: Pattern) -> TileConfig:
+    """Tiles of the forward kernel: under a sparse plan, query tiles of at most 64 rows hide fewer pairs.
+
+    On an H100 a window in documents, 8,192 keys of head_dim 128, took 0.115 ms instead of 0.158.
+    """
+    tuned = choose_config("forward", query.shape[3], query.dtype, True, pattern.kv_len)
+    if pattern.mask is None or tuned.block_m <= 64:
+        return tuned
+    pairs = plan_of(pattern, tuned.block_m, tuned.block_n).pairs.mean()
+    return replace(tuned, block_m=64) if pairs < FEW_KEYS * pattern.q_len else tuned
 
 
 def package_for(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> str:
@@ -50,13 +86,14 @@ def attention_gradients(inputs: BackwardInputs) -> Gradients:
     On Hopper with head_dim up to 128 that is mostly the sweep, whose dQ may differ in its last bits from call
     to call. Under `torch.use_deterministic_algorithms(True)` it is not used: the same bits at every call.
     """
-    package = package_for(inputs.query, inputs.key, inputs.value)
+    given = (inputs.query, inputs.key, inputs.value)
+    package = PLAIN if inputs.pattern else package_for(*given)
     if package == SWEEP:
         return sweep.flash_backward_hopper(inputs)
     if package == WIDE:
         return wide.flash_backward_wide(inputs)
     band = inputs.band
-    shape = (inputs.query.shape[3], inputs.query.dtype, band.masks)
+    shape = (inputs.query.shape[3], inputs.query.dtype, band.masks or inputs.pattern is not None)
     return flash_backward(
         inputs,
         dk_dv_config=choose_config("dk_dv", *shape, band.q_len),

@@ -3,12 +3,13 @@
 Each rank holds its part of Q, K and V, and gets its part of O. Three ways to bring queries and keys together:
 
 ring        K and V travel from rank to rank, while the present chunk is computed (Liu et al. 2023)
-all_gather  every rank gets all of K and V at once (as Llama 3 was trained, and torch's own by default)
+all_gather  every rank gets all of K and V at once
 all_to_all  every rank gets all positions of some heads (Jacobs et al. 2023, "Ulysses")
 
 The partial results of chunks are merged by their lse. Backward, dK and dV travel with their chunk.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +22,6 @@ from kernels.algorithms.dispatch import attention_forward, attention_gradients
 from kernels.attention.sequence_layout import Run, band_between, runs_of, shard, unshard
 
 Method = Literal["ring", "all_gather", "all_to_all"]
-METHODS = ("ring", "all_gather", "all_to_all")
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def _refuse(world: World, tensors: tuple[Tensor, Tensor, Tensor], method: str, e
 def _own_reason(world: World, tensors: tuple[Tensor, Tensor, Tensor], method: str, enable_gqa: bool) -> str:
     """Why this rank's call is not accepted; "" if it is."""
     query, key, value = tensors
-    if method not in METHODS:
-        return f"method={method!r} is not accepted: expected one of {', '.join(METHODS)}"
+    if method not in _METHODS:
+        return f"method={method!r} is not accepted: expected one of {', '.join(_METHODS)}"
     if any(tensor.dim() != 4 for tensor in tensors) or key.shape != value.shape:
         return f"shapes {[tuple(t.shape) for t in tensors]}; expected (batch, heads, length, head_dim)"
     if len({tensor.dtype for tensor in tensors}) > 1 or query.shape[3] != key.shape[3]:
@@ -203,78 +203,66 @@ def _no_result(query: Tensor) -> tuple[Tensor, Tensor]:
     return torch.zeros_like(query, dtype=dtype), lse
 
 
-class _Ring(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, world: World) -> tuple[Tensor, Tensor]:
-        held, state = [key.contiguous(), value.contiguous()], _no_result(query)
-        for step in range(world.size):
-            taken, works = _start(world, held) if step + 1 < world.size else (held, [])
-            _attend(world, state, query, held[0], held[1], (world.rank - step) % world.size)
-            _finish(works)
-            held = taken
-        out, lse = state[0].to(query.dtype), state[1].float()
-        ctx.save_for_backward(query, key, value, out, lse)
-        ctx.set_materialize_grads(False)
-        ctx.world = world
-        return out, lse
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        query, key, value, out, lse = ctx.saved_tensors
-        world, d_out = ctx.world, torch.zeros_like(out) if d_out is None else d_out
-        held = [key.contiguous(), value.contiguous()]
-        d_query = torch.zeros_like(query, dtype=torch.float32)
-        of_keys = [torch.zeros_like(tensor, dtype=torch.float32) for tensor in held]
-        for step in range(world.size):
-            taken, works = _start(world, held) if step + 1 < world.size else (held, [])
-            owner = (world.rank - step) % world.size
-            more = _differentiate(world, (query, out, lse), d_out, d_lse, held[0], held[1], owner)
-            d_query += more[0]
-            summed = [total + gradient for total, gradient in zip(of_keys, more[1:], strict=True)]
-            of_keys, home = _start(world, summed)  # after the last step they reach their owner
-            _finish(works + home)
-            held = taken
-        d_key, d_value = of_keys
-        return d_query.to(query.dtype), d_key.to(key.dtype), d_value.to(value.dtype), None
+Chunks = Iterator[tuple[int, Tensor, Tensor]]
+"""The owner of each chunk of keys, and its K and V."""
 
 
-class _AllGather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, world: World) -> tuple[Tensor, Tensor]:
-        state = _no_result(query)
-        for owner, (k, v) in enumerate(_gathered(world, key, value)):
-            _attend(world, state, query, k, v, owner)
-        out, lse = state[0].to(query.dtype), state[1].float()
-        ctx.save_for_backward(query, key, value, out, lse)
-        ctx.set_materialize_grads(False)
-        ctx.world = world
-        return out, lse
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        query, key, value, out, lse = ctx.saved_tensors
-        world, d_out = ctx.world, torch.zeros_like(out) if d_out is None else d_out
-        d_query, of_keys = torch.zeros_like(query, dtype=torch.float32), []
-        for owner, (k, v) in enumerate(_gathered(world, key, value)):  # again: they were not kept
-            more = _differentiate(world, (query, out, lse), d_out, d_lse, k, v, owner)
-            d_query += more[0]
-            of_keys.append(torch.stack(more[1:]))
-        summed = torch.stack(of_keys)
-        dist.all_reduce(summed, group=world.group)
-        d_key, d_value = summed[world.rank]
-        return d_query.to(query.dtype), d_key.to(key.dtype), d_value.to(value.dtype), None
+def _round_the_ring(world: World, key: Tensor, value: Tensor) -> Chunks:
+    """The next chunk travels while the caller computes with this one."""
+    held = [key.contiguous(), value.contiguous()]
+    for step in range(world.size):
+        taken, works = _start(world, held) if step + 1 < world.size else (held, [])
+        yield (world.rank - step) % world.size, held[0], held[1]
+        _finish(works)
+        held = taken
 
 
-def _gathered(world: World, key: Tensor, value: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """K and V of every rank."""
+def _all_at_once(world: World, key: Tensor, value: Tensor) -> Chunks:
     found = []
     for tensor in (key.contiguous(), value.contiguous()):
         parts = [torch.empty_like(tensor) for _ in range(world.size)]
         dist.all_gather(parts, tensor, group=world.group)
         found.append(parts)
-    return list(zip(*found, strict=True))
+    yield from zip(range(world.size), *found, strict=True)
+
+
+class _ByChunks(torch.autograd.Function):
+    """Attention to one chunk of keys after the other. Chunks are fetched again for the gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, world: World, in_ring: bool
+    ) -> tuple[Tensor, Tensor]:
+        ctx.world, ctx.in_ring, state = world, in_ring, _no_result(query)
+        ctx.chunks = _round_the_ring if in_ring else _all_at_once
+        for owner, k, v in ctx.chunks(world, key, value):
+            _attend(world, state, query, k, v, owner)
+        out, lse = state[0].to(query.dtype), state[1].float()
+        ctx.save_for_backward(query, key, value, out, lse)
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        query, key, value, out, lse = ctx.saved_tensors
+        world, d_out = ctx.world, torch.zeros_like(out) if d_out is None else d_out
+        d_query = torch.zeros_like(query, dtype=torch.float32)
+        d_keys = torch.zeros(2, *key.shape, dtype=torch.float32, device=key.device)  # dK and dV of a chunk
+        of_owners = [d_keys] * world.size
+        for owner, k, v in ctx.chunks(world, key, value):
+            more, *of_keys = _differentiate(world, (query, out, lse), d_out, d_lse, k, v, owner)
+            d_query += more
+            if ctx.in_ring:  # they travel with their chunk, and after the last step reach its owner
+                (d_keys,), works = _start(world, [d_keys + torch.stack(of_keys)])
+                _finish(works)
+            else:
+                of_owners[owner] = torch.stack(of_keys)
+        if not ctx.in_ring:
+            summed = torch.stack(of_owners)
+            dist.all_reduce(summed, group=world.group)
+            d_keys = summed[world.rank]
+        return d_query.to(query.dtype), *d_keys.to(key.dtype), None, None
 
 
 class _Exchange(torch.autograd.Function):
@@ -310,4 +298,8 @@ def _all_to_all(query: Tensor, key: Tensor, value: Tensor, world: World) -> tupl
     return _Exchange.apply(out, world, False), _Exchange.apply(lse[..., None], world, False)[..., 0]
 
 
-_METHODS: dict[str, Any] = {"ring": _Ring.apply, "all_gather": _AllGather.apply, "all_to_all": _all_to_all}
+_METHODS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "ring": lambda *given: _ByChunks.apply(*given, True),
+    "all_gather": lambda *given: _ByChunks.apply(*given, False),
+    "all_to_all": _all_to_all,
+}

@@ -1,21 +1,16 @@
 """`flash_attention` with a mask, or with scores, beyond a band: its checks, its kernels and its gradients."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from kernels.algorithms.backward.inputs import BackwardInputs
-from kernels.algorithms.backward.launch import BackwardCall
-from kernels.algorithms.flash2.forward import flash_forward
+from kernels.algorithms.dispatch import attention_forward, attention_gradients
 from kernels.attention.operators import Settings
-from kernels.primitives.launch import TileConfig
-from kernels.primitives.tuning import choose_config
 from kernels.problem import Band, Pattern
 from kernels.problem.expression import Node, parse
-from kernels.problem.pattern import plan_of
 
 
 class Asked(NamedTuple):
@@ -52,7 +47,7 @@ def pattern_of(query: Tensor, band: Band, asked: Asked) -> Pattern:
     lengths = _lengths(documents, band)
     words = mask if mask is not None or documents is None else "doc(q) == doc(k)"
     node = parse(words) if words is not None else None
-    asks = node is not None and not {"doc(q)", "doc(k)"}.isdisjoint(node.names())
+    asks = node is not None and node.asks_documents
     if asks and band.q_len > band.kv_len:
         raise ValueError(f"documents take at most {band.kv_len} queries, as many as keys; given {band.q_len}")
     if documents is not None and not asks:
@@ -100,20 +95,6 @@ def attend_by_pattern(
 
 
 LARGEST_CAP = 1e6
-FEW_KEYS = 2048
-"""Keys per query, in the mean, below which a plan is sparse."""
-
-
-def forward_tiles(query: Tensor, pattern: Pattern) -> TileConfig:
-    """Tiles of the forward kernel: under a sparse plan, query tiles of at most 64 rows hide fewer pairs.
-
-    On an H100, 8,192 keys of head_dim 128 in documents and a window took 0.115 ms instead of 0.158.
-    """
-    tuned = choose_config("forward", query.shape[3], query.dtype, True, pattern.kv_len)
-    if pattern.mask is None or tuned.block_m <= 64:
-        return tuned
-    pairs = plan_of(pattern, tuned.block_m, tuned.block_n).pairs.mean()
-    return replace(tuned, block_m=64) if pairs < FEW_KEYS * pattern.q_len else tuned
 
 
 class _PatternedAttention(torch.autograd.Function):
@@ -133,9 +114,8 @@ class _PatternedAttention(torch.autograd.Function):
             for name, tensor in (("slopes", slopes), ("sinks", sinks))
             if tensor is not None
         }
-        config = forward_tiles(query, pattern)
         asked: dict[str, Any] = {"band": pattern.band, "scale": scale, "pattern": pattern}
-        out, lse, _ = flash_forward(query, key, value, **asked, per_head=per_head, config=config)
+        out, lse = attention_forward(query, key, value, **asked, per_head=per_head)
         ctx.save_for_backward(query, key, value, out, lse, sinks)
         ctx.set_materialize_grads(False)
         ctx.pattern, ctx.scale, ctx.per_head = pattern, scale, per_head
@@ -147,14 +127,11 @@ class _PatternedAttention(torch.autograd.Function):
         query, key, value, out, lse, sinks = ctx.saved_tensors
         d_out = torch.zeros_like(out) if d_out is None else d_out
         d_lse = None if d_lse is None else d_lse.contiguous()
-        pattern, shape = ctx.pattern, (query.shape[3], query.dtype, True)
-        given = (query, key, value, out, lse, d_out, pattern.band, ctx.scale, d_lse)
-        call = BackwardCall(BackwardInputs(*given, pattern=pattern, per_head=ctx.per_head))
-        call.preprocess()
-        call.dk_dv(choose_config("dk_dv", *shape, query.shape[2]))
-        call.dq(choose_config("dq", *shape, key.shape[2]))
+        given = (query, key, value, out, lse, d_out, ctx.pattern.band, ctx.scale, d_lse)
+        gradients = attention_gradients(BackwardInputs(*given, ctx.pattern, ctx.per_head))
         d_sinks = None
-        if sinks is not None:  # a key with no value: dP is 0, so dS = -P delta
+        if sinks is not None:  # a key with no value: dP is 0, so dS = -P D
+            delta = (out.float() * d_out.float()).sum(dim=-1) - (0 if d_lse is None else d_lse)
             weights = torch.exp(ctx.per_head["sinks"][:, None] - lse)
-            d_sinks = -(weights * call.delta).sum(dim=(0, 2)).to(sinks.dtype)
-        return call.d_query, call.d_key, call.d_value, None, d_sinks, None, None
+            d_sinks = -(weights * delta).sum(dim=(0, 2)).to(sinks.dtype)
+        return *gradients, None, d_sinks, None, None

@@ -45,11 +45,10 @@ def mask_mod(problem: AttentionProblem, device: str) -> Callable[..., Tensor] | 
 
         return in_band if band.masks else None
     node, documents = pattern.mask, torch.from_numpy(pattern.document_of()).to(device)
-    has_documents = "doc(q)" in node.names() or "doc(k)" in node.names()
 
     def seen(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         names = {"q": q + offset, "k": k, "h": h, "b": b}
-        if has_documents:
+        if node.asks_documents:
             names |= {"doc(q)": documents[q + offset], "doc(k)": documents[k]}
         return evaluate(node, names)
 

@@ -8,10 +8,10 @@ from kernels.models.model import Model
 from kernels.problem import DTYPES, LIMITS, InvalidProblem
 
 MOST_CHARACTERS = 1 << 16
-NESTED = ("text_config", "llm_config", "language_config")
+NESTED = ("text_config", "llm_config", "language_config", "attn_config")
 """Where models that also see pictures keep the fields of their language model."""
 Q_HEADS = ("num_attention_heads", "n_head", "n_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads")
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
 HIDDEN = ("hidden_size", "n_embd", "d_model")
 LENGTH = ("max_position_embeddings", "n_positions", "max_seq_len")
@@ -240,7 +240,10 @@ def _apart(fields: _Fields, model_type: str) -> tuple[tuple[str, ...], dict[str,
     scale = fields.whole("query_pre_attn_scalar")
     if scale is not None and scale != fields.values.get("head_dim"):
         apart.append(f"a scale of 1/√{scale}")
-    if fields.take("alibi"):
+    factors = ("attention_multiplier", "attn_output_multiplier")
+    apart += [f"{name} {fields.take(name)}" for name in factors if fields.take(name) is not None]
+    is_alibi = fields.take("alibi") is True or fields.take("position_embedding_type") == "alibi"
+    if is_alibi or model_type == "bloom":
         apart.append("ALiBi on its scores")
         scores["alibi"] = 1
     return tuple(apart), scores

@@ -19,7 +19,7 @@ def visible_mask(
     `head` is batch * q_heads + head, for a pattern whose heads see different keys.
     """
     if isinstance(band, Pattern):
-        return _visible_of_pattern(band, first_row, rows, torch.device(device), head)
+        return _visible_of_pattern(band, first_row, rows, torch.device(device), head if band.by_head else 0)
     count = band.q_len - first_row if rows is None else rows
     diagonal = torch.arange(first_row, first_row + count, device=device)[:, None] + (band.kv_len - band.q_len)
     keys = torch.arange(band.kv_len, device=device)[None, :]

@@ -54,7 +54,7 @@ def compiled_of(pattern: Pattern | None) -> Compiled | None:
     """What of a pattern is compiled into a kernel; None without a pattern."""
     if pattern is None:
         return None
-    has_documents = pattern.mask is not None and not {"doc(q)", "doc(k)"}.isdisjoint(pattern.mask.names())
+    has_documents = pattern.mask is not None and pattern.mask.asks_documents
     given = (bool(pattern.softcap), bool(pattern.slopes), bool(pattern.sinks))
     return Compiled(pattern.mask, has_documents, *given)
 

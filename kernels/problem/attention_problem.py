@@ -107,7 +107,7 @@ class AttentionProblem:
             accepted = f"expected lengths separated by spaces, at most kv_len={self.kv_len} together"
             raise InvalidProblem("documents", self.documents, accepted)
         node = self.mask_node
-        if node and self.q_len > self.kv_len and {"doc(q)", "doc(k)"} & {*node.names()}:
+        if node and self.q_len > self.kv_len and node.asks_documents:
             raise InvalidProblem("q_len", self.q_len, f"documents take at most kv_len={self.kv_len} queries")
 
     @property

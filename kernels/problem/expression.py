@@ -58,6 +58,11 @@ class Node:
     def __hash__(self) -> int:
         return hash(self.words)
 
+    @property
+    def asks_documents(self) -> bool:
+        """Whether it asks for the document of a position."""
+        return not {"doc(q)", "doc(k)"}.isdisjoint(self.names())
+
     def names(self) -> Iterator[str]:
         """The names and operations in it, each as often as it stands there."""
         yield self.op

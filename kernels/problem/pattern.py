@@ -63,11 +63,6 @@ class Pattern:
         """Whether heads differ in their mask, their slopes or their sinks."""
         return bool(self.by_head or self.slopes or self.sinks)
 
-    @property
-    def masks(self) -> bool:
-        """Whether a key can be hidden."""
-        return self.mask is not None or self.band.masks
-
     def of_rows(self, first: int, end: int) -> "Pattern":
         """That of queries [first, end) alone, as if there were no others."""
         after = self.rows_after + self.q_len - end
@@ -82,7 +77,7 @@ class Pattern:
         """Values of all names for these positions and a head (batch * q_heads + head)."""
         batch, h = divmod(head, self.heads[1])
         named = {"q": q, "k": k, "h": h, "b": batch}
-        if self.mask and not {"doc(q)", "doc(k)"}.isdisjoint(self.mask.names()):
+        if self.mask and self.mask.asks_documents:
             documents = self.document_of()
             last = self.kv_len - 1
             named |= {"doc(q)": documents[np.clip(q, 0, last)], "doc(k)": documents[np.clip(k, 0, last)]}
@@ -114,7 +109,7 @@ class Plan(NamedTuple):
     def tiles_of(self, axis: int) -> np.ndarray:
         """int32 (sets, tiles that stay, 3 + tiles that stream): the lists that kernels go through.
 
-        Each holds where its full tiles begin, where they end, its length, and the tiles in `turn_order`.
+        Each holds where its full tiles begin, where they end, its length, and the tiles by `parts_of`.
         `axis` is 1 if query tiles stay, 2 if key tiles do.
         """
         kinds = self.kinds if axis == 1 else self.kinds.swapaxes(1, 2)
@@ -143,11 +138,10 @@ def plan_of(pattern: Pattern, block_m: int, block_n: int) -> Plan:
     the bounds of their positions are looked at pair by pair.
     """
     assert pattern.mask is not None
-    tiles = -(-pattern.q_len // block_m) * -(-pattern.kv_len // block_n)
-    if tiles * (pattern.heads[0] * pattern.heads[1] if pattern.by_head else 1) > MOST_TILES:
+    heads = range(pattern.heads[0] * pattern.heads[1] if pattern.by_head else 1)
+    if -(-pattern.q_len // block_m) * -(-pattern.kv_len // block_n) * len(heads) > MOST_TILES:
         accepted = f"its plan would have more than {MOST_TILES:,} tiles"
         raise InvalidProblem("mask", "this mask", accepted, "Choose larger tiles or a shorter sequence.")
-    heads = range(pattern.heads[0] * pattern.heads[1] if pattern.by_head else 1)
     parts = [_plan_of_head(pattern, pattern.mask, head, block_m, block_n) for head in heads]
     return Plan(np.stack([kinds for kinds, _ in parts]), np.array([pairs for _, pairs in parts]))
 

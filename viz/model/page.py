@@ -84,6 +84,7 @@ def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) ->
         said.append(f"It has positions for {model.max_length:,} tokens, fewer than the {length:,} shown.")
     st.markdown("  \n".join(filter(None, said)))
     draw_cards(words.cards(shown))
+    st.page_link("viz/learn/page.py", label=words.WHY, icon=":material/school:")
     chart, table = st.columns(2, gap="large")
     with chart:
         plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")

@@ -84,6 +84,7 @@ def _cache_card(shown: Shown) -> Card:
     return Card("KV cache · modelled", format_bytes(size), words, explained)
 
 
+WHY = "The result is the same to rounding; the scores never go to memory. Why that is fast"
 TIMES = {"prefill": "Prefill", "decode": "Decoding step"}
 
 

@@ -59,10 +59,9 @@ SHAPE = {
     "q_len": ("N, queries", ""),
     "kv_len": ("M, keys", ""),
     "head_dim": ("d, head_dim", ""),
-    "mask": ("mask", ""),
+    "dtype": ("dtype", ""),
     "block_m": ("BLOCK_M", "rows of a query tile"),
     "block_n": ("BLOCK_N", "rows of a key tile"),
-    "dtype": ("dtype", ""),
     "seed": ("seed", ""),
 }
 SPLITS = "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
@@ -154,6 +153,7 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
         _fields(SHAPE)
+        _field(st.container(), "mask", "mask", "")
         _words_of_mask()
         inputs = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
         _field(st.container(), "inputs", "inputs", inputs)

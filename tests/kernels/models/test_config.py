@@ -83,3 +83,22 @@ def test_no_value_of_any_field_is_a_traceback(changes):
     except InvalidProblem:
         return
     assert model.problem(64, kind=next(iter(model.kinds))).q_heads == model.q_heads
+
+
+@pytest.mark.parametrize(
+    ("change", "apart"),
+    [
+        ({"model_type": "bloom"}, "ALiBi on its scores"),
+        ({"model_type": "mpt", "attn_config": {"alibi": True}}, "ALiBi on its scores"),
+        ({"position_embedding_type": "alibi"}, "ALiBi on its scores"),
+        ({"attention_multiplier": 0.0078}, "attention_multiplier 0.0078"),
+        ({"alibi": "false"}, ""),
+    ],
+)
+def test_what_is_done_to_scores_is_found_by_the_names_that_models_give_it(change, apart):
+    assert "".join(from_config(json.dumps(LLAMA | change)).apart) == apart
+
+
+def test_key_heads_may_lie_in_a_config_of_the_attention():
+    without = {name: value for name, value in LLAMA.items() if name != "num_key_value_heads"}
+    assert from_config(json.dumps(without | {"attn_config": {"kv_n_heads": 4}})).kv_heads == 4
