@@ -33,7 +33,13 @@ FLOORS = (
     ("kernels.worker",),  # the client of the child process, and requests
     ("kernels.check",),  # has its own requests, command line and peers of measure
     ("kernels.worker.server",),  # the child process, which takes requests of both
-    ("kernels.record", "kernels.tune", "kernels.compare", "kernels.worker.__main__"),  # what users start
+    (
+        "kernels.record",
+        "kernels.tune",
+        "kernels.compare",
+        "kernels.worker.__main__",
+        "kernels.attention.context_parallel.__main__",
+    ),  # what users start
     ("viz.shared",),
     ("viz.player",),
     ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk", "viz.model"),  # pages

@@ -13,6 +13,7 @@ from kernels.device.backend import DeviceInfo
 from kernels.file_format import UnreadableFile, format_mismatch
 from kernels.measure.counters import CounterRun
 from kernels.measure.measurement import Measurement
+from kernels.measure.ranks import RanksTime
 from kernels.measure.roofline import Ceiling
 
 FORMAT = "flash-attention-measurements"
@@ -30,13 +31,14 @@ class Document:
     measurements: tuple[Measurement, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     counters: tuple[CounterRun, ...] = ()
+    ranks: tuple[RanksTime, ...] = ()
     left_out: tuple[str, ...] = ()
     """What the command did not measure, because it ran out of time or failed."""
 
     @property
-    def entries(self) -> tuple[Measurement | Ceiling | CounterRun, ...]:
+    def entries(self) -> tuple[Measurement | Ceiling | CounterRun | RanksTime, ...]:
         """Everything that has a device and a date."""
-        return (*self.measurements, *self.ceilings, *self.counters)
+        return (*self.measurements, *self.ceilings, *self.counters, *self.ranks)
 
     @property
     def devices(self) -> tuple[DeviceInfo, ...]:

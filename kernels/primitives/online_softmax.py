@@ -14,6 +14,12 @@ def finite_or_zero(m):
 
 
 @triton.jit
+def share_of(part_lse, lse):
+    """The share of a part of the keys in the row sum of all; 0 if the part has no visible key."""
+    return tl.where(part_lse == float("-inf"), 0.0, tl.exp(part_lse - lse))
+
+
+@triton.jit
 def online_softmax(scores, m, l, scale_log2):
     """One tile of scores (rows, keys) joins the state of its rows. Returns P, the new m and l, and alpha.
 

@@ -12,12 +12,15 @@ from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace.lanes import Lanes
+from kernels.trace.ranks import RanksTrace
 
 FOLDER = Path(__file__).parent
 INDEX = "index.json"
+RANKS_PREFIX = "ranks."
+"""Starts the names of files of runs on several GPUs: ranks.<name>.npz."""
 LANES_PREFIX = "lanes."
 """Starts the names of files of lanes: lanes.<preset>.<kernel>.npz."""
-FILES = {name: f"{name}.json" for name in ("sweeps", "ceilings", "counters", "masks")}
+FILES = {name: f"{name}.json" for name in ("sweeps", "ceilings", "counters", "masks", "ranks")}
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
 
@@ -83,9 +86,16 @@ def recorded_measurements() -> tuple[Measurement, ...]:
 
 @functools.cache
 def recorded_document(part: str) -> Document:
-    """The recorded "sweeps", "ceilings", "counters" or "masks"; empty if they were not recorded."""
+    """The recorded "sweeps", "ceilings", "counters", "masks" or "ranks"; empty if they were not recorded."""
     path = FOLDER / FILES[part]
     return read_document(path.read_bytes()) if path.exists() else Document()
+
+
+@functools.cache
+def recorded_ranks() -> dict[str, RanksTrace]:
+    """The recorded runs on several GPUs, by name."""
+    files = sorted(FOLDER.glob(f"{RANKS_PREFIX}*.npz"))
+    return {file.stem.removeprefix(RANKS_PREFIX): RanksTrace.load(file) for file in files}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from kernels.algorithms.split_kv.recording import record_output, record_part
 from kernels.algorithms.split_kv.split import packed_pointers
 from kernels.primitives.masking import sees_a_key
 from kernels.primitives.numbers import to_memory
-from kernels.primitives.online_softmax import finite_or_zero
+from kernels.primitives.online_softmax import finite_or_zero, share_of
 from kernels.primitives.recorder import Log, record_turn
 from kernels.primitives.tile_io import store_rows
 
@@ -57,7 +57,7 @@ def _attn_combine(
         )
         # [weigh]
         part = tl.load(partial_lse_ptr + partial, mask=rows < n_rows, other=float("-inf"))
-        weight = tl.where(part == float("-inf"), 0.0, tl.exp(part - lse))
+        weight = share_of(part, lse)
         acc += weight[:, None] * o
         # [end]
         record_part(log, split, splits, batch_kv_head, row_tile, n_rows, part, lse, weight, o, acc, FIXED)

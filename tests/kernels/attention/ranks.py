@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from kernels.attention.context_parallel import context_parallel_attention
-from kernels.attention.sequence_layout import divisor_of, shard, unshard
+from kernels.attention.context_parallel.layout import divisor_of, shard, unshard
 from kernels.oracle.rule import compare_gradients, compare_output
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs

@@ -1,0 +1,144 @@
+"""What the ranks of a group send each other. The ranks agree on a call before they send."""
+
+import functools
+import hashlib
+import threading
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from kernels.attention.context_parallel.log import Log, Mark
+
+Group = dist.ProcessGroup
+
+
+@functools.cache
+def _of_hosts(group: Group) -> Group:
+    """A group of the same ranks whose messages the GPUs do not wait for."""
+    if dist.get_backend(group) == "gloo":
+        return group
+    ranks = dist.get_process_group_ranks(group)
+    return dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
+
+
+@functools.cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+def agree(group: Group, asked: Any, refusal: str) -> None:
+    """Raise the same ValueError on all ranks if one refuses its call, or asks for something else.
+
+    Costs each call one message of 8 bytes between the hosts.
+    """
+    hosts, world = _of_hosts(group), dist.get_world_size(group)
+    digest = hashlib.blake2b(repr(asked).encode(), digest_size=7).digest()
+    own = torch.tensor([-1 if refusal else int.from_bytes(digest)])
+    found = [torch.empty_like(own) for _ in range(world)]
+    dist.all_gather(found, own, group=hosts)
+    if len({int(each) for each in found}) == 1 and not refusal:
+        return
+    calls: list[Any] = [None] * world
+    dist.all_gather_object(calls, (asked, refusal), group=hosts)
+    for rank, (_, reason) in enumerate(calls):
+        if reason:
+            raise ValueError(f"rank {rank}: {reason}")
+    rank = next(rank for rank, (other, _) in enumerate(calls) if other != calls[0][0])
+    raise ValueError(
+        f"rank {rank} asks for {calls[rank][0]}, rank 0 for {calls[0][0]}; expected the same on all"
+    )
+
+
+class Travel:
+    """A tensor on its way to the next rank, while one from the rank before arrives.
+
+    On GPUs it travels on a stream of its own. gloo sends from the host's memory.
+    """
+
+    def __init__(self, group: Group, tensor: Tensor, log: Log, owner: int) -> None:
+        rank, world = dist.get_rank(group), dist.get_world_size(group)
+        after, before = (dist.get_global_rank(group, (rank + step) % world) for step in (1, -1))
+        self._log, self._owner, self._device = log, owner, tensor.device
+        self._by_host = tensor.is_cuda and dist.get_backend(group) == "gloo"
+        sent = tensor.cpu() if self._by_host else tensor
+        self._taken, self._sent = torch.empty_like(sent), sent
+        operations = [
+            dist.P2POp(dist.isend, sent, after, group),
+            dist.P2POp(dist.irecv, self._taken, before, group),
+        ]
+        self._stream = _stream(tensor.device) if sent.is_cuda else None
+        self._waiter: threading.Thread | None = None
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                self._begin = log.mark()
+                for work in dist.batch_isend_irecv(operations):
+                    work.wait()
+                self._end = log.mark()
+            return
+        self._begin, self._works = log.mark(), dist.batch_isend_irecv(operations)
+        self._end, self._error = Mark(), None
+        if log.is_on:  # a thread sees when it arrived, while this one computes
+            self._waiter = threading.Thread(target=self._wait)
+            self._waiter.start()
+
+    def _wait(self) -> None:
+        try:
+            for work in self._works:
+                work.wait()
+        except RuntimeError as error:
+            self._error = error
+        self._end.host_ns = time.monotonic_ns()
+
+    def arrived(self) -> Tensor:
+        """The tensor of the rank before. Raises what torch.distributed raises if a rank is lost."""
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
+        elif self._waiter is not None:
+            self._waiter.join()
+        else:
+            self._wait()
+        if self._stream is None and self._error is not None:
+            raise self._error
+        size = self._sent.numel() * self._sent.element_size()
+        self._log.add("transfer", self._owner, self._begin, self._end, size)
+        return self._taken.to(self._device)
+
+
+def gathered(group: Group, tensor: Tensor, log: Log) -> list[Tensor]:
+    """The tensors of all ranks, in their order; they have the same shape."""
+    by_host = tensor.is_cuda and dist.get_backend(group) == "gloo"
+    sent = (tensor.cpu() if by_host else tensor).contiguous()
+    begin = log.mark()
+    parts = [torch.empty_like(sent) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, sent, group=group)
+    size = (len(parts) - 1) * sent.numel() * sent.element_size()
+    log.add("transfer", -1, begin, log.mark(), size)
+    return [part.to(tensor.device) for part in parts]
+
+
+def exchanged(group: Group, parts: list[Tensor], log: Log) -> list[Tensor]:
+    """The part that each rank has for this one, for the parts that this one has for each."""
+    by_host = parts[0].is_cuda and dist.get_backend(group) == "gloo"
+    sent = [part.cpu() if by_host else part for part in parts]
+    begin = log.mark()
+    taken = [torch.empty_like(part) for part in sent]
+    dist.all_to_all(taken, sent, group=group)
+    size = (len(sent) - 1) * sent[0].numel() * sent[0].element_size()
+    log.add("transfer", -1, begin, log.mark(), size)
+    return [part.to(parts[0].device) for part in taken]
+
+
+def summed_parts(group: Group, parts: Tensor) -> Tensor:
+    """Of tensors (ranks, ...) the sum over the ranks of this rank's part."""
+    rank = dist.get_rank(group)
+    if dist.get_backend(group) == "gloo":
+        whole = parts.cpu()
+        dist.all_reduce(whole, group=group)
+        return whole[rank].to(parts.device)
+    own = torch.empty_like(parts[0])
+    dist.reduce_scatter_tensor(own, parts.contiguous(), group=group)
+    return own
