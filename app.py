@@ -22,6 +22,7 @@ page = st.navigation(
         st.Page("viz/measure/page.py", title="Measure", icon=":material/speed:", url_path="measure"),
         st.Page("viz/check/page.py", title="Check", icon=":material/fact_check:", url_path="check"),
         st.Page("viz/model/page.py", title="Your model", icon=":material/deployed_code:", url_path="model"),
+        st.Page("viz/ranks/page.py", title="Several GPUs", icon=":material/hub:", url_path="ranks"),
         st.Page("viz/talk/page.py", title="Talk", icon=":material/slideshow:", url_path="talk"),
     ],
     position="hidden" if st.context.is_embedded else "top",

@@ -42,7 +42,7 @@ FLOORS = (
     ),  # what users start
     ("viz.shared",),
     ("viz.player",),
-    ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk", "viz.model"),  # pages
+    ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk", "viz.model", "viz.ranks"),  # pages
 )
 """Folders from bottom to top. A folder imports only from floors below its own: two of one floor know nothing
 of each other."""

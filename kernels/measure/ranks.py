@@ -30,6 +30,9 @@ FAR = 0.1
 SAMPLE_MS, MOST_CALLS, MOST_SAMPLES = 40.0, 8, 12
 
 
+Call = Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class RanksTime:
     """One way to share a sequence out over ranks, in one direction."""
@@ -83,9 +86,6 @@ def share_of_ideal(time: RanksTime, times: Iterable[RanksTime]) -> float | None:
     return time.tflops / longest.tflops
 
 
-Call = Callable[[], Any]
-
-
 def measure_ranks(
     problem: AttentionProblem, method: str, layout: str, directions: Iterable[str], budget_s: float = 1.0
 ) -> list[RanksTime]:
@@ -117,8 +117,10 @@ def _timed(
     import torch
     import torch.distributed as dist
 
+    from kernels.attention.context_parallel.run import options_of
     from kernels.device.runtime import BACKEND
 
+    attention: Call
     device = "cuda" if BACKEND == "cuda" else "cpu"
     alone = method == ONE_GPU or method in TORCH
     length = problem.q_len // (1 if alone else dist.get_world_size())
@@ -132,16 +134,14 @@ def _timed(
     if method in TORCH:
         return _in_torch(tensors, problem, method, direction, budget_s)
     if method == ONE_GPU:
-        from kernels.attention.flash_attention import flash_attention as attention
+        from kernels.attention.flash_attention import flash_attention
 
-        options: dict[str, Any] = {}
+        attention, options = flash_attention, options_of(problem)
     else:
-        from kernels.attention.context_parallel import context_parallel_attention as attention
+        from kernels.attention.context_parallel import context_parallel_attention
 
-        options = {"method": method, "layout": layout}
-    from kernels.attention.context_parallel.run import options_of
-
-    options |= options_of(problem)
+        attention = context_parallel_attention
+        options = options_of(problem) | {"method": method, "layout": layout}
     return _sampled(_call(lambda *given: attention(*given, **options), tensors, direction), budget_s)
 
 
@@ -161,7 +161,10 @@ def _in_torch(
         raise ValueError("torch's context_parallel takes no window")
     mesh = init_device_mesh(tensors[0].device.type, (dist.get_world_size(),))
     set_rotate_method(TORCH[method])
-    options = {"is_causal": problem.is_causal, "enable_gqa": problem.q_heads != problem.kv_heads}
+    options: dict[str, Any] = {
+        "is_causal": problem.is_causal,
+        "enable_gqa": problem.q_heads != problem.kv_heads,
+    }
     with (
         sdpa_kernel(SDPBackend.FLASH_ATTENTION),
         context_parallel(mesh, buffers=tensors, buffer_seq_dims=[2] * 3, no_restore_buffers=set(tensors)),

@@ -5,6 +5,7 @@ and the client makes a result of the answer (`result`). Only `run` imports torch
 """
 
 import contextlib
+import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.lanes import Lanes
+from kernels.trace.ranks import RanksTrace
 from kernels.trace.sample import Sample
 from kernels.traffic.operations import Operation
 
@@ -184,6 +186,37 @@ class LanesRequest(Request[Lanes]):
 
     def result(self, answer: None, blob: bytes) -> Lanes:
         return Lanes.load(blob)
+
+
+@dataclass(frozen=True)
+class RanksRequest(Request[tuple[RanksTrace, ...]]):
+    """Attention over so many ranks of this machine, in one way after the other."""
+
+    answers = tuple[int, ...]
+    problem: AttentionProblem
+    ranks: int
+    ways: tuple[tuple[str, str], ...]
+    """Methods and layouts of `context_parallel_attention`."""
+    direction: str
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The bytes are the files of the traces, the answer is their sizes."""
+        from kernels.attention.context_parallel.processes import traced_on_ranks
+        from kernels.attention.context_parallel.run import RunOrder
+
+        files: list[bytes] = []
+        for method, layout in self.ways:
+
+            def so_far(share: float) -> None:
+                progress((len(files) + share) / len(self.ways), "the ranks compute")
+
+            order = RunOrder(self.problem, method, layout, self.direction)
+            files.append(traced_on_ranks(order, self.ranks, progress=so_far).to_bytes())
+        return tuple(map(len, files)), b"".join(files)
+
+    def result(self, answer: tuple[int, ...], blob: bytes) -> tuple[RanksTrace, ...]:
+        ends = list(itertools.accumulate(answer))
+        return tuple(RanksTrace.load(blob[end - size : end]) for size, end in zip(answer, ends, strict=True))
 
 
 @dataclass(frozen=True)

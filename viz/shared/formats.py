@@ -26,7 +26,9 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_length(count: int) -> str:
-    """A sequence length on an axis: 512, 1k, 16k; with all digits if it is not a multiple of 1024."""
+    """A sequence length on an axis: 512, 1k, 16k, 1M; with all digits if it is not a multiple of 1024."""
+    if count and count % (1 << 20) == 0:
+        return f"{count >> 20}M"
     return f"{count // 1024}k" if count and count % 1024 == 0 else f"{count}"
 
 

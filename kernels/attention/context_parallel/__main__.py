@@ -9,16 +9,17 @@ import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from kernels.attention.context_parallel.layout import divisor_of
 from kernels.attention.context_parallel.run import RunOrder, run_on_this_rank
 from kernels.device.runtime import BACKEND
 from kernels.measure.document import Document
 from kernels.measure.ranks import LONGEST_ALONE, ONE_GPU, TORCH, RanksTime, measure_ranks, share_of_ideal
 from kernels.problem import AttentionProblem
+from kernels.problem.ranks import divisor_of
 from kernels.record import write
 from kernels.recordings import FILES, FOLDER, RANKS_PREFIX
 from kernels.tool_arguments import numbers, report_path, some_of
@@ -32,10 +33,12 @@ WAYS = (
 )
 """Methods and layouts that are recorded."""
 DIRECTIONS = ("forward", "backward")
-LAYER = {"q_heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16", "mask": "causal"}
+LAYER: dict[str, Any] = {"q_heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16", "mask": "causal"}
 """A layer of Llama-3-8B."""
 TRACED_LENGTH = 32768
-CHECKS = (
+SMALL = {"q_heads": 8, "kv_heads": 8, "head_dim": 16, "dtype": "float32"}
+"""What a dry run changes of it."""
+CHECKS: tuple[dict[str, Any], ...] = (
     {"mask": "causal", "q_heads": 8},
     {"mask": "full", "head_dim": 40},
     {"mask": "window", "window_left": 9, "window_right": 2, "head_dim": 256},
@@ -93,7 +96,13 @@ def check(arguments: argparse.Namespace) -> bool:
     world, wrong = dist.get_world_size(), False
     length = 1024 if BACKEND == "cuda" else 16 * world
     for change in CHECKS:
-        shape = {"q_len": length, "kv_len": length, "head_dim": 64, "q_heads": 4, "kv_heads": 4}
+        shape: dict[str, Any] = {
+            "q_len": length,
+            "kv_len": length,
+            "head_dim": 64,
+            "q_heads": 4,
+            "kv_heads": 4,
+        }
         if "kv_len" in change:
             change = change | {"kv_len": 2 * length}
         problem = AttentionProblem(**(shape | change))
@@ -135,7 +144,7 @@ def _times(arguments: argparse.Namespace) -> list[RanksTime]:
     lengths = arguments.lengths or (
         [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
     )
-    small = {"q_heads": 4, "kv_heads": 4, "head_dim": 16, "dtype": "float32"} if arguments.dry_run else {}
+    small: dict[str, Any] = SMALL if arguments.dry_run else {}
     every_head = {"q_heads": 16, "kv_heads": 16}  # torch's own takes no shared key heads
     times: list[RanksTime] = []
 
@@ -145,14 +154,10 @@ def _times(arguments: argparse.Namespace) -> list[RanksTime]:
         for time in measure_ranks(problem, method, layout, directions, arguments.budget):
             times.append(time)
             share = share_of_ideal(time, times)
-            said = (
-                time.refused or f"{time.timing.median_ms:.2f} ms, {time.tflops:.0f} TFLOP/s"
-                if time.timing
-                else ""
-            )
+            rate = f"{time.timing.median_ms:.2f} ms, {time.tflops:.0f} TFLOP/s" if time.timing else ""
             ideal = f", {share:.2f} of ideal" if share else ""
             shape = f"{problem.q_len} tokens, {problem.q_heads} over {problem.kv_heads} heads"
-            _say(f"{shape}, {method} {layout} {time.direction}: {said or time.refused}{ideal}")
+            _say(f"{shape}, {method} {layout} {time.direction}: {rate or time.refused}{ideal}")
 
     for length in lengths:
         for shape in (LAYER, LAYER | every_head):
@@ -183,7 +188,7 @@ def write_times(path: Path | None, times: list[RanksTime]) -> None:
 def record(arguments: argparse.Namespace) -> bool:
     """Runs for the player, rank by rank, and times of all cells. About five minutes on four H100."""
     length = 16 * dist.get_world_size() if arguments.dry_run else TRACED_LENGTH
-    small = {"q_heads": 8, "kv_heads": 8, "head_dim": 16, "dtype": "float32"} if arguments.dry_run else {}
+    small: dict[str, Any] = SMALL if arguments.dry_run else {}
     problem, wrong = AttentionProblem(**(LAYER | {"q_len": length, "kv_len": length} | small)), False
     for direction in DIRECTIONS:
         for method, layout in WAYS if direction == "forward" else WAYS[:1]:
@@ -192,9 +197,8 @@ def record(arguments: argparse.Namespace) -> bool:
                 continue
             wrong |= not all(report.passes for report in trace.reports.values())
             trace.save(arguments.out / f"{RANKS_PREFIX}{method}.{layout}.{direction}.npz")
-            _say(
-                f"{method}, {layout}, {direction}: {trace.ns / 1e6:.2f} ms, clocks within {trace.clock_error_ns} ns"
-            )
+            clocks = f"clocks within {trace.clock_error_ns} ns"
+            _say(f"{method}, {layout}, {direction}: {trace.ns / 1e6:.2f} ms, {clocks}")
     times = _times(arguments)
     write_times(arguments.out / FILES["ranks"], times)
     return wrong

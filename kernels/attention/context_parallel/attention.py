@@ -18,13 +18,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from kernels.attention.context_parallel.layout import Runs, Share, runs_of, shard, shares_between, unshard
 from kernels.attention.context_parallel.log import NO_LOG, Log
-from kernels.attention.context_parallel.merge import MOST_PARTS, Part, merged, state_dtype
+from kernels.attention.context_parallel.shards import shard, unshard
 from kernels.attention.context_parallel.transport import Travel, agree, exchanged, gathered, summed_parts
 from kernels.attention.operators import launch_backward, launch_forward
+from kernels.primitives.merge import MOST_PARTS, Part, merged, state_dtype
 from kernels.primitives.replay import repeat
 from kernels.problem import Band
+from kernels.problem.ranks import Runs, Share, runs_of, shares_between
 
 Method = Literal["ring", "all_gather", "all_to_all"]
 ALL = -1
@@ -244,7 +245,8 @@ class _ByChunks(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, world: World, in_ring: bool
     ) -> tuple[Tensor, Tensor]:
-        ctx.world, ctx.in_ring, rows, parts = world, in_ring, query.shape[2], []
+        ctx.world, ctx.in_ring, rows = world, in_ring, query.shape[2]
+        parts: list[Part] = []
         ctx.chunks = _round_the_ring if in_ring else _all_at_once
         for owner, kv in ctx.chunks(world, torch.stack((key, value))):
             parts += _attend(world, query, kv, owner)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from kernels.attention.context_parallel.layout import Share
+from kernels.problem.ranks import Share
 
 
 @dataclass

@@ -1,11 +1,13 @@
-"""Ranks as processes of this machine, that end together: `run_on_ranks`. torchrun starts them elsewhere."""
+"""Ranks as processes of this machine, that end together. torchrun starts them elsewhere."""
 
+import functools
 import multiprocessing
 import os
 import signal
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -14,33 +16,57 @@ from kernels.attention.context_parallel.run import RunOrder
 from kernels.trace.ranks import RanksTrace
 
 POLL_S = 0.1
-MOST_RANKS = 8
+LIMIT_S = 300.0
+
+Work = Callable[[str, Callable[[int], None]], Any]
+"""What a rank does, given torch's device and a function to be called with each step. It can be pickled."""
 
 
 class RankFailed(RuntimeError):
     """A rank failed, ended or did not go on, and the others were ended."""
 
 
-def run_on_ranks(order: RunOrder, ranks: int, limit_s: float = 300.0) -> RanksTrace:
-    """Run it on so many gloo ranks of this machine; GPUs are shared out over them.
+def traced_on_ranks(
+    order: RunOrder,
+    ranks: int,
+    limit_s: float = LIMIT_S,
+    progress: Callable[[float], None] = lambda share: None,
+) -> RanksTrace:
+    """The trace of a run on so many ranks. Raises as `run_on_ranks`.
 
-    Raises ValueError if the ranks refuse the call, and RankFailed, which names the rank, if one fails or if
+    `progress` is called with the share of the steps that the slowest rank has done.
+    """
+    return RanksTrace.load(run_on_ranks(functools.partial(_traced, order), ranks, limit_s, progress)[0])
+
+
+def _traced(order: RunOrder, device: str, progress: Callable[[int], None]) -> bytes:
+    from kernels.attention.context_parallel.run import run_on_this_rank
+
+    trace = run_on_this_rank(order, device, progress)
+    return trace.to_bytes() if trace else b""
+
+
+def run_on_ranks(
+    work: Work, ranks: int, limit_s: float = LIMIT_S, progress: Callable[[float], None] = lambda share: None
+) -> list[Any]:
+    """What `work` returns on each of so many gloo ranks of this machine; GPUs are shared out over them.
+
+    Raises ValueError if the ranks refuse their call, and RankFailed, which names the rank, if one fails or if
     it takes longer than `limit_s` seconds. No process is left behind, also if this one is killed.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["kernels.attention.context_parallel.run"])
-    steps = context.Array("i", ranks, lock=False)
+    steps, started = context.Array("i", ranks, lock=False), []
     with tempfile.TemporaryDirectory() as folder:
-        started = []
         for rank in range(ranks):
             ours, theirs = context.Pipe(duplex=False)
-            given = (order, rank, ranks, folder, theirs, steps, limit_s)
+            given = (work, rank, ranks, folder, theirs, steps, limit_s)
             process = context.Process(target=_rank, args=given, name=f"rank {rank}")
             process.start()
             theirs.close()
             started.append((process, ours))
         try:
-            return _first_result(started, steps, limit_s)
+            return _results(started, steps, limit_s, progress)
         finally:
             for process, pipe in started:
                 process.kill()
@@ -48,49 +74,51 @@ def run_on_ranks(order: RunOrder, ranks: int, limit_s: float = 300.0) -> RanksTr
                 pipe.close()
 
 
-def _first_result(started: list[Any], steps: Any, limit_s: float) -> RanksTrace:
-    """What rank 0 sends, once all are done."""
-    until, running, trace = time.monotonic() + limit_s, dict(enumerate(started)), b""
-    while running:
-        wait([pipe for _, pipe in running.values()], timeout=POLL_S)
-        for rank, (process, pipe) in list(running.items()):
-            message = _message(pipe)
-            if message is None and process.is_alive():
+def _results(started: list[Any], steps: Any, limit_s: float, progress: Callable[[float], None]) -> list[Any]:
+    until, found = time.monotonic() + limit_s, {}
+    while len(found) < len(started):
+        wait([pipe for rank, (_, pipe) in enumerate(started) if rank not in found], timeout=POLL_S)
+        progress(min(steps) / len(started))
+        for rank, (process, pipe) in enumerate(started):
+            if rank in found:
                 continue
-            if message is None:
-                raise RankFailed(
-                    f"rank {rank} ended with exit status {process.exitcode}; the others were ended"
-                )
-            error, blob = message
-            if isinstance(error, ValueError):
-                raise error
-            if error is not None:
-                raise RankFailed(f"rank {rank}: {type(error).__name__}: {error}; the others were ended")
-            trace = blob or trace
-            del running[rank]
-        if time.monotonic() > until and running:
-            last = min(running, key=lambda rank: steps[rank])
-            raise RankFailed(
-                f"rank {last} did not go on from step {steps[last]} within {limit_s:g} s; all were ended"
+            has_ended = not process.is_alive()  # asked first: it may send and end in between
+            message = _message(pipe)
+            if message:
+                found[rank] = _value(rank, *message)
+            elif has_ended:
+                how = f"ended with exit status {process.exitcode}"
+                raise RankFailed(f"rank {rank} {how}; the others were ended")
+        if time.monotonic() > until and len(found) < len(started):
+            last = min(
+                (rank for rank in range(len(started)) if rank not in found), key=lambda rank: steps[rank]
             )
-    return RanksTrace.load(trace)
+            where = f"did not go on from step {steps[last]} within {limit_s:g} s"
+            raise RankFailed(f"rank {last} {where}; all were ended")
+    return [found[rank] for rank in range(len(started))]
 
 
-def _message(pipe: Connection) -> tuple[BaseException | None, bytes] | None:
+def _message(pipe: Connection) -> tuple[BaseException | None, Any] | None:
     try:
         return pipe.recv() if pipe.poll() else None
     except EOFError:
         return None
 
 
+def _value(rank: int, error: BaseException | None, value: Any) -> Any:
+    if isinstance(error, ValueError):
+        raise error
+    if error is not None:
+        raise RankFailed(f"rank {rank}: {error}; the others were ended")
+    return value
+
+
 def _rank(
-    order: RunOrder, rank: int, ranks: int, folder: str, pipe: Connection, steps: Any, limit_s: float
+    work: Work, rank: int, ranks: int, folder: str, pipe: Connection, steps: Any, limit_s: float
 ) -> None:
     """What one rank's process does."""
     import torch
     import torch.distributed as dist
-
-    from kernels.attention.context_parallel.run import run_on_this_rank
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -100,21 +128,13 @@ def _rank(
         if os.environ.get("TRITON_INTERPRET") != "1" and torch.cuda.is_available():
             torch.cuda.set_device(rank % torch.cuda.device_count())
             device = "cuda"
-        dist.init_process_group(
-            "gloo",
-            init_method=f"file://{folder}/store",
-            rank=rank,
-            world_size=ranks,
-            timeout=timedelta(seconds=2 * limit_s),  # the parent is to notice first
-        )
-
-        def progress(step: int) -> None:
-            steps[rank] = step
-
-        trace = run_on_this_rank(order, device, progress)
-        pipe.send((None, trace.to_bytes() if trace else b""))
+        store = f"file://{folder}/store"
+        late = timedelta(seconds=2 * limit_s)  # the parent is to notice first
+        dist.init_process_group("gloo", store, timeout=late, rank=rank, world_size=ranks)
+        pipe.send((None, work(device, functools.partial(steps.__setitem__, rank))))
     except Exception as error:  # the parent says it
-        pipe.send((error if isinstance(error, ValueError) else RuntimeError(str(error)), b""))
+        known = error if isinstance(error, ValueError) else RuntimeError(f"{type(error).__name__}: {error}")
+        pipe.send((known, None))
     os._exit(0)  # gloo's threads may wait for a lost rank
 
 

@@ -11,15 +11,18 @@ import torch.distributed as dist
 from torch import Tensor
 
 from kernels.attention.context_parallel.attention import context_parallel_attention
-from kernels.attention.context_parallel.layout import runs_of, shard, unshard
 from kernels.attention.context_parallel.log import RankLog, Span
+from kernels.attention.context_parallel.shards import shard, unshard
 from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND
 from kernels.oracle.rule import GRADIENTS, compare_gradients, compare_output
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.problem.ranks import runs_of
 from kernels.trace.ranks import KINDS, RanksTrace
 
+WARM_UPS = 4
+"""Calls on a GPU before the one that is noted: the first compiles, the next ones are written down."""
 NOTED_ROWS = 16
 """Rows of each rank whose sums are noted."""
 
@@ -66,15 +69,16 @@ def run_on_this_rank(
         return torch.autograd.grad(out, parts, own_d_out)
 
     if BACKEND == "cuda":
-        call(RankLog(parts[0].device, rows.to(device)))  # compiles
+        for _ in range(WARM_UPS):
+            call(RankLog(parts[0].device, rows.to(device)))
         torch.cuda.synchronize()
     dist.barrier()
     log = RankLog(parts[0].device, rows.to(device), progress=progress)
     results = call(log)
     if BACKEND == "cuda":
         torch.cuda.synchronize()
-    positions = torch.cat([run.positions() for run in runs_of(rank, world, problem.q_len, order.layout)])
-    own = ([_numbers(log, span) for span in log.spans], positions[rows].tolist(), log.lse_rows())
+    positions = np.concatenate([run.positions for run in runs_of(rank, world, problem.q_len, order.layout)])
+    own = ([_numbers(log, span) for span in log.spans], positions[rows.numpy()].tolist(), log.lse_rows())
     gathered: list[Any] = [None] * world
     dist.gather_object(
         (own, log.clock_error_ns, [each.cpu() for each in results]), gathered if not rank else None

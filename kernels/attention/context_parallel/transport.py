@@ -71,6 +71,7 @@ class Travel:
         ]
         self._stream = _stream(tensor.device) if sent.is_cuda else None
         self._waiter: threading.Thread | None = None
+        self._error: RuntimeError | None = None
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
@@ -80,7 +81,7 @@ class Travel:
                 self._end = log.mark()
             return
         self._begin, self._works = log.mark(), dist.batch_isend_irecv(operations)
-        self._end, self._error = Mark(), None
+        self._end = Mark()
         if log.is_on:  # a thread sees when it arrived, while this one computes
             self._waiter = threading.Thread(target=self._wait)
             self._waiter.start()
@@ -101,7 +102,7 @@ class Travel:
             self._waiter.join()
         else:
             self._wait()
-        if self._stream is None and self._error is not None:
+        if self._error is not None:
             raise self._error
         size = self._sent.numel() * self._sent.element_size()
         self._log.add("transfer", self._owner, self._begin, self._end, size)

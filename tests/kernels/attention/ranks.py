@@ -1,38 +1,47 @@
-"""One of four ranks of a test of context_parallel: `python ranks.py RANK FOLDER`. Prints failures as JSON."""
+"""What each rank of a test of context_parallel does."""
 
-import json
 import os
-import sys
 import time
-from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from kernels.attention.context_parallel import context_parallel_attention
-from kernels.attention.context_parallel.layout import divisor_of, shard, unshard
+from kernels.attention.context_parallel import context_parallel_attention, context_parallel_decode
+from kernels.attention.context_parallel.run import options_of
+from kernels.attention.context_parallel.shards import shard, unshard
 from kernels.oracle.rule import compare_gradients, compare_output
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.problem.ranks import divisor_of
 
-SHAPE = {"q_len": 48, "kv_len": 48, "head_dim": 16, "q_heads": 1, "kv_heads": 1, "dtype": "float32"}
+SHAPE = {"q_len": 24, "kv_len": 24, "head_dim": 16, "q_heads": 1, "kv_heads": 1, "dtype": "float32"}
 CASES = (
     ({"mask": "causal", "q_heads": 2}, "ring", "zigzag"),
     ({"mask": "window", "window_left": 9, "window_right": 2}, "ring", "striped"),
-    ({"mask": "causal", "kv_len": 96, "head_dim": 40, "dtype": "float16"}, "all_gather", "zigzag"),
+    ({"mask": "causal", "kv_len": 48, "head_dim": 40, "dtype": "float16"}, "all_gather", "zigzag"),
     ({"mask": "causal", "q_heads": 4, "kv_heads": 4}, "all_to_all", "zigzag"),
     ({}, "all_gather", "contiguous"),
 )
-
-
-WORLD, LEAVES = 4, 7
+TENSORS = make_inputs(AttentionProblem(**SHAPE))
 GROUPS = (range(4), range(3), range(2, 4))
 """Ranks that share a sequence out: all of them, three, and two that are others in the world."""
 
 
+def failures(device, progress):
+    """What is wrong in any of the cases, with groups of all four, three and two ranks."""
+    found = refusals(dist.get_rank())
+    for ranks in GROUPS:
+        group = dist.new_group([*ranks]) if len(ranks) < 4 else None
+        for change, method, layout in CASES[: len(ranks) + 1] if dist.get_rank() in ranks else ():
+            found += check(group, method, layout, change)
+        if dist.get_rank() in ranks:
+            found += decodes(group) + repeats(group)
+    dist.barrier()
+    return found
+
+
 def check(group, method, layout, change):
-    """What is wrong with this rank's part of one case; `group` is None for all ranks."""
+    """What is wrong with the whole of one case; `group` is None for all ranks."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     problem = AttentionProblem(**SHAPE | change)
     if problem.q_len % divisor_of(world, layout) or problem.kv_len % divisor_of(world, layout):
@@ -41,9 +50,8 @@ def check(group, method, layout, change):
     if method == "all_to_all" and problem.kv_heads % world:
         return []
     parts = [shard(tensor, rank, world, layout).requires_grad_() for tensor in inputs]
-    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
-    options = {"is_causal": problem.is_causal, "window": window, "enable_gqa": True}
-    out = context_parallel_attention(*parts, mesh=group, method=method, layout=layout, **options)
+    options = options_of(problem) | {"mesh": group, "method": method, "layout": layout}
+    out = context_parallel_attention(*parts, **options)
     gradients = torch.autograd.grad(out, parts, shard(d_out, rank, world, layout))
     gathered = [[None] * world for _ in range(4)]
     for found, part in zip(gathered, (out.detach(), *gradients), strict=True):
@@ -53,11 +61,26 @@ def check(group, method, layout, change):
     whole = [unshard(parts, layout) for parts in gathered]
     compared = {"O": compare_output(problem, whole[0], inputs)}
     compared |= compare_gradients(problem, tuple(whole[1:]), inputs, d_out)
-    wrong = [name for name, comparison in compared.items() if not comparison.report.passes]
-    return [
-        f"{world} {method} {layout} {change}: {name} {compared[name].report if name in compared else ''}"
-        for name in wrong
-    ]
+    wrong = [f"{name} {each.report}" for name, each in compared.items() if not each.report.passes]
+    return [f"{world} {method} {layout} {change}: {words}" for words in wrong]
+
+
+def repeats(group):
+    parts = [shard(tensor, dist.get_rank(group), dist.get_world_size(group)) for tensor in TENSORS]
+    first, second = (context_parallel_attention(*parts, mesh=group, is_causal=True) for _ in range(2))
+    return [] if torch.equal(first, second) else ["not the same bits again"]
+
+
+def decodes(group):
+    """What is wrong with decoding on a cache of which the last rank holds nothing."""
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    problem = AttentionProblem(**SHAPE | {"q_len": 1, "kv_len": 40, "q_heads": 2})
+    query, key, value = make_inputs(problem)
+    size = -(-problem.kv_len // (world - 1))
+    own = slice(rank * size, (rank + 1) * size)
+    out = context_parallel_decode(query, key[:, :, own], value[:, :, own], mesh=group)
+    report = compare_output(problem, out, (query, key, value)).report
+    return [] if report.passes else [f"decoding on {world}: {report}"]
 
 
 def refusals(rank):
@@ -80,40 +103,19 @@ def refusals(rank):
     return wrong
 
 
-def notices_a_lost_rank(rank, group, folder):
-    """What is wrong on the first rank of the last group when the last rank leaves."""
-    ready = Path(folder, "ready")
-    if rank == WORLD - 1:
-        while not ready.exists():  # the other has all that this one sent
-            time.sleep(0.05)
-        return []
-    ready.touch()
-    began = time.monotonic()
-    try:
-        context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3, mesh=group, layout="contiguous")
-    except RuntimeError:
-        return [] if time.monotonic() - began < 121 else ["a lost rank is noticed too late"]
-    return ["a lost rank is not noticed"]
+def one_ends(device, progress):
+    if dist.get_rank() == 1:
+        os._exit(7)
+    context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3)
 
 
-def main():
-    rank, folder = int(sys.argv[1]), sys.argv[2]
-    store = {"init_method": f"file://{folder}/store", "timeout": timedelta(seconds=120)}
-    dist.init_process_group("gloo", rank=rank, world_size=WORLD, **store)
-    torch.set_num_threads(1)
-    failures = refusals(rank)
-    for ranks in GROUPS:
-        group = dist.new_group([*ranks]) if len(ranks) < WORLD else None
-        for change, method, layout in CASES if rank in ranks else ():
-            failures += check(group, method, layout, change)
-    dist.barrier()
-    if rank in GROUPS[-1]:
-        failures += notices_a_lost_rank(rank, group, folder)
-    print(json.dumps(failures), flush=True)
-    os._exit(
-        LEAVES if rank == WORLD - 1 else 0
-    )  # after a lost rank, gloo's threads may abort at the end of Python
+def one_fails(device, progress):
+    if dist.get_rank() == 1:
+        raise ZeroDivisionError("planted")
+    context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3)
 
 
-if __name__ == "__main__":
-    main()
+def one_hangs(device, progress):
+    progress(0 if dist.get_rank() == 1 else 1)
+    time.sleep(600 if dist.get_rank() == 1 else 0)
+    context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3)

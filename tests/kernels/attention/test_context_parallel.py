@@ -1,29 +1,74 @@
-"""Context parallelism on gloo ranks: against one device in float64, and who is refused."""
+"""Context parallelism on gloo ranks: against one device in float64, who is refused, and who ends."""
 
-import json
-import os
-import subprocess
-import sys
+import multiprocessing
+import time
 
 import pytest
 import torch
 
-from kernels.attention.context_parallel import merge
-from kernels.attention.sequence_layout import LAYOUTS, Run, band_between, runs_of, shard, unshard
-from kernels.oracle.naive import visible_mask
-from tests import ROOT
+from kernels.attention.context_parallel.processes import RankFailed, run_on_ranks, traced_on_ranks
+from kernels.attention.context_parallel.run import RunOrder
+from kernels.attention.context_parallel.shards import shard, unshard
+from kernels.primitives.merge import Part, merged
+from kernels.problem import AttentionProblem
+from kernels.problem.ranks import LAYOUTS, runs_of
+from kernels.trace.ranks import RanksTrace
 from tests.kernels.attention import ranks
 
 
-def test_each_rank_gets_its_part_of_attention_and_of_its_gradients_and_notices_a_lost_one(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    commands = [[sys.executable, ranks.__file__, str(rank), str(tmp_path)] for rank in range(ranks.WORLD)]
-    started = [subprocess.Popen(command, env=environment, **pipes) for command in commands]
-    for number, rank in enumerate(started):
-        out, errors = rank.communicate(timeout=300)
-        assert rank.returncode == (ranks.LEAVES if number == ranks.WORLD - 1 else 0), errors[-2000:]
-        assert json.loads(out.splitlines()[-1]) == []
+def test_each_rank_gets_its_part_of_attention_and_of_its_gradients():
+    assert run_on_ranks(ranks.failures, 4) == [[]] * 4
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [(ranks.one_ends, "rank 1 ended .* 7"), (ranks.one_fails, "rank 1: ZeroDivisionError: planted")],
+)
+def test_a_rank_that_is_lost_ends_the_others_and_is_named(work, said):
+    with pytest.raises(RankFailed, match=said):
+        run_on_ranks(work, 3)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_rank_that_hangs_is_named_after_the_time_limit():
+    began = time.monotonic()
+    with pytest.raises(RankFailed, match="rank 1 did not go on from step 0 within 5 s"):
+        run_on_ranks(ranks.one_hangs, 2, limit_s=5)
+    assert time.monotonic() - began < 300  # it would sleep for 600
+
+
+def test_what_the_ranks_refuse_is_raised_here():
+    with pytest.raises(ValueError, match=r"24 or 32"):
+        traced_on_ranks(RunOrder(AttentionProblem(q_len=30, kv_len=32, head_dim=16)), 4)
+
+
+@pytest.mark.parametrize(
+    ("method", "layout", "direction"), [("ring", "zigzag", "forward"), ("all_to_all", "zigzag", "backward")]
+)
+def test_a_trace_holds_what_each_rank_did(method, layout, direction, tmp_path):
+    shape = {"q_len": 32, "kv_len": 32, "head_dim": 16, "q_heads": 2, "kv_heads": 2, "mask": "causal"}
+    problem = AttentionProblem(**shape)
+    trace = traced_on_ranks(RunOrder(problem, method, layout, direction), 2)
+    assert all(report.passes for report in trace.reports.values())
+    heads = problem.q_heads // (2 if method == "all_to_all" else 1)
+    assert heads * sum(map(trace.pairs, range(2))) == problem.q_heads * problem.band.visible_pairs
+    assert (trace.span_end_ns >= trace.span_begin_ns).all()
+    if method == "ring":
+        assert trace.pairs(0) == trace.pairs(1)  # zigzag
+        sent = trace.span_bytes[trace.of("transfer", 0)].sum()
+        assert sent == 2 * problem.kv_heads * 16 * problem.head_dim * problem.itemsize  # K and V of a part
+        query, key, _ = (tensor[0, 0].double() for tensor in inputs_of(problem))
+        scores = (query @ key.T * problem.scale).masked_fill(torch.ones(32, 32).triu(1).bool(), float("-inf"))
+        lse = torch.logsumexp(scores, -1)[torch.from_numpy(trace.positions).long()]
+        torch.testing.assert_close(torch.from_numpy(trace.lse[:, -1]).double(), lse, rtol=0, atol=2e-3)
+    trace.save(tmp_path / "ranks.npz")
+    assert RanksTrace.load(tmp_path / "ranks.npz").ns == trace.ns
+
+
+def inputs_of(problem):
+    from kernels.problem.inputs import make_inputs
+
+    return make_inputs(problem)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -32,49 +77,22 @@ def test_parts_make_the_whole_again_and_hold_the_positions_of_their_runs(layout)
     parts = [shard(whole, rank, 4, layout) for rank in range(4)]
     assert torch.equal(unshard(parts, layout), whole)
     for rank, part in enumerate(parts):
-        positions = torch.cat([run.positions() for run in runs_of(rank, 4, 24, layout)])
-        assert torch.equal(part[0, 0, :, 0] // 2, positions)
+        positions = [position for run in runs_of(rank, 4, 24, layout) for position in run.positions]
+        assert (part[0, 0, :, 0] // 2).tolist() == positions
 
 
-def test_a_length_that_cannot_be_shared_out_is_refused_with_lengths_that_can():
-    with pytest.raises(ValueError, match=r"24 or 32"):
-        runs_of(0, 4, 30, "zigzag")
-    with pytest.raises(ValueError, match="zigzag, contiguous, striped"):
-        runs_of(0, 4, 32, "spiral")
-
-
-def test_a_zigzag_rank_has_the_same_work_under_a_causal_mask_as_any_other():
-    pairs = []
-    for rank in range(4):
-        queries = [run.positions() for run in runs_of(rank, 4, 32, "zigzag")]
-        pairs.append(int(sum((position + 1).sum() for position in queries)))
-    assert len(set(pairs)) == 1
-
-
-@pytest.mark.parametrize(("left", "right"), [(None, 0), (None, None), (5, 2), (0, 0), (None, 3)])
-@pytest.mark.parametrize("step", [1, 3])
-def test_the_band_between_two_runs_is_what_their_positions_see(left, right, step):
-    for first in range(0, 40, 3):
-        queries, keys = Run(18 % step + 18, step, 7), Run(first, step, 9)
-        for offset in (0, 4 * step):
-            apart = keys.positions()[None, :] - queries.positions()[:, None] - offset
-            seen = torch.ones_like(apart, dtype=torch.bool)
-            seen &= apart <= right if right is not None else True
-            seen &= apart >= -left if left is not None else True
-            band = band_between(queries, keys, left, right, offset)
-            assert torch.equal(visible_mask(band), seen) if band else not seen.any()
-
-
-def test_partial_results_merge_to_the_whole_also_if_a_part_saw_no_key():
-    scores, values = torch.randn(5, 12).double(), torch.randn(12, 3).double()
+def test_partial_results_merge_to_the_whole_also_if_a_part_saw_no_key_or_has_fewer_rows():
+    scores, values = torch.randn(5, 12).double(), torch.randn(12, 16).double()
     scores[2, :6] = float("-inf")
     scores[4] = float("-inf")
-    lse = [torch.logsumexp(part, -1) for part in (scores[:, :6], scores[:, 6:])]
-    out = [
-        torch.softmax(part, -1).nan_to_num() @ v
-        for part, v in zip(scores.split(6, 1), values.split(6), strict=True)
-    ]
-    whole, whole_lse = merge(out[0], lse[0], out[1], lse[1])
+    scores[:2, 6:] = float("-inf")  # the second part has no such rows
+
+    def part(first, keys):
+        own = scores[first:, keys]
+        out = torch.softmax(own, -1).nan_to_num() @ values[keys]
+        return Part(first, out.float()[None, None], torch.logsumexp(own, -1).float()[None, None])
+
+    out, lse = merged([part(0, slice(0, 6)), part(2, slice(6, 12))], 5, torch.float32)
     expected = torch.softmax(scores, -1).nan_to_num() @ values
-    torch.testing.assert_close(whole.double(), expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(whole_lse, torch.logsumexp(scores, -1))
+    torch.testing.assert_close(out[0, 0].double(), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(lse[0, 0].double(), torch.logsumexp(scores, -1), rtol=0, atol=1e-6)

@@ -1,7 +1,6 @@
 // Entry of the Streamlit component. It runs again at every rerun and theme change; the player lives on.
 
-import { Duel } from "./duel.js";
-import { Player } from "./player.js";
+import { kindOf } from "./kinds.js";
 
 const mounts = new WeakMap(); // {player, calls} of each parent element
 
@@ -9,7 +8,7 @@ export default function (component) {
   const { data, parentElement, setStateValue } = component;
   const mount = mounts.get(parentElement) ?? { player: null, calls: 0 };
   mounts.set(parentElement, mount);
-  const Kind = data.run.runs ? Duel : Player;
+  const Kind = kindOf(data.run);
   if (!(mount.player instanceof Kind)) {
     mount.player?.destroy();
     const root = parentElement.querySelector(".fa-player");

@@ -16,6 +16,7 @@ const PICTURES = {
     [".fa-main, .fa-caption, .fa-main ~ .fa-bytes", "all, with the source"],
   ],
   duel: [[".fa-duel, .fa-caption, .fa-bytes", "both runs"]],
+  ranks: [[".fa-duel, .fa-caption", "all ranks"]],
 };
 const SIZES = [
   ["2×", "2 times as large as here"],

@@ -20,7 +20,7 @@ MOST_PARTS = 5
 
 
 class Part(NamedTuple):
-    """A partial result of the rows [first, first + out.shape[2]), contiguous; lse is -inf if it sees no key."""
+    """A partial result, contiguous, of the rows from `first` on; lse is -inf if a row sees no key."""
 
     first: int
     out: Tensor

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-import torch
-
-from kernels.problem import Band
+from kernels.problem.band import Band
 
 LAYOUTS = ("zigzag", "contiguous", "striped")
 """zigzag: chunks r and 2P - 1 - r of 2P (torch: head-tail, Megatron: DualChunkSwap), so that all ranks have
@@ -19,9 +17,9 @@ class Run:
     step: int
     length: int
 
-    def positions(self) -> torch.Tensor:
-        """int64 (length,)"""
-        return self.first + self.step * torch.arange(self.length)
+    @property
+    def positions(self) -> range:
+        return range(self.first, self.first + self.step * self.length, self.step)
 
 
 def divisor_of(world: int, layout: str) -> int:
@@ -46,31 +44,6 @@ def runs_of(rank: int, world: int, length: int, layout: str) -> tuple[Run, ...]:
     size = length // divisor
     chunks = (rank, 2 * world - 1 - rank) if layout == "zigzag" else (rank,)
     return tuple(Run(chunk * size, 1, size) for chunk in chunks)
-
-
-def shard(tensor: torch.Tensor, rank: int, world: int, layout: str = "zigzag", dim: int = 2) -> torch.Tensor:
-    """The part of a whole tensor that lies on a rank, contiguous."""
-    runs = runs_of(rank, world, tensor.shape[dim], layout)
-    return torch.cat([_of_run(tensor, run, dim) for run in runs], dim)
-
-
-def unshard(parts: list[torch.Tensor], layout: str = "zigzag", dim: int = 2) -> torch.Tensor:
-    """The whole tensor of the parts of all ranks, in their order."""
-    world, length = len(parts), sum(part.shape[dim] for part in parts)
-    shape = list(parts[0].shape)
-    shape[dim] = length
-    whole = parts[0].new_empty(shape)
-    for rank, part in enumerate(parts):
-        runs = runs_of(rank, world, length, layout)
-        for run, values in zip(runs, part.split([run.length for run in runs], dim), strict=True):
-            _of_run(whole, run, dim).copy_(values)
-    return whole
-
-
-def _of_run(tensor: torch.Tensor, run: Run, dim: int) -> torch.Tensor:
-    """A view of the positions of a run."""
-    places: list[slice] = [slice(None)] * dim
-    return tensor[(*places, slice(run.first, run.first + run.step * run.length, run.step))]
 
 
 @dataclass(frozen=True)

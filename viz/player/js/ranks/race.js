@@ -1,0 +1,107 @@
+// Runs on several ranks beside each other, over the same time.
+
+import { canvas, element, write } from "../controls/dom.js";
+import { fitCanvas, usePalette } from "../grid/draw.js";
+import { Playback } from "../playback.js";
+import { clamp } from "../run/easing.js";
+import { Track } from "../run/timeline.js";
+import { drawRanks } from "./picture.js";
+import { ranksWords, saidOfRanks } from "./words.js";
+
+const TICKS = 1000; // from the first begin to the last end
+
+class Clock extends Track {
+  order = "time";
+
+  last() {
+    return TICKS;
+  }
+
+  // An arrow goes to the next moment at which something begins or ends.
+  moved(direction) {
+    const here = Math.round(this.position);
+    const beyond = (at) => (direction > 0 ? at > here : at < here);
+    const moments = this.moments.filter(beyond);
+    return this.clamp(direction > 0 ? Math.min(TICKS, ...moments) : Math.max(0, ...moments));
+  }
+
+  played(units) {
+    return Math.min(this.position + units, TICKS);
+  }
+
+  tileRate() {
+    return 0;
+  }
+
+  tilesBetween() {
+    return 1;
+  }
+}
+
+export class RanksRace extends Playback {
+  constructor(root, onSettled = () => {}) {
+    super("ranks", root, onSettled);
+    this.transport.speed = 64;
+    this.clock = new Clock();
+    this.canvases = [0, 1].map(() => canvas("stage", "ranks, their chunks of keys and their scores"));
+    this.titles = this.canvases.map(() => element("div", { class: "fa-head" }));
+    this.columns = this.canvases.map((node, i) =>
+      element("div", { class: "fa-column", role: "group" }, [this.titles[i], node]),
+    );
+    this.caption = element("p", { class: "fa-caption" });
+    this.root.append(
+      element("div", { class: "fa-duel fa-ranks" }, this.columns),
+      this.caption,
+      this.controls.panel([this.save.button], [this.notes]),
+      this.save.node,
+    );
+    this.begin(this.canvases);
+  }
+
+  load(data, state = {}) {
+    const isNew = this.shown?.id !== data.id;
+    this.shown = data;
+    this.palette = usePalette(this.root, data.palettes);
+    this.columns.forEach((column, i) => (column.hidden = !data.runs[i]));
+    this.columns[0].parentElement.classList.toggle("fa-alone", data.runs.length === 1);
+    data.runs.forEach(({ title }, i) => (this.titles[i].textContent = title));
+    this.root.setAttribute("aria-label", `Playback of ${data.title}`);
+    this.notes.textContent = data.notes;
+    this.longest = Math.max(...data.runs.map(({ ns }) => ns));
+    if (isNew) {
+      const ends = data.runs.flatMap(({ spans }) => spans.flatMap(({ begin, end }) => [begin, end]));
+      this.clock.moments = ends.map((ns) => Math.ceil((TICKS * ns) / this.longest));
+      this.clock.position = clamp(Number(state.place) || 0, 0, TICKS);
+      this.transport.use(this.clock);
+      const moves = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+      if (state.plays && moves) this.transport.toggle();
+    }
+    this.refresh();
+  }
+
+  state() {
+    return { place: String(Math.round(this.clock.position)) };
+  }
+
+  refresh() {
+    const { controls, transport } = this;
+    controls.showPlaying(transport.playing);
+    controls.rate.textContent = `${transport.speed / 10} %/s`;
+    this.slider.max = TICKS;
+    this.draw();
+  }
+
+  draw(now = performance.now()) {
+    if (!this.shown || this.root.clientWidth === 0) return;
+    const { runs } = this.shown;
+    const ns = (this.longest * this.clock.position) / TICKS;
+    runs.forEach((run, i) => {
+      const { context, ...size } = fitCanvas(this.canvases[i]);
+      drawRanks(context, size, run, this.palette, ns, this.longest);
+    });
+    this.slider.value = this.clock.position;
+    write(this.caption, ranksWords(runs, ns));
+    write(this.controls.count, saidOfRanks(this.longest, ns));
+    this.controls.tell(ranksWords(runs, ns), now);
+  }
+}

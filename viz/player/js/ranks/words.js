@@ -1,0 +1,37 @@
+// What is said of ranks at a moment.
+
+import { formatBytes, formatMs } from "../run/formats.js";
+import { range, sum } from "../run/model.js";
+import { within } from "../run/easing.js";
+
+export function saidOfRanks(longest, ns) {
+  return `${formatMs(ns / 1e6)} of ${formatMs(longest / 1e6)}`;
+}
+
+export function ranksWords(runs, ns) {
+  return runs.length > 1 ? runs.map((run) => `${run.name}: ${runWords(run, ns)}`).join(" ") : runWords(runs[0], ns);
+}
+
+function runWords(run, ns) {
+  const computed = range(run.ranks).map((rank) => busyNs(run, rank, ns));
+  if (ns >= run.ns) {
+    const [least, most] = [Math.min(...computed), Math.max(...computed)];
+    const share = (time) => `${Math.round((100 * time) / run.ns)} %`;
+    return `all done after ${formatMs(run.ns / 1e6)}; a rank computes in ${share(least)} to ${share(most)} of it.`;
+  }
+  const begun = run.spans.filter(({ kind, begin }) => kind === "attend" && begin <= ns);
+  const sent = sum(run.spans.map(({ bytes, begin, end }) => bytes * within(ns, begin, end)));
+  const bytes = `${formatBytes(sent)} sent`;
+  const last = begun.at(-1);
+  if (!last) return `nothing is computed yet, ${bytes}.`;
+  if (last.owner < 0) return `each rank has all tokens of ${run.heads} of the heads, ${bytes}.`;
+  const step = Math.max(...begun.map((span) => span.step));
+  if (!step) return `each rank begins with its own keys, ${bytes}.`;
+  const from = step === 1 ? "the rank before it" : `the rank ${step} before it`;
+  return `step ${step + 1} of ${run.ranks}: keys of ${from}, ${bytes}.`;
+}
+
+export function busyNs({ spans }, rank, ns) {
+  const own = spans.filter((span) => span.rank === rank && span.kind !== "transfer");
+  return sum(own.map(({ begin, end }) => Math.max(0, Math.min(ns, end) - begin)));
+}

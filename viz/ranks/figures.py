@@ -1,0 +1,65 @@
+"""Recorded speed of attention over several GPUs, by how the sequence is shared out."""
+
+import plotly.graph_objects as go
+
+from kernels.measure.ranks import ONE_GPU, TORCH, RanksTime, share_of_ideal
+from viz.player.ranks import LABELS
+from viz.shared import theme
+from viz.shared.figures.charts import LEGEND_BELOW, chart, line, log_ticks
+from viz.shared.formats import format_length, format_ms
+
+LOOKS = {
+    ("ring", "zigzag"): ("query", "solid"),
+    ("ring", "striped"): ("query", "dash"),
+    ("ring", "contiguous"): ("query", "dot"),
+    ("all_gather", "zigzag"): ("output", "solid"),
+    ("all_to_all", "zigzag"): ("state", "solid"),
+    ("torch all-gather", ""): ("key", "solid"),
+    ("torch all-to-all", ""): ("key", "dash"),
+}
+"""Palette entry and dash of each method and layout."""
+
+
+def name_of(method: str, layout: str) -> str:
+    """A method in words."""
+    if method in TORCH:
+        return f"{method.removeprefix('torch ').capitalize()}, torch's context_parallel"
+    return LABELS[method] if method == "all_to_all" else f"{LABELS[method]}, {layout}"
+
+
+def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Palette) -> go.Figure:
+    """Share of ideal over the tokens of all ranks. Ideal is every GPU at the rate of one alone."""
+    lines = []
+    for (method, layout), (color, dash) in LOOKS.items():
+        own = [
+            (time.problem.q_len, share, time)
+            for time in times
+            if (time.method, time.layout, time.direction) == (method, layout, direction)
+            and (share := share_of_ideal(time, times))
+            and time.problem.kv_heads < time.problem.q_heads
+        ]
+        if not own:
+            continue
+        name = name_of(method, layout)
+        said = [f"{name}<br>{x:,} tokens: {share:.0%} of ideal, {_ms(time)}" for x, share, time in own]
+        xs, ys = [x for x, _, _ in own], [share for _, share, _ in own]
+        lines.append(
+            line(xs, ys, getattr(colors, color), 3, dash, name=name, text=said, hoverinfo="text").update(
+                mode="lines+markers"
+            )
+        )
+    lengths = sorted({time.problem.q_len for time in times if time.method != ONE_GPU})
+    return chart(
+        lines,
+        colors,
+        380,
+        "share of ideal, recorded",
+        log_ticks(lengths, [format_length(x) for x in lengths], minor_ticks=""),
+        {"tickformat": ".0%", "range": [0, 1.15]},
+        legend=LEGEND_BELOW,
+        hovermode="closest",
+    )
+
+
+def _ms(time: RanksTime) -> str:
+    return format_ms(time.timing.median_ms) if time.timing else time.refused

@@ -1,0 +1,147 @@
+"""Several GPUs: a sequence that is shared out over ranks, played rank by rank."""
+
+import streamlit as st
+
+from kernels.measure.ranks import LONGEST_ALONE, RanksTime
+from kernels.problem import AttentionProblem
+from kernels.problem.ranks import LAYOUTS, divisor_of
+from kernels.recordings import recorded_document, recorded_ranks
+from kernels.trace.ranks import RanksTrace
+from kernels.worker.requests import RanksRequest
+from viz.player.component import show_player
+from viz.player.ranks import LABELS, ranks_data, title_of
+from viz.ranks.figures import ideal_figure
+from viz.shared import runs, theme
+from viz.shared.formats import format_length, format_ratio
+from viz.shared.layout import colors, header, plot, segments
+from viz.shared.link import UrlField, takes_from_link
+from viz.shared.problem_form import by_name
+from viz.shared.provenance import library_versions
+from viz.shared.waiting import asked_job, result_of
+
+NONE = "none"
+RECORDED, HERE = "Recorded on 4 GPUs", "Run here"
+WAYS = {f"ring.{layout}": ("ring", layout) for layout in LAYOUTS} | {
+    f"{method}.zigzag": (method, "zigzag") for method in ("all_gather", "all_to_all")
+}
+BACKWARD = "backward"
+FIRST = UrlField("way", "ring.zigzag", (*WAYS, BACKWARD))
+SECOND = UrlField("against", "ring.contiguous", (*WAYS, NONE))
+FIRST_NUMBER, MOST_RANKS, MOST_HEADS = 4, 8, 32
+MASKS = ("causal", "full")
+MOST_TOKENS = {"interpreter": 1024, "cuda": 1 << 17}
+# Seconds until a rank has a GPU, and of a head of so many tokens in the interpreter on two cores.
+START_S, STEP_TOKENS, STEP_S = 4.0, 64, 0.08
+
+
+def labels() -> dict[str, str]:
+    """What each choice is called."""
+    ways = {name: f"{LABELS[method]}, {layout}" for name, (method, layout) in WAYS.items()}
+    return ways | {NONE: "nothing", BACKWARD: "Ring, zigzag, backward"}
+
+
+def recorded_traces(first: str, second: str) -> list[RanksTrace]:
+    """The recorded runs of these choices."""
+    recorded = recorded_ranks()
+    names = [f"{first}.forward", f"{second}.forward"]
+    if first == BACKWARD:
+        names = ["ring.zigzag.backward"]
+    return [recorded[name] for name in names if name in recorded]
+
+
+def live_traces(store: runs.RunStore, backend: str, first: str, second: str) -> list[RanksTrace]:
+    """Runs on ranks of this machine; shows progress and failures instead while there are none."""
+    on_gpu = backend == "cuda"
+    most = MOST_TOKENS["cuda" if on_gpu else "interpreter"]
+    places = st.columns(4)
+    ranks = places[0].number_input("Ranks", 2, MOST_RANKS, FIRST_NUMBER, key="ranks", bind="query-params")
+    step = divisor_of(ranks, "zigzag")
+    tokens = places[1].number_input(
+        "Tokens", step, most, 16 * step, step, key="tokens", bind="query-params", help=f"multiples of {step}"
+    )
+    heads = places[2].number_input("Heads", 1, MOST_HEADS, FIRST_NUMBER, key="heads", bind="query-params")
+    mask = places[3].selectbox("Mask", MASKS, key="mask", bind="query-params")
+    length, head_dim = int(tokens), 64 if on_gpu else 16
+    problem = AttentionProblem(
+        q_heads=heads, kv_heads=heads, q_len=length, kv_len=length, head_dim=head_dim, mask=mask
+    )
+    direction = BACKWARD if first == BACKWARD else "forward"
+    chosen = ["ring.zigzag"] if first == BACKWARD else [name for name in (first, second) if name != NONE]
+    ways = tuple(WAYS[name] for name in dict.fromkeys(chosen))
+    request = RanksRequest(problem, ranks, ways, direction)
+    steps = problem.q_heads * (length / STEP_TOKENS) ** 2 * len(ways)
+    seconds = START_S * ranks if on_gpu else 0.25 * ranks + STEP_S * steps
+    job = asked_job(store, request, seconds, f"Run it on {ranks} ranks", holder="ranks")
+    found = result_of(store, job, "ranks")
+    return list(found) if found else []
+
+
+def show_measured() -> None:
+    """How close each recorded method comes to so many times one GPU."""
+    times = recorded_document("ranks").ranks
+    if not times:
+        return
+    first = times[0]
+    st.subheader(f"How close to {first.ranks} times one GPU", anchor=False)
+    direction = segments("Direction", ("forward", BACKWARD), "direction")
+    plot(ideal_figure(times, direction, colors()), key="ideal")
+    problem, longest = first.problem, format_length(LONGEST_ALONE)
+    shape = f"{problem.q_heads} heads over {problem.kv_heads}, head_dim {problem.head_dim}, {problem.dtype}"
+    st.markdown(
+        f"{shape}, {problem.mask}. Ideal: every GPU at the rate of one with the whole sequence, of {longest} "
+        f"tokens at most. {_torch_words(times, direction)}"
+    )
+    versions = library_versions(first.device)
+    st.caption(f"Recorded on {first.ranks} {first.device.name}, {first.recorded_at[:10]}, {versions}.")
+
+
+def _torch_words(times: tuple[RanksTime, ...], direction: str) -> str:
+    """How much longer torch's own takes than the ring."""
+
+    def of(method: str) -> dict[AttentionProblem, float]:
+        own = [time for time in times if (time.method, time.direction) == (method, direction) and time.timing]
+        return {
+            time.problem: time.timing.median_ms
+            for time in own
+            if time.layout in ("", "zigzag") and time.timing
+        }
+
+    ours, theirs = of("ring"), of("torch all-gather")
+    ratios = [theirs[problem] / ours[problem] for problem in theirs if problem in ours]
+    if not ratios:
+        return ""
+    few, many = format_ratio(min(ratios)), format_ratio(max(ratios))
+    return f"Torch's own `context_parallel` takes {few} to {many} as long as the ring, zigzag."
+
+
+def show() -> None:
+    """Draw the page."""
+    store = runs.run_store()
+    backend = runs.backend(store)
+    header("Several GPUs", store)
+    st.markdown(
+        "A sequence that is too long for one GPU is shared out: each **rank** (a GPU) holds Q, K, V and O "
+        "of some tokens. Its queries need the keys of all ranks, so keys travel."
+    )
+    left, right, source_place = st.columns([2, 2, 2], vertical_alignment="bottom")
+    first = by_name(left, "Watch", FIRST, labels())
+    second = by_name(right, "Against", SECOND, labels())
+    with source_place:
+        source = segments("Runs", (RECORDED, HERE), "source") if store else RECORDED
+    if store and source == HERE:
+        traces = live_traces(store, backend, first, second)
+    else:
+        traces = recorded_traces(first, second)
+    if traces:
+        key = " ".join(map(title_of, traces))
+        show_player(ranks_data(traces, source == RECORDED), f"ranks {source} {key}", {"plays": "yes"})
+    show_measured()
+    st.caption(theme.ABOUT_NUMBERS)
+
+
+takes_from_link(
+    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction"),
+    UrlField("ranks", FIRST_NUMBER, range(2, MOST_RANKS + 1)),
+    UrlField("heads", FIRST_NUMBER, range(1, MOST_HEADS + 1)),
+)
+show()
