@@ -1,13 +1,14 @@
 """Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-Six parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
+Seven parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
 kernels; the ceilings of the device; hardware counters per kernel; masks and scores beside FlexAttention; the
-sweep of all peers over lengths. The files name what could not be measured.
+layers of models; the sweep of all peers over lengths. The files name what could not be measured.
 """
 
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,17 +20,21 @@ from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
 from kernels.measure.masks import MASK_PROBLEMS
 from kernels.measure.masks import PEERS as MASK_PEERS
 from kernels.measure.measure import measure
-from kernels.measure.measurement import DIRECTIONS, report
+from kernels.measure.measurement import DIRECTIONS, report, shape_words
 from kernels.measure.roofline import measure_ceilings
+from kernels.models import MODELS, PHASES
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
 from kernels.tool_arguments import some_of
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import LaneKernel
+from kernels.traffic.modelled import forward_flops
 
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed again."""
+MODEL_LENGTHS = (2048, 8192, 32768, 131072)
+MODEL_PEERS = ("naive", "ours", "sdpa", "sdpa_flash", "sdpa_cudnn")
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,27 @@ def record_masks(order: RecordOrder) -> None:
         write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
 
 
+def record_models(order: RecordOrder) -> None:
+    """Layers of models at their lengths, the least work first, for at most `minutes`."""
+    layers = {
+        model.problem(length, phase, kind)
+        for model in MODELS.values()
+        for kind in model.kinds
+        for phase in PHASES
+        for length in MODEL_LENGTHS
+    }
+    until, measured, left_out = time.monotonic() + 60 * order.minutes, [], []
+    for problem in sorted(layers, key=forward_flops):
+        if time.monotonic() > until:
+            left_out.append(f"{shape_words(problem)}: out of time")
+            continue
+        directions = DIRECTIONS if problem.q_len > 1 else DIRECTIONS[:1]
+        measured.append(measure(problem, MODEL_PEERS, directions, budget_s=0.1))
+        _say(f"{shape_words(problem)}: {report(measured[-1])}")
+    document = Document(order.command, tuple(measured), left_out=tuple(left_out))
+    write(order.folder / FILES["models"], document.to_json())
+
+
 def record_sweeps(order: RecordOrder) -> None:
     """All peers over the lengths, for at most `minutes`; the file names what it leaves out."""
 
@@ -212,6 +238,7 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "ceilings": record_ceilings,
     "counters": record_counters,
     "masks": record_masks,
+    "models": record_models,
     "sweeps": record_sweeps,
 }
 """In the order in which they are recorded. The longest is last: a time limit shortens only that one."""
@@ -227,7 +254,7 @@ def _argument_parser() -> argparse.ArgumentParser:
         help_words = about.format(f"some of {','.join(known)} (default: all)")
         parser.add_argument(option, type=some_of(known), default=[], help=help_words)
 
-    limit = "time limit of the sweeps (default 7); the file names what is left out"
+    limit = "time limit of sweeps and models (default 7); the files name what is left out"
     out = "folder to write to (default: the shipped recordings)"
     parser.add_argument("--out", type=Path, default=FOLDER, help=out)
     add_names("--parts", PARTS, "{}")

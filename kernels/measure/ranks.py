@@ -1,7 +1,7 @@
 """Time and memory of attention over several GPUs. Every rank of torch.distributed's default group calls this.
 
-A time is that of the slowest rank, by device events, after all ranks have met. "one GPU" is the whole problem
-on each GPU alone, all at once: so many times its rate is the ideal.
+A time is that of the slowest rank, by device events, after all ranks have met, of calls without `check`.
+"one GPU" is the whole problem on each GPU alone, all at once: so many times its rate is the ideal.
 """
 
 import math
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ONE_GPU = "one GPU"
 TORCH = {"torch all-gather": "allgather", "torch all-to-all": "alltoall"}
 """Methods of torch's own context_parallel, a prototype, by what its `set_rotate_method` calls them."""
+DECODE = "decode"
+"""`context_parallel_decode`: a few queries on every rank, and keys that are shared out."""
 LONGEST_ALONE = 1 << 17
 """Tokens up to which the whole problem runs on one GPU; longer ones have the rate of this length."""
 FAR = 0.1
@@ -41,7 +43,7 @@ class RanksTime:
     """Of the whole sequence."""
     ranks: int
     method: str
-    """A method of `context_parallel_attention`, one of TORCH, or ONE_GPU."""
+    """A method of `context_parallel_attention`, one of TORCH, DECODE, or ONE_GPU."""
     layout: str
     direction: Direction
     transport: str
@@ -75,13 +77,14 @@ def share_of_ideal(time: RanksTime, times: Iterable[RanksTime]) -> float | None:
         other
         for other in times
         if (other.method, other.direction, other.ranks) == (ONE_GPU, time.direction, time.ranks)
-        and other.problem.q_len <= time.problem.q_len
+        and (other.problem.q_len == 1) == (time.problem.q_len == 1)
+        and other.problem.kv_len <= time.problem.kv_len
         and other.problem.with_(q_len=time.problem.q_len, kv_len=time.problem.kv_len) == time.problem
         and other.tflops
     ]
     if time.tflops is None or not alone:
         return None
-    longest = max(alone, key=lambda other: other.problem.q_len)
+    longest = max(alone, key=lambda other: other.problem.kv_len)
     assert longest.tflops is not None
     return time.tflops / longest.tflops
 
@@ -123,13 +126,14 @@ def _timed(
     attention: Call
     device = "cuda" if BACKEND == "cuda" else "cpu"
     alone = method == ONE_GPU or method in TORCH
-    length = problem.q_len // (1 if alone else dist.get_world_size())
+    parts = 1 if alone else dist.get_world_size()
+    shapes = [(problem.q_heads, problem.q_len // (1 if method == DECODE else parts))]
+    shapes += [(problem.kv_heads, problem.kv_len // parts)] * 2
     torch.manual_seed(dist.get_rank())
-    heads = (problem.q_heads, problem.kv_heads, problem.kv_heads)
     dtype = getattr(torch, problem.dtype)
     tensors = [
         torch.randn(problem.batch, count, length, problem.head_dim, dtype=dtype, device=device)
-        for count in heads
+        for count, length in shapes
     ]
     if method in TORCH:
         return _in_torch(tensors, problem, method, direction, budget_s)
@@ -137,11 +141,15 @@ def _timed(
         from kernels.attention.flash_attention import flash_attention
 
         attention, options = flash_attention, options_of(problem)
+    elif method == DECODE:
+        from kernels.attention.context_parallel import context_parallel_decode
+
+        attention, options = context_parallel_decode, {"scale": problem.scale, "check": False}
     else:
         from kernels.attention.context_parallel import context_parallel_attention
 
         attention = context_parallel_attention
-        options = options_of(problem) | {"method": method, "layout": layout}
+        options = options_of(problem) | {"method": method, "layout": layout, "check": False}
     return _sampled(_call(lambda *given: attention(*given, **options), tensors, direction), budget_s)
 
 

@@ -1,6 +1,7 @@
 """Runs and measurements recorded on real GPUs and shipped with the project."""
 
 import functools
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ RANKS_PREFIX = "ranks."
 """Starts the names of files of runs on several GPUs: ranks.<name>.npz."""
 LANES_PREFIX = "lanes."
 """Starts the names of files of lanes: lanes.<preset>.<kernel>.npz."""
-FILES = {name: f"{name}.json" for name in ("sweeps", "ceilings", "counters", "masks", "ranks")}
+FILES = {name: f"{name}.json" for name in ("sweeps", "ceilings", "counters", "masks", "models", "ranks")}
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
 
@@ -80,13 +81,14 @@ def _preset_measurements() -> tuple[Measurement, ...]:
 
 
 def recorded_measurements() -> tuple[Measurement, ...]:
-    """All recorded times and memories: of the presets, then of the sweeps."""
-    return _preset_measurements() + recorded_document("sweeps").measurements
+    """All recorded times and memories: of the presets, then of the sweeps, then of layers of models."""
+    others = (recorded_document(part).measurements for part in ("sweeps", "models"))
+    return _preset_measurements() + tuple(itertools.chain(*others))
 
 
 @functools.cache
 def recorded_document(part: str) -> Document:
-    """The recorded "sweeps", "ceilings", "counters", "masks" or "ranks"; empty if they were not recorded."""
+    """The recorded document of a name in FILES; empty if it was not recorded."""
     path = FOLDER / FILES[part]
     return read_document(path.read_bytes()) if path.exists() else Document()
 

@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,21 @@ import torch.distributed as dist
 
 from kernels.attention.context_parallel.run import RunOrder, run_on_this_rank
 from kernels.device.runtime import BACKEND
-from kernels.measure.document import Document
-from kernels.measure.ranks import LONGEST_ALONE, ONE_GPU, TORCH, RanksTime, measure_ranks, share_of_ideal
+from kernels.measure.document import Document, read_document
+from kernels.measure.ranks import (
+    DECODE,
+    LONGEST_ALONE,
+    ONE_GPU,
+    TORCH,
+    RanksTime,
+    measure_ranks,
+    share_of_ideal,
+)
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import divisor_of
 from kernels.record import write
 from kernels.recordings import FILES, FOLDER, RANKS_PREFIX
-from kernels.tool_arguments import numbers, report_path, some_of
+from kernels.tool_arguments import numbers, some_of
 
 WAYS = (
     ("ring", "zigzag"),
@@ -32,11 +41,14 @@ WAYS = (
     ("all_to_all", "zigzag"),
 )
 """Methods and layouts that are recorded."""
+PARTS = ("traces", "ways", "decoding")
 DIRECTIONS = ("forward", "backward")
 LAYER: dict[str, Any] = {"q_heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16", "mask": "causal"}
 """A layer of Llama-3-8B."""
 TRACED_LENGTH = 32768
-SMALL = {"q_heads": 8, "kv_heads": 8, "head_dim": 16, "dtype": "float32"}
+EVERY_HEAD = {"q_heads": 16, "kv_heads": 16}
+"""What is changed of it to give each query head keys of its own."""
+SMALL: dict[str, Any] = {"q_heads": 8, "kv_heads": 8, "head_dim": 16, "dtype": "float32"}
 """What a dry run changes of it."""
 CHECKS: tuple[dict[str, Any], ...] = (
     {"mask": "causal", "q_heads": 8},
@@ -76,8 +88,8 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--lengths", type=numbers, help="tokens of all ranks, comma separated (default 32768,131072,524288)")
     add("--longest", type=int, default=0, help="one more length, by the fastest ways alone: 1048576")
     add("--out", type=Path, default=FOLDER, help="folder that record writes to (default: shipped recordings)")
-    add("--file", type=report_path, help="file that measure writes")
-    add("--methods", type=some_of({way for way, _ in WAYS}), help="of ours (default: all)")
+    parts = "some of traces,ways,decoding (default: all); measure takes no traces"
+    add("--parts", type=some_of(PARTS), default=PARTS, help=parts)
     add("--budget", type=float, default=0.5, help="seconds of timed calls per cell (default 0.5)")
     add(
         "--limit", type=float, default=120, help="seconds after which a silent rank is given up (default 120)"
@@ -133,62 +145,82 @@ def _left_out(problem: AttentionProblem, method: str, layout: str) -> str:
     return f"lengths are no multiple of {divisor}" if problem.q_len % divisor else ""
 
 
+@dataclass
+class Times:
+    """Times that are printed as they come."""
+
+    budget_s: float
+    found: list[RanksTime] = field(default_factory=list)
+
+    def take(
+        self, problem: AttentionProblem, method: str, layout: str = "", directions: Iterable[str] = DIRECTIONS
+    ) -> None:
+        for time in measure_ranks(problem, method, layout, directions, self.budget_s):
+            self.found.append(time)
+            share = share_of_ideal(time, self.found)
+            rate = f"{time.timing.median_ms:.2f} ms, {time.tflops:.0f} TFLOP/s" if time.timing else ""
+            ideal = f", {share:.2f} of ideal" if share else ""
+            shape = f"{problem.q_len} x {problem.kv_len}, {problem.q_heads} over {problem.kv_heads} heads"
+            _say(f"{shape}, {method} {layout} {time.direction}: {rate or time.refused}{ideal}")
+
+
 def measure(arguments: argparse.Namespace) -> bool:
-    """Time ours, torch's and one GPU over the lengths, and write them to the file."""
-    write_times(arguments.file, _times(arguments))
+    """Time ours, torch's and one GPU over the lengths."""
+    _times(arguments)
     return False
 
 
 def _times(arguments: argparse.Namespace) -> list[RanksTime]:
-    """Times of all cells that the command line asks for, printed as they come."""
-    lengths = arguments.lengths or (
-        [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
-    )
-    small: dict[str, Any] = SMALL if arguments.dry_run else {}
-    every_head = {"q_heads": 16, "kv_heads": 16}  # torch's own takes no shared key heads
-    times: list[RanksTime] = []
-
-    def cell(
-        problem: AttentionProblem, method: str, layout: str = "", directions: Iterable[str] = DIRECTIONS
-    ) -> None:
-        for time in measure_ranks(problem, method, layout, directions, arguments.budget):
-            times.append(time)
-            share = share_of_ideal(time, times)
-            rate = f"{time.timing.median_ms:.2f} ms, {time.tflops:.0f} TFLOP/s" if time.timing else ""
-            ideal = f", {share:.2f} of ideal" if share else ""
-            shape = f"{problem.q_len} tokens, {problem.q_heads} over {problem.kv_heads} heads"
-            _say(f"{shape}, {method} {layout} {time.direction}: {rate or time.refused}{ideal}")
-
-    for length in lengths:
-        for shape in (LAYER, LAYER | every_head):
+    """Times of the parts "ways" and "decoding"."""
+    standard = [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
+    lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
+    times = Times(arguments.budget)
+    for length in lengths if "ways" in arguments.parts else ():
+        for shape in (LAYER, LAYER | EVERY_HEAD):
             problem = AttentionProblem(**(shape | {"q_len": length, "kv_len": length} | small))
             if length <= LONGEST_ALONE:
-                cell(problem, ONE_GPU)
+                times.take(problem, ONE_GPU)
             for method, layout in WAYS if shape is LAYER else WAYS[:1]:
-                if (not arguments.methods or method in arguments.methods) and not _left_out(
-                    problem, method, layout
-                ):
-                    cell(problem, method, layout)
+                if not _left_out(problem, method, layout):
+                    times.take(problem, method, layout)
             for method in TORCH if BACKEND == "cuda" else ():
-                cell(problem, method)
-    if arguments.longest:
+                times.take(problem, method)
+    for length in (lengths[0], arguments.longest or lengths[-1]) if "decoding" in arguments.parts else ():
+        step = AttentionProblem(**(LAYER | {"q_len": 1, "kv_len": length, "mask": "full"} | small))
+        for method in (ONE_GPU, DECODE):
+            times.take(step, method, "", DIRECTIONS[:1])
+    if arguments.longest and "ways" in arguments.parts:
         problem = AttentionProblem(**(LAYER | {"q_len": arguments.longest, "kv_len": arguments.longest}))
         for method, layout in (WAYS[0], WAYS[-1]):
-            cell(problem, method, layout)
-    return times
-
-
-def write_times(path: Path | None, times: list[RanksTime]) -> None:
-    """Write a document of the times, on rank 0."""
-    if path and not dist.get_rank():
-        command = f"torchrun --nproc-per-node {dist.get_world_size()} -m kernels.attention.context_parallel"
-        write(path, Document(f"{command} {' '.join(sys.argv[1:])}", ranks=tuple(times)).to_json())
+            times.take(problem, method, layout)
+    return times.found
 
 
 def record(arguments: argparse.Namespace) -> bool:
-    """Runs for the player, rank by rank, and times of all cells. About five minutes on four H100."""
+    """Write runs for the player and times. About six minutes on four H200, nearly all of them "ways".
+
+    Times of parts that are not recorded again stay.
+    """
+    wrong = _record_traces(arguments) if "traces" in arguments.parts else False
+    times, path = _times(arguments), arguments.out / FILES["ranks"]
+    if times and not dist.get_rank():
+        old = read_document(path.read_bytes()) if path.exists() else Document()
+        again = {(time.problem, time.method, time.layout, time.direction) for time in times}
+        kept = [
+            time
+            for time in old.ranks
+            if (time.problem, time.method, time.layout, time.direction) not in again
+        ]
+        command = f"torchrun --nproc-per-node {dist.get_world_size()} -m kernels.attention.context_parallel"
+        commands = dict.fromkeys(filter(None, (old.command, f"{command} {' '.join(sys.argv[1:])}")))
+        write(path, Document("; ".join(commands), ranks=(*kept, *times)).to_json())
+    return wrong
+
+
+def _record_traces(arguments: argparse.Namespace) -> bool:
+    """Returns whether one is wrong."""
     length = 16 * dist.get_world_size() if arguments.dry_run else TRACED_LENGTH
-    small: dict[str, Any] = SMALL if arguments.dry_run else {}
+    small = SMALL if arguments.dry_run else {}
     problem, wrong = AttentionProblem(**(LAYER | {"q_len": length, "kv_len": length} | small)), False
     for direction in DIRECTIONS:
         for method, layout in WAYS if direction == "forward" else WAYS[:1]:
@@ -199,8 +231,6 @@ def record(arguments: argparse.Namespace) -> bool:
             trace.save(arguments.out / f"{RANKS_PREFIX}{method}.{layout}.{direction}.npz")
             clocks = f"clocks within {trace.clock_error_ns} ns"
             _say(f"{method}, {layout}, {direction}: {trace.ns / 1e6:.2f} ms, {clocks}")
-    times = _times(arguments)
-    write_times(arguments.out / FILES["ranks"], times)
     return wrong
 
 

@@ -78,6 +78,7 @@ def context_parallel_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     return_lse: bool = False,
+    check: bool = True,
     log: Log = NO_LOG,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """`flash_attention` of this rank's part of the sequence, differentiable.
@@ -86,8 +87,9 @@ def context_parallel_attention(
     head_dim); every rank calls it with parts of the same shapes and type, made by `shard`. `mesh` is a
     one-dimensional DeviceMesh or a process group; None for all ranks. A causal mask and a `window` are
     aligned to the bottom right of the whole sequence. "all_to_all" needs numbers of heads that the ranks
-    divide. Returns this rank's part of O, and with `return_lse` of lse, float32. `log` notes what this rank
-    did and when.
+    divide. With `check` the ranks first tell each other what they ask for, which takes about a millisecond;
+    without it, calls that differ end at the time limit of the group. `log` notes what this rank did and when.
+    Returns this rank's part of O, and with `return_lse` of lse, float32.
 
     Raises ValueError on every rank alike, with what was given and what is accepted, and what
     torch.distributed raises if a rank is lost.
@@ -98,7 +100,8 @@ def context_parallel_attention(
     world = World(group, layout, left, 0 if is_causal else right, scale, log)
     tensors = (query, key, value)
     asked = (*((tuple(t.shape), str(t.dtype)) for t in tensors), method, layout, left, world.right, scale)
-    agree(group, asked, _refusal(world, tensors, method, enable_gqa))
+    if check:
+        agree(group, asked, _refusal(world, tensors, method, enable_gqa))
     out, lse = _METHODS[method](query, key, value, world)
     return (out, lse) if return_lse else out
 
@@ -111,19 +114,22 @@ def context_parallel_decode(
     mesh: Any = None,
     scale: float | None = None,
     return_lse: bool = False,
+    check: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention of the same few queries on every rank to keys that are shared out over the ranks.
 
     query is (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, n, head_dim), where n may
     differ from rank to rank and be 0. Every query sees every key. Each rank returns the whole O, and with
-    `return_lse` lse, float32. Not differentiable. Raises as `context_parallel_attention`.
+    `return_lse` lse, float32. Not differentiable. `check` and what it raises
+    are as in `context_parallel_attention`.
     """
     group = _group_of(mesh)
     scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
     asked = (tuple(query.shape), str(query.dtype), key.shape[1], scale)
-    agree(group, asked, _shape_refusal((query, key, value), enable_gqa=True))
+    if check:
+        agree(group, asked, _shape_refusal((query, key, value), enable_gqa=True))
     band = Band.of(query.shape[2], key.shape[2])
-    part, part_lse = launch_forward(query, key, value, band.left, band.right, scale)
+    part, part_lse = repeat(launch_forward, (query, key, value), (band.left, band.right, scale))
     own = torch.cat((part.float(), part_lse[..., None]), -1)  # one message
     parts = [
         Part(0, part[..., :-1].contiguous(), part[..., -1].contiguous())

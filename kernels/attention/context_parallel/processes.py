@@ -75,7 +75,8 @@ def run_on_ranks(
 
 
 def _results(started: list[Any], steps: Any, limit_s: float, progress: Callable[[float], None]) -> list[Any]:
-    until, found = time.monotonic() + limit_s, {}
+    until = time.monotonic() + limit_s
+    found: dict[int, Any] = {}
     while len(found) < len(started):
         wait([pipe for rank, (_, pipe) in enumerate(started) if rank not in found], timeout=POLL_S)
         progress(min(steps) / len(started))

@@ -22,31 +22,30 @@ CASES = (
     ({"mask": "causal", "q_heads": 4, "kv_heads": 4}, "all_to_all", "zigzag"),
     ({}, "all_gather", "contiguous"),
 )
-TENSORS = make_inputs(AttentionProblem(**SHAPE))
 GROUPS = (range(4), range(3), range(2, 4))
 """Ranks that share a sequence out: all of them, three, and two that are others in the world."""
 
 
 def failures(device, progress):
     """What is wrong in any of the cases, with groups of all four, three and two ranks."""
-    found = refusals(dist.get_rank())
+    found = refusals(device, dist.get_rank())
     for ranks in GROUPS:
         group = dist.new_group([*ranks]) if len(ranks) < 4 else None
         for change, method, layout in CASES[: len(ranks) + 1] if dist.get_rank() in ranks else ():
-            found += check(group, method, layout, change)
+            found += check(device, group, method, layout, change)
         if dist.get_rank() in ranks:
-            found += decodes(group) + repeats(group)
+            found += decodes(device, group) + repeats(device, group)
     dist.barrier()
     return found
 
 
-def check(group, method, layout, change):
+def check(device, group, method, layout, change):
     """What is wrong with the whole of one case; `group` is None for all ranks."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     problem = AttentionProblem(**SHAPE | change)
     if problem.q_len % divisor_of(world, layout) or problem.kv_len % divisor_of(world, layout):
         return []
-    inputs, d_out = make_inputs(problem), make_d_output(problem)
+    inputs, d_out = make_inputs(problem, device), make_d_output(problem, device)
     if method == "all_to_all" and problem.kv_heads % world:
         return []
     parts = [shard(tensor, rank, world, layout).requires_grad_() for tensor in inputs]
@@ -55,7 +54,7 @@ def check(group, method, layout, change):
     gradients = torch.autograd.grad(out, parts, shard(d_out, rank, world, layout))
     gathered = [[None] * world for _ in range(4)]
     for found, part in zip(gathered, (out.detach(), *gradients), strict=True):
-        dist.all_gather_object(found, part, group=group)
+        dist.all_gather_object(found, part.cpu(), group=group)
     if rank:
         return []
     whole = [unshard(parts, layout) for parts in gathered]
@@ -65,17 +64,18 @@ def check(group, method, layout, change):
     return [f"{world} {method} {layout} {change}: {words}" for words in wrong]
 
 
-def repeats(group):
-    parts = [shard(tensor, dist.get_rank(group), dist.get_world_size(group)) for tensor in TENSORS]
+def repeats(device, group):
+    tensors = make_inputs(AttentionProblem(**SHAPE), device)
+    parts = [shard(tensor, dist.get_rank(group), dist.get_world_size(group)) for tensor in tensors]
     first, second = (context_parallel_attention(*parts, mesh=group, is_causal=True) for _ in range(2))
     return [] if torch.equal(first, second) else ["not the same bits again"]
 
 
-def decodes(group):
+def decodes(device, group):
     """What is wrong with decoding on a cache of which the last rank holds nothing."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     problem = AttentionProblem(**SHAPE | {"q_len": 1, "kv_len": 40, "q_heads": 2})
-    query, key, value = make_inputs(problem)
+    query, key, value = make_inputs(problem, device)
     size = -(-problem.kv_len // (world - 1))
     own = slice(rank * size, (rank + 1) * size)
     out = context_parallel_decode(query, key[:, :, own], value[:, :, own], mesh=group)
@@ -83,10 +83,10 @@ def decodes(group):
     return [] if report.passes else [f"decoding on {world}: {report}"]
 
 
-def refusals(rank):
+def refusals(device, rank):
     """What is not refused on every rank alike."""
     wrong = []
-    tensors = [torch.zeros(1, 2, 8, 16) for _ in range(3)]
+    tensors = [torch.zeros(1, 2, 8, 16, device=device) for _ in range(3)]
     calls = {
         "layout": (tensors, {"layout": "spiral"}),
         "length": ([t[:, :, :7] for t in tensors], {"layout": "zigzag"}),
@@ -106,16 +106,16 @@ def refusals(rank):
 def one_ends(device, progress):
     if dist.get_rank() == 1:
         os._exit(7)
-    context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3)
+    context_parallel_attention(*[torch.zeros(1, 2, 8, 16, device=device)] * 3)
 
 
 def one_fails(device, progress):
     if dist.get_rank() == 1:
         raise ZeroDivisionError("planted")
-    context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3)
+    context_parallel_attention(*[torch.zeros(1, 2, 8, 16, device=device)] * 3)
 
 
 def one_hangs(device, progress):
     progress(0 if dist.get_rank() == 1 else 1)
     time.sleep(600 if dist.get_rank() == 1 else 0)
-    context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3)
+    context_parallel_attention(*[torch.zeros(1, 2, 8, 16, device=device)] * 3)
