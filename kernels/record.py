@@ -16,7 +16,7 @@ from pathlib import Path
 from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
 from kernels.measure import counters, sweep
-from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document
+from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.masks import MASK_PROBLEMS
 from kernels.measure.masks import PEERS as MASK_PEERS
 from kernels.measure.measure import measure
@@ -34,7 +34,7 @@ from kernels.traffic.modelled import forward_flops
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed again."""
 MODEL_LENGTHS = (2048, 8192, 32768, 131072)
-MODEL_PEERS = ("naive", "ours", "sdpa", "sdpa_flash", "sdpa_cudnn")
+MODEL_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,12 @@ def record_masks(order: RecordOrder) -> None:
 
 
 def record_models(order: RecordOrder) -> None:
-    """Layers of models at their lengths, the least work first, for at most `minutes`."""
+    """Layers of models at their lengths, the least work first, for at most `minutes`.
+
+    What the file already has stays, so that another call goes on.
+    """
+    path = order.folder / FILES["models"]
+    measured = list(read_document(path.read_bytes()).measurements) if path.exists() else []
     layers = {
         model.problem(length, phase, kind)
         for model in MODELS.values()
@@ -207,16 +212,15 @@ def record_models(order: RecordOrder) -> None:
         for phase in PHASES
         for length in MODEL_LENGTHS
     }
-    until, measured, left_out = time.monotonic() + 60 * order.minutes, [], []
-    for problem in sorted(layers, key=forward_flops):
+    until, left_out = time.monotonic() + 60 * order.minutes, []
+    for problem in sorted(layers - {each.problem for each in measured}, key=forward_flops):
         if time.monotonic() > until:
             left_out.append(f"{shape_words(problem)}: out of time")
             continue
         directions = DIRECTIONS if problem.q_len > 1 else DIRECTIONS[:1]
         measured.append(measure(problem, MODEL_PEERS, directions, budget_s=0.1))
         _say(f"{shape_words(problem)}: {report(measured[-1])}")
-    document = Document(order.command, tuple(measured), left_out=tuple(left_out))
-    write(order.folder / FILES["models"], document.to_json())
+    write(path, Document(order.command, tuple(measured), left_out=tuple(left_out)).to_json())
 
 
 def record_sweeps(order: RecordOrder) -> None:

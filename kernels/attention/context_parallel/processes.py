@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kernels.attention.context_parallel.run import RunOrder
+from kernels.device.runtime import BACKEND
 from kernels.trace.ranks import RanksTrace
 
 POLL_S = 0.1
@@ -54,8 +55,7 @@ def run_on_ranks(
     Raises ValueError if the ranks refuse their call, and RankFailed, which names the rank, if one fails or if
     it takes longer than `limit_s` seconds. No process is left behind, also if this one is killed.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["kernels.attention.context_parallel.run"])
+    context = _context()
     steps, started = context.Array("i", ranks, lock=False), []
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(ranks):
@@ -74,22 +74,31 @@ def run_on_ranks(
                 pipe.close()
 
 
+def _context() -> Any:
+    """How processes are started: CUDA does not survive a fork, and without it a fork saves the imports."""
+    if BACKEND == "cuda":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["kernels.attention.context_parallel.run"])
+    return context
+
+
 def _results(started: list[Any], steps: Any, limit_s: float, progress: Callable[[float], None]) -> list[Any]:
     until = time.monotonic() + limit_s
     found: dict[int, Any] = {}
     while len(found) < len(started):
         wait([pipe for rank, (_, pipe) in enumerate(started) if rank not in found], timeout=POLL_S)
         progress(min(steps) / len(started))
-        for rank, (process, pipe) in enumerate(started):
-            if rank in found:
-                continue
-            has_ended = not process.is_alive()  # asked first: it may send and end in between
-            message = _message(pipe)
+        waiting = [(rank, *each) for rank, each in enumerate(started) if rank not in found]
+        ended = [rank for rank, process, _ in waiting if not process.is_alive()]
+        messages = {rank: _message(pipe) for rank, _, pipe in waiting}  # read later: it may send, then end
+        for rank in ended:  # first, because the others fail by it
+            if messages[rank] is None:
+                how = f"ended with exit status {started[rank][0].exitcode}"
+                raise RankFailed(f"rank {rank} {how}; the others were ended")
+        for rank, message in messages.items():
             if message:
                 found[rank] = _value(rank, *message)
-            elif has_ended:
-                how = f"ended with exit status {process.exitcode}"
-                raise RankFailed(f"rank {rank} {how}; the others were ended")
         if time.monotonic() > until and len(found) < len(started):
             last = min(
                 (rank for rank in range(len(started)) if rank not in found), key=lambda rank: steps[rank]
@@ -125,10 +134,9 @@ def _rank(
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     try:
-        device = "cpu"
-        if os.environ.get("TRITON_INTERPRET") != "1" and torch.cuda.is_available():
+        device = "cuda" if BACKEND == "cuda" else "cpu"
+        if device == "cuda":
             torch.cuda.set_device(rank % torch.cuda.device_count())
-            device = "cuda"
         store = f"file://{folder}/store"
         late = timedelta(seconds=2 * limit_s)  # the parent is to notice first
         dist.init_process_group("gloo", store, timeout=late, rank=rank, world_size=ranks)

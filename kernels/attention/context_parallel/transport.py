@@ -79,6 +79,8 @@ class Travel:
                 for work in dist.batch_isend_irecv(operations):
                     work.wait()
                 self._end = log.mark()
+                self._done = torch.cuda.Event()
+                self._done.record()
             return
         self._begin, self._works = log.mark(), dist.batch_isend_irecv(operations)
         self._end = Mark()
@@ -97,7 +99,7 @@ class Travel:
     def arrived(self) -> Tensor:
         """The tensor of the rank before. Raises what torch.distributed raises if a rank is lost."""
         if self._stream is not None:
-            torch.cuda.current_stream().wait_stream(self._stream)
+            torch.cuda.current_stream().wait_event(self._done)
         elif self._waiter is not None:
             self._waiter.join()
         else:
@@ -127,10 +129,23 @@ def exchanged(group: Group, parts: list[Tensor], log: Log) -> list[Tensor]:
     sent = [part.cpu() if by_host else part for part in parts]
     begin = log.mark()
     taken = [torch.empty_like(part) for part in sent]
-    dist.all_to_all(taken, sent, group=group)
+    if dist.get_backend(group) == "gloo":  # it has no all_to_all
+        _one_by_one(group, sent, taken)
+    else:
+        dist.all_to_all(taken, sent, group=group)
     size = (len(sent) - 1) * sent[0].numel() * sent[0].element_size()
     log.add("transfer", -1, begin, log.mark(), size)
     return [part.to(parts[0].device) for part in taken]
+
+
+def _one_by_one(group: Group, sent: list[Tensor], taken: list[Tensor]) -> None:
+    rank = dist.get_rank(group)
+    others = [(each, dist.get_global_rank(group, each)) for each in range(len(sent)) if each != rank]
+    taken[rank].copy_(sent[rank])
+    sends = [dist.isend(sent[each], peer, group) for each, peer in others]
+    for work in sends + [dist.irecv(taken[each], peer, group) for each, peer in others]:
+        if work is not None:
+            work.wait()
 
 
 def summed_parts(group: Group, parts: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from kernels.attention.context_parallel.processes import RankFailed, run_on_ranks, traced_on_ranks
 from kernels.attention.context_parallel.run import RunOrder
 from kernels.attention.context_parallel.shards import shard, unshard
+from kernels.device.runtime import DEVICE
 from kernels.primitives.merge import Part, merged
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import LAYOUTS, runs_of
@@ -90,9 +91,9 @@ def test_partial_results_merge_to_the_whole_also_if_a_part_saw_no_key_or_has_few
     def part(first, keys):
         own = scores[first:, keys]
         out = torch.softmax(own, -1).nan_to_num() @ values[keys]
-        return Part(first, out.float()[None, None], torch.logsumexp(own, -1).float()[None, None])
+        return Part(first, *(each.float()[None, None].to(DEVICE) for each in (out, torch.logsumexp(own, -1))))
 
     out, lse = merged([part(0, slice(0, 6)), part(2, slice(6, 12))], 5, torch.float32)
     expected = torch.softmax(scores, -1).nan_to_num() @ values
-    torch.testing.assert_close(out[0, 0].double(), expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(lse[0, 0].double(), torch.logsumexp(scores, -1), rtol=0, atol=1e-6)
+    torch.testing.assert_close(out[0, 0].double().cpu(), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(lse[0, 0].double().cpu(), torch.logsumexp(scores, -1), rtol=0, atol=1e-6)
