@@ -1,8 +1,8 @@
 """What attention over many GPUs costs each rank, modelled from recordings of one GPU and of its NVLink.
 
-What a rank sends and keeps is read off `kernels/attention/context_parallel/attention.py`; dK and dV travel in
-float32. "hybrid" is not built: all-to-all among the GPUs of a node, each of which then has some heads of the
-node's tokens, and a ring between nodes (Jacobs et al. 2023 with Liu et al. 2023).
+What a rank sends and keeps is read off `kernels/attention/context_parallel/`; dK and dV travel in float32.
+"hybrid" is not built: all-to-all in a node, so that each GPU has some heads of the node's tokens, then a ring
+between nodes (Jacobs et al. 2023 with Liu et al. 2023).
 """
 
 import math
@@ -16,12 +16,8 @@ from kernels.trace.ranks import RanksTrace
 from kernels.traffic.modelled import BACKWARD_FLOPS, LSE_BYTES
 
 METHODS = ("ring", "all_gather", "all_to_all", "hybrid")
-NODE = 8
-"""GPUs of a node, joined by NVLink: DGX H200."""
-TILE = 128
-"""Rows of a program of the Hopper kernels. A rank has at least one tile."""
-MOST_PARTS = 5
-"""Partial results that are kept before they are merged, as in `context_parallel/merge.py`."""
+NODE, TILE, MOST_PARTS = 8, 128, 5
+"""GPUs of a node (DGX H200), rows of a program (Hopper kernels), results kept before a merge (`merge.py`)."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +46,18 @@ INFINIBAND = tuple(
 
 @dataclass(frozen=True)
 class Machine:
-    """What was recorded of a GPU."""
+    """What was recorded of a GPU.
+
+    `rates` has the FLOP/s of one GPU alone, by query heads, key heads, direction and tokens. A chunk adds
+    `launch_s`, and its merge `merge_s` per byte of O, or backward `backward_merge_s` per byte of Q, K and V.
+    """
 
     device: str
     sm_count: int
     rates: dict[tuple[int, int, str, int], float]
-    """(query heads, key heads, direction, tokens) -> FLOP/s of one GPU alone."""
     merge_s: float
-    """Seconds to add the result of a chunk, per byte of a rank's O."""
     backward_merge_s: float
-    """The same per byte of its Q, K and V, to which the gradients are added."""
     launch_s: float
-    """Between the work on two chunks that are there."""
     nvlink: Link
 
     @classmethod
@@ -71,15 +67,13 @@ class Machine:
         NVLink's rate is that of dK and dV in the ring: they are the largest messages, and overlap no work.
         """
         ring, gather = traces["ring.zigzag.backward"], traces["all_gather.zigzag.forward"]
-        spans, others = (each.span_end_ns - each.span_begin_ns for each in (ring, gather))
         sent, own = ring.span_bytes.max(), World(ring.ranks, ring.problem.q_len)
         attend = gather.of("attend")
         gaps = gather.span_begin_ns[attend][1:] - gather.span_end_ns[attend][:-1]
-        of_rank = np.diff(gather.span_rank[attend]) == 0
-        rate = 1e9 * sent / float(np.median(spans[ring.span_bytes == sent]))
-        merge_s = 1e-9 * float(np.median(others[gather.of("merge")])) / gather.ranks / own.q_bytes
-        added_s = 1e-9 * float(np.median(spans[ring.of("merge")])) / (own.q_bytes + own.kv_bytes)
-        launch_s = 1e-9 * float(np.median(gaps[of_rank]))
+        rate = sent / _median_s(ring, ring.span_bytes == sent)
+        merge_s = _median_s(gather, gather.of("merge")) / gather.ranks / own.q_bytes
+        added_s = _median_s(ring, ring.of("merge")) / (own.q_bytes + own.kv_bytes)
+        launch_s = 1e-9 * float(np.median(gaps[np.diff(gather.span_rank[attend]) == 0]))
         rates = {
             (t.problem.q_heads, t.problem.kv_heads, t.direction, t.problem.q_len): 1e12 * t.tflops / t.ranks
             for t in times
@@ -89,10 +83,15 @@ class Machine:
         return cls(ring.device.name, ring.device.sm_count or 1, rates, merge_s, added_s, launch_s, nvlink)
 
 
+def _median_s(trace: RanksTrace, chosen: np.ndarray) -> float:
+    return 1e-9 * float(np.median((trace.span_end_ns - trace.span_begin_ns)[chosen]))
+
+
 @dataclass(frozen=True)
 class World:
     """A causal sequence in bfloat16, shared out over ranks; the default heads are those of Llama-3-8B.
 
+    `between` joins nodes. With `hides`, transfers run beside the work on a chunk, if it is long enough.
     Raises ValueError for what a method cannot share out.
     """
 
@@ -102,36 +101,32 @@ class World:
     method: str = "ring"
     layout: str = "zigzag"
     between: Link = INFINIBAND[0]
-    """The link between nodes."""
     hides: bool = True
-    """Whether transfers run beside the work on a chunk, as far as it is long enough."""
     q_heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r}: expected one of {', '.join(METHODS)}")
-        if self.ranks < 2 or self.rows < TILE:
-            given = f"{self.tokens} tokens over {self.ranks} ranks"
-            raise ValueError(f"{given}: expected 2 ranks or more, and {TILE} tokens or more on each")
-        by_heads, most = self.method in ("all_to_all", "hybrid"), min(NODE, self.kv_heads)
-        if by_heads and (self.kv_heads % self.group or self.ranks % self.group):
-            raise ValueError(f"{self.ranks} ranks: expected a divisor or a multiple of {most}")
-        if by_heads and (self.steps > 1) != (self.method == "hybrid"):
-            wanted = f"more than {most}" if self.method == "hybrid" else f"at most {most}"
-            raise ValueError(f"{self.method} over {self.ranks} ranks: expected {wanted}")
+        wrong = self.method not in METHODS or self.ranks < 2 or self.rows < TILE
+        if self.method in ("all_to_all", "hybrid") and not wrong:
+            wrong = bool(self.kv_heads % self.group or self.ranks % self.group)
+            wrong |= (self.steps > 1) != (self.method == "hybrid")
+        if wrong:
+            given = f"{self.method}, {self.tokens} tokens on {self.ranks} ranks, {self.kv_heads} key heads"
+            least = f"{' | '.join(METHODS)}, {TILE} tokens or more on each of 2 ranks or more"
+            more = f"all_to_all up to {NODE} that divide the key heads, hybrid two or more nodes of {NODE}"
+            raise ValueError(f"{given}; accepted: {least}, {more}")
 
     backward = property(lambda self: self.direction == "backward")
     rows = property(lambda self: self.tokens / self.ranks)
     group = property(lambda self: min(self.ranks, NODE) if self.method in ("all_to_all", "hybrid") else 1)
-    """Ranks that exchange heads."""
+    """Ranks that exchange heads; `steps`: chunks of keys that a rank computes; `q_bytes`: as many has O."""
     steps = property(lambda self: self.ranks // self.group)
-    """Chunks of keys that a rank computes."""
     q_bytes = property(lambda self: 2 * self.rows * self.q_heads * self.head_dim)
-    """Of a rank's queries, and of its O."""
     kv_bytes = property(lambda self: 4 * self.rows * self.kv_heads * self.head_dim)
     lse_bytes = property(lambda self: LSE_BYTES * self.rows * self.q_heads)
+    input_bytes = property(lambda self: self.kv_bytes + self.q_bytes * (3 if self.backward else 1))
+    """Q, K and V; backward also O and dO."""
 
     def ideal_s(self, machine: Machine) -> float:
         """All GPUs at the rate that one has alone, at the longest recorded length up to this one.
@@ -147,19 +142,17 @@ class World:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of the rank that the others wait for."""
+    """Of the rank that the others wait for.
+
+    `exposed_s`: transfers that no computation hides; `added_s`: launches, merges and copies that one GPU
+    alone does not have; `extra_bytes`: the most that is allocated at a time beyond the inputs.
+    """
 
     compute_s: float
     exposed_s: float
-    """Transfers that no computation hides."""
     added_s: float
-    """Launches, merges and copies that one GPU alone does not have."""
     bytes_sent: float
     extra_bytes: float
-    """The most that is allocated at a time beyond the inputs."""
-    memory_bytes: float
-    """With the inputs; backward these are also O and dO."""
-
     seconds = property(lambda self: self.compute_s + self.exposed_s + self.added_s)
 
 
@@ -188,8 +181,7 @@ def cost(world: World, machine: Machine) -> Cost:
     elif world.method != "all_to_all":
         compute, waits = _ring(world, machine, compute)
         exposed, sent = exposed + waits, sent + gradients  # the last step sends dK and dV home
-    extra = _extra_bytes(world)
-    return Cost(compute, exposed, added, sent, extra, extra + kv + q * (3 if world.backward else 1))
+    return Cost(compute, exposed, added, sent, _extra_bytes(world))
 
 
 def _ring(world: World, machine: Machine, compute: float) -> tuple[float, float]:
@@ -213,12 +205,12 @@ def _extra_bytes(world: World) -> float:
         held = {"ring": 9 * kv, "all_gather": (3 * steps + 2) * kv, "all_to_all": kv, "hybrid": q + 9 * kv}
         return 5 * q + held[world.method]
     part = q + world.lse_bytes
-    whole = part if steps <= MOST_PARTS else 2 * part  # what was merged before is in float32
     parts = part * min(steps, MOST_PARTS + 1)
+    whole = part if steps <= MOST_PARTS else 2 * part  # what was merged before is in float32
     arrived = (steps + 1) * kv if world.method == "all_gather" else 2 * kv
-    by_chunks, by_heads = parts + max(arrived, whole + kv), 4 * q + world.lse_bytes
-    exchanged = 0 if world.group == 1 else q + kv
-    return exchanged + (by_heads if steps == 1 else max(by_chunks, by_heads if exchanged else 0))
+    by_heads = 4 * q + world.lse_bytes if world.group > 1 else 0
+    by_chunks = parts + max(arrived, whole + kv) if steps > 1 else 0
+    return max(by_heads, by_chunks) + (q + kv if by_heads else 0)
 
 
 def hidden_from(world: World, machine: Machine) -> float:

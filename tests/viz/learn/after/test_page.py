@@ -66,3 +66,12 @@ def test_late_rescales_keep_the_output():
     assert links(app)[0]["inputs"] == "growing_max"
     app.slider(key="after_units_share").set_value(25).run()
     assert any("polynomial" in spec for spec in specs(app))
+
+
+def test_the_ring_is_predicted_and_then_told_by_what_four_gpus_did():
+    app = give_up(give_up(open_topic("Several GPUs")))
+    held, work = (info.value for info in app.info)
+    assert held.startswith("chunk 0. In steps 1 to 4 it holds the chunks 2, 1, 0, 3,")
+    assert work.startswith("rank 3.")
+    assert "6%, 19%, 31% and 44%" in work  # 1, 3, 5 and 7 of 16
+    assert [link.proto.page for link in app.get("page_link")][-1] == "ranks"
