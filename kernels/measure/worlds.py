@@ -77,7 +77,7 @@ class Machine:
         rates = {
             (t.problem.q_heads, t.problem.kv_heads, t.direction, t.problem.q_len): 1e12 * t.tflops / t.ranks
             for t in times
-            if t.method == ONE_GPU and t.tflops
+            if t.method == ONE_GPU and t.tflops and t.problem.q_len == t.problem.kv_len
         }
         nvlink = Link("NVLink", rate, NVLINK_S, "recorded; latency of NCCL")
         return cls(ring.device.name, ring.device.sm_count or 1, rates, merge_s, added_s, launch_s, nvlink)
