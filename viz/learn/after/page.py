@@ -1,4 +1,4 @@
-"""Chapter "What came after": split keys, FlashAttention-3 and 4, each computed on the reader's numbers."""
+"""Chapter "What came after": split keys, FlashAttention-3 and 4, several GPUs, on the reader's numbers."""
 
 import functools
 
@@ -8,9 +8,10 @@ from streamlit.delta_generator import DeltaGenerator
 from kernels.algorithms import named
 from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.peers import PEERS
+from kernels.measure.worlds import World
 from kernels.problem import INPUTS, AttentionProblem, tiles
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
-from kernels.recordings import recorded_document
+from kernels.recordings import recorded_document, recorded_ranks
 from kernels.references import reference
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
@@ -29,6 +30,8 @@ WORDS = Words(__file__)
 HEADS = (1, 2, 4, 8, 16, 32)
 GROUPS = HEADS[:4]
 SHOWN_PARTS = 6
+LONG = 1 << 20
+"""Tokens that one GPU cannot train on."""
 ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
 INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
@@ -49,7 +52,7 @@ Pair = tuple[LanesRun, LanesRun]
 def show() -> None:
     """Draw the chapter."""
     draws = {"Split the keys": _split_keys, "FlashAttention-3": _flash3, "FlashAttention-4": _flash4}
-    parts("after_topic", draws)
+    parts("after_topic", draws | {"Several GPUs": _several_gpus})
 
 
 def _split_keys() -> None:
@@ -163,6 +166,32 @@ def _flash4() -> None:
         exp2=_exp2,
         source=reference("Zadouri et al. 2026").full,
     )
+
+
+def _several_gpus() -> None:
+    half = World(2, LONG)
+    label, icon = "Several GPUs: what each rank did and when", ":material/hub:"
+    WORDS.draw(
+        "Several GPUs",
+        tokens=LONG,
+        layer=2 * (2 * half.q_bytes + half.kv_bytes),
+        gpu=GPUS["H200"],
+        ring=_ring,
+        link=functools.partial(st.page_link, "viz/ranks/page.py", label=label, icon=icon),
+    )
+
+
+def _ring() -> None:
+    """Who holds which chunk, and who works most; as four GPUs did it."""
+    even, uneven = (recorded_ranks()[f"ring.{layout}.forward"] for layout in ("zigzag", "contiguous"))
+    held, work, names = lesson.chunks_held(even), lesson.work_shares(uneven), [*range(even.ranks)]
+    options, right = [f"chunk {rank}" for rank in names], f"chunk {held[2, 2]}"
+    if not ask(WORDS, "ring question", "after_ring", options, right, held=", ".join(map(str, held[2]))):
+        return
+    st.html(matrices_html([Matrix("chunk held, a row per rank, a column per step", held, "key")], colors()))
+    options, right = [*(f"rank {rank}" for rank in names), "all the same"], f"rank {work.argmax()}"
+    shares = {"work": work, "even": lesson.work_shares(even), "device": even.device}
+    ask(WORDS, "work question", "after_work", options, right, **shares)
 
 
 def _overlap() -> None:

@@ -1,0 +1,32 @@
+"""The part of the page that models more GPUs than were recorded."""
+
+import pytest
+
+from tests.app.pages import run_script, words
+
+
+def panel():
+    from viz.ranks.worlds import worlds_panel
+
+    worlds_panel()
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("ranks", [2, 8, 64, 4096])
+def test_every_number_of_gpus_has_its_table_and_says_where_a_ring_waits(ranks, direction):
+    app = run_script(panel, worlds_gpus=ranks, worlds_direction=direction)
+    table = app.markdown[0].value
+    assert table.count("%") == 4
+    assert ("all-to-all in a node" in table) is (ranks > 8)
+    said = words(app)
+    assert f"Here a GPU has {(1 << 20) // ranks:,}" in said
+    assert "is the fastest way from" in said
+    assert "**Modelled** for 32 query heads over 8" in said
+    assert said.count("over 8 heads") + said.count("over 16 heads") == 40
+
+
+def test_without_travel_during_work_a_ring_waits_longer():
+    waits = [run_script(panel, worlds_hides=hides).markdown[0].value for hides in ("true", "false")]
+    assert "| 249 ms | 0 | 98% |" in waits[0]
+    assert "| 249 ms | 0 |" not in waits[1]
+    assert "**too much**" in run_script(panel, worlds_tokens="10M", worlds_gpus=2).markdown[0].value

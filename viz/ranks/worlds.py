@@ -1,0 +1,138 @@
+"""More GPUs than were recorded: what each method would cost a rank, modelled, and held against what was."""
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from kernels.device.gpus import GPUS
+from kernels.measure import worlds as model
+from kernels.recordings import recorded_document, recorded_ranks
+from viz.shared import theme
+from viz.shared.figures import charts
+from viz.shared.formats import format_bytes, format_ms
+from viz.shared.layout import colors, plot
+
+GPU_COUNTS = tuple(2**power for power in range(1, 13))
+TOKENS = {"512k": 1 << 19, "1M": 1 << 20, "4M": 4 << 20, "10M": 10 << 20}
+RING, HYBRID = "ring, zigzag or striped", "all-to-all in a node, ring between"
+WAYS = {
+    RING: ("ring", "zigzag", "query", "circle"),
+    "ring, contiguous": ("ring", "contiguous", "state", "square"),
+    "all-gather": ("all_gather", "zigzag", "key", "diamond"),
+    "all-to-all": ("all_to_all", "zigzag", "value", "x"),
+    HYBRID: ("hybrid", "zigzag", "output", "star"),
+}
+"""Words -> method, layout, palette entry and mark."""
+ROW = "| {} | {} | {} | {} | {} | {} |\n"
+HEAD = ROW.format("per rank, modelled", "memory", "sent", "time", "of it waiting", "share of ideal")
+BESIDE = ROW.format("recorded on 4 GPUs", "time", "modelled", "if chunks hide", "extra memory", "modelled")
+RULE = ROW.format(":--", *["--:"] * 5)
+Costs = Mapping[str, Mapping[int, model.Cost]]
+"""Words of a way -> number of GPUs that it can have -> what it costs each."""
+
+
+@functools.cache
+def recorded_machine() -> model.Machine:
+    """The GPU that the ranks were recorded on."""
+    return model.Machine.of(recorded_document("ranks").ranks, recorded_ranks())
+
+
+def worlds_panel() -> None:
+    """Controls, the chart, the table of one number of GPUs, and modelled beside measured."""
+    st.subheader("More GPUs than were recorded: modelled", anchor=False)
+    machine = recorded_machine()
+    links = {link.name: link for link in (*model.INFINIBAND, machine.nvlink)}
+
+    def choice(label: str, options: Any, first: int, width: int) -> Any:
+        key = f"worlds_{label.split()[0].lower()}"
+        return st.selectbox(label, options, first, key=key, bind="query-params", width=width)
+
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        ranks = st.select_slider("GPUs", GPU_COUNTS, 64, key="worlds_gpus", bind="query-params", width=240)
+        tokens = TOKENS[choice("Tokens", TOKENS, 1, 110)]
+        direction = choice("Direction", ("forward", "backward"), 0, 140)
+        between = links[choice("Link between nodes of 8 GPUs", links, 0, 220)]
+        hides = st.toggle("Chunks travel during work", True, "worlds_hides", bind="query-params")
+    worlds: dict[str, dict[int, model.World]] = {name: {} for name in WAYS}
+    for name, (method, layout, *_) in WAYS.items():
+        for count in GPU_COUNTS:
+            with contextlib.suppress(ValueError):  # all-to-all has at most 8 GPUs, the hybrid more
+                given = (count, tokens, direction, method, layout, between, hides)
+                worlds[name][count] = model.World(*given)
+    costs = {name: {n: model.cost(each, machine) for n, each in of.items()} for name, of in worlds.items()}
+    ideal = {count: each.ideal_s(machine) for count, each in worlds[RING].items()}
+    plot(worlds_figure(costs, ideal, ranks, colors()), key="worlds")
+    rows, most = "", GPUS["H200"].hbm_bytes
+    for name, of in costs.items():
+        if each := of.get(ranks):
+            memory = worlds[name][ranks].input_bytes + each.extra_bytes
+            size = format_bytes(memory) + (", **too much**" if memory > most else "")
+            waits = format_ms(1e3 * each.exposed_s) if each.exposed_s else "0"
+            share = f"{ideal[ranks] / each.seconds:.0%}"
+            sent, taken = format_bytes(each.bytes_sent), format_ms(1e3 * each.seconds)
+            rows += ROW.format(name, size, sent, taken, waits, share)
+    st.markdown(HEAD + RULE + rows)
+    compared = [worlds[name][ranks] for name in (RING, HYBRID) if ranks in worlds[name]]
+    enough = [model.hidden_from(each, machine) for each in compared]
+    st.markdown(sentences(costs, enough, worlds[RING][ranks].rows))
+    st.caption(
+        f"**Modelled** for 32 query heads over 8 key heads, head_dim 128, bfloat16, causal, one call. "
+        f"**Recorded** on {machine.device}: the rate of one GPU, launches, merges, and "
+        f"{machine.nvlink.bytes_per_s / 1e9:.0f} GB/s of NVLink, whose datasheet gives "
+        f"{model.NVLINK_BYTES_PER_S / 1e9:.0f} in each direction. {between.name}: "
+        f"{between.bytes_per_s / 1e9:.0f} GB/s, {1e6 * between.latency_s:.0f} µs per message "
+        f"({between.source}). The last way is not built."
+    )
+    with st.expander("Modelled beside measured"):
+        st.markdown(beside_measured(machine))
+
+
+def worlds_figure(costs: Costs, ideal: Mapping[int, float], ranks: int, colors: theme.Palette) -> go.Figure:
+    """Time over the number of GPUs: a line per way, dotted the part of it that waits for transfers."""
+    lines = [charts.line([*ideal], [*ideal.values()], colors.muted, dash="dash", name="ideal")]
+    for name, of in costs.items():
+        *_, entry, mark = WAYS[name]
+        waits = [each.exposed_s or None for each in of.values()]
+        look: dict[str, Any] = {"name": name, "legendgroup": name, "hovertemplate": "%{x} GPUs: %{y:.3s}s"}
+        color, seconds = getattr(colors, entry), [each.seconds for each in of.values()]
+        marked = look | {"mode": "lines+markers", "marker_symbol": mark}
+        lines.append(charts.line([*of], seconds, color, **marked))
+        lines.append(charts.line([*of], waits, color, dash="dot", showlegend=False, **look))
+    x = charts.log_ticks(GPU_COUNTS, [f"{count:,}" for count in GPU_COUNTS], title="GPUs")
+    title = "seconds of a call, modelled; dotted: waiting"
+    figure = charts.chart(lines, colors, 460, title, x, charts.POWERS, legend=charts.LEGEND_BELOW)
+    return figure.add_vline(x=ranks, line={"color": colors.now, "width": 1})
+
+
+def sentences(costs: Costs, enough: list[float], rows: float) -> str:
+    """From how many tokens per GPU a ring, and then the hybrid, does not wait; and where the hybrid wins."""
+    said = (
+        f"A ring waits if a GPU has fewer than **{enough[0]:,.0f} tokens**: then the next chunk travels for "
+        f"longer than the work on the present one takes. Here a GPU has {rows:,.0f}."
+    )
+    if enough[1:]:
+        said += f" With all-to-all in each node, {enough[1]:,.0f} are enough."
+    fastest = {n: min((of[n].seconds, name) for name, of in costs.items() if n in of)[1] for n in GPU_COUNTS}
+    if wins := [f"{n:,}" for n, name in fastest.items() if name == HYBRID]:
+        said += f" {HYBRID.capitalize()}, is the fastest way from {wins[0]} to {wins[-1]} GPUs."
+    return said
+
+
+def beside_measured(machine: model.Machine) -> str:
+    """Each recorded time and memory of ours, and how far the model is from it."""
+    said, rows = "The recorded ring is as modelled if **no** chunk travels during work.\n\n", ""
+    for time in recorded_document("ranks").ranks:
+        if time.method in model.METHODS and time.timing and time.peak_extra_bytes:
+            p, ms, memory = time.problem, time.timing.median_ms, time.peak_extra_bytes
+            way = (time.ranks, p.q_len, time.direction, time.method, time.layout, model.INFINIBAND[0])
+            worlds = (model.World(*way, hides, p.q_heads, p.kv_heads) for hides in (False, True))
+            both = [model.cost(world, machine) for world in worlds]
+            about = f"{p.q_len:,} tokens, {p.q_heads} over {p.kv_heads} heads, {', '.join(way[2:5])}"
+            off = (f"{1e3 * each.seconds / ms - 1:+.0%}" for each in both)
+            more = f"{both[0].extra_bytes / memory - 1:+.0%}"
+            rows += ROW.format(about, format_ms(ms), *off, format_bytes(memory), more)
+    return said + BESIDE + RULE + rows
