@@ -5,6 +5,7 @@ and pages take this entry; only words of pages are looked up by its name (`viz/s
 are in `kernels/algorithms/`.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -375,6 +376,15 @@ class Algorithm(Particular):
     def rows(self, problem: AttentionProblem) -> int:
         """Rows that the query tiles cut: the queries, or those of all heads that share a key head."""
         return problem.packed_rows if self.packs_heads else problem.q_len
+
+    @property
+    def launches(self) -> list[int]:
+        """The number of the launch of each kernel; loops of one function are one launch."""
+        numbers = [0]
+        for before, kernel in itertools.pairwise(self.kernels):
+            is_apart = isinstance(kernel.source, SourceText) or kernel.source != before.source
+            numbers.append(numbers[-1] + is_apart)
+        return numbers
 
     @property
     def has_figure(self) -> bool:

@@ -194,7 +194,7 @@ def _kept_in_url(
 
 
 def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
-    return [drawn_of(trace, gpu.sm_count) for trace in traces]
+    return [drawn_of(trace, gpu) for trace in traces]
 
 
 def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
@@ -215,8 +215,8 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     """Which program ran when on which SM, by the GPU's clock or as modelled."""
-    schedule = step_schedule(run.trace, run.algorithm, gpu.sm_count)
-    spans = without_pauses(program_spans(run.trace, schedule))
+    schedule = step_schedule(run.trace, run.algorithm, gpu)
+    spans = without_pauses(program_spans(run.trace, schedule, run.algorithm))
     sm_count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
     if schedule.measured:
         launch = (
@@ -225,12 +225,12 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
         words = f"**{run.origin.capitalize()}** by the GPU's timer in {launch}"
     else:
         which = "the sample alone" if run.trace.sample else "the programs"
-        words = f"**Modelled**: {which} on the SMs of the {gpu.name}, in launch order, one step like another"
+        words = f"**Modelled**: {which} on the SMs of the {gpu.name}, in launch order"
     programs = format_count(len(spans), "query tile" if run.algorithm.persistent else "program")
     used, busy = len({span.sm for span in spans}), 100 * busy_share(spans, sm_count)
     words += f". {programs} on {used} of {sm_count} SMs; {busy:.0f} % of the SMs' time in use."
     st.caption(words + (f" The first {MAX_SPANS:,} are drawn." if len(spans) > MAX_SPANS else ""))
-    plot(timeline_figure(spans, schedule, run.algorithm, colors()), key="timeline")
+    plot(timeline_figure(spans, run.algorithm, colors()), key="timeline")
 
 
 def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
@@ -242,7 +242,8 @@ def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
     counts = {kind.value: heads * int((kinds == code).sum()) for kind, code in KIND_CODES.items()}
     order = ("full", "partial", "hidden", "skipped")
     counted = ", ".join(f"{counts[name]:,} {name}" for name in order if counts[name] or name == "full")
-    words = f"**Counted** from the mask: {counted} tiles in all heads."
+    counted = counted.replace("partial", "cut")
+    words = f"**Counted** from mask and lengths: {counted} tiles in all heads."
     if counts["skipped"]:
         words += f" Skipping saves {100 * counts['skipped'] / (heads * kinds.size):.0f} % of the tiles."
     return words + (" Hidden tiles are computed, and then masked." if counts["hidden"] else "")
@@ -256,7 +257,7 @@ def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None
         return export_html(_player_data(trace, run.provenance, gpu, lanes))
 
     def timeline() -> str:
-        schedule = step_schedule(trace, run.algorithm, gpu.sm_count)
+        schedule = step_schedule(trace, run.algorithm, gpu)
         named = [(each.label, each.lanes) for each in lanes]
         return chrome_trace(trace, schedule, run.algorithm, gpu.name, named)
 

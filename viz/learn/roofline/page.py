@@ -80,8 +80,8 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         fused=fused,
         ratio=sum(three) / fused,
         without_l2=lesson.steps(problem, "none")[-1].seconds(gpu),
-        computing=1e6 * squares.compute_seconds(gpu),
-        moving=1e6 * squares.memory_seconds(gpu),
+        computing=squares.compute_seconds(gpu),
+        moving=squares.memory_seconds(gpu),
     )
 
 

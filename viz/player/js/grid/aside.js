@@ -57,10 +57,9 @@ export class Aside {
   }
 
   fill(model, kernel, index) {
-    const { kernels } = model;
     const { source, each, name } = kernel;
     Object.assign(this, { kernel, phase: undefined, lines: [] }); // lines: {line, phase, file}
-    this.whose = kernels.length > 1 ? `${index + 1}/${kernels.length} ${name} · ` : "";
+    this.whose = model.kernels.length > 1 ? `${name} · ` : "";
     this.file = element("div", { class: "fa-file" }); // it stays in view
     this.nameFile(source.file);
     this.source.replaceChildren(this.file);

@@ -9,7 +9,7 @@ export function formatBytes(count) {
 }
 
 export function formatKib(count) {
-  return `${significant(count / 1024)} KiB`;
+  return `${significant(count / 1024, 4)} KiB`;
 }
 
 export function formatMs(milliseconds) {
@@ -50,4 +50,10 @@ export function fileName(words) {
 export function formatSteady(value) {
   const plain = !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
   return plain ? value.toPrecision(3).replaceAll("-", "−") : formatNumber(value);
+}
+
+// "−3.53 − (−2.41)"
+export function difference(a, b) {
+  const [from, less] = [a, b].map(formatSteady);
+  return `${from} − ${b < 0 ? `(${less})` : less}`;
 }

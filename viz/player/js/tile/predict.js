@@ -2,7 +2,7 @@
 
 import { button, element } from "../controls/dom.js";
 import { scoresOf, softmaxState } from "../run/figure.js";
-import { formatSteady } from "../run/formats.js";
+import { difference, formatSteady } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
 import { rescaleWords } from "../run/sentences.js";
 
@@ -93,10 +93,11 @@ const MOST_LISTED = 16; // scores; of more the sum of the exponentials is given,
 function scoresWords(scores) {
   if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(number).join(", ")}.`;
   const largest = Math.max(...scores);
+  const seen = scores.filter(Number.isFinite).length;
   if (largest === -Infinity) return `All its ${scores.length} scores in this tile are −∞.`;
   const shown = number(largest);
   return (
-    `The largest of its ${scores.length} scores in this tile is ${shown}, and all e^(score − ${shown}) ` +
+    `The largest of its ${seen} scores in this tile is ${shown}, and all e^(score − ${shown}) ` +
     `add up to ${number(sumOf(scores, largest))}.`
   );
 }
@@ -113,7 +114,11 @@ function solution(state, scores, isPart) {
   const { oldM, m } = state;
   const keys = isPart ? "key of this part" : "key";
   if (m === -Infinity) return `The row has seen no ${keys} so far: m stays −∞, and l and O stay 0.`;
-  return `m is the larger of ${number(oldM)} and ${number(Math.max(...scores))}. ${rescaleWords(state)}.`;
+  const largest = Math.max(...scores);
+  const given = number(sumOf(scores, largest));
+  const isScaled = scores.length > MOST_LISTED && Number.isFinite(largest) && largest < m;
+  const added = isScaled ? ` This tile adds ${given} × e^(${difference(largest, m)}).` : "";
+  return `m is the larger of ${number(oldM)} and ${number(largest)}. ${rescaleWords(state)}.${added}`;
 }
 
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
