@@ -38,7 +38,7 @@ def show() -> None:
     is_first = run is None and st.session_state.get(STATE, False)
     with landing:
         looks = looks_of(run.algorithm if run else ALGORITHMS[algorithm])
-        say(f"{looks.headline} Below it runs, [[tile]] by tile.")
+        say(looks.headline)
     if run is None and problem:
         first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
         if words:

@@ -185,6 +185,8 @@ def _kept_in_url(
 
     for name in names:
         judge(name, functools.partial(wrong, name))
+        if wrong(name, before.get(name, "")) and name in before:
+            del state[name], before[name]
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):

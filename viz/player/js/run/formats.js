@@ -53,7 +53,5 @@ export function formatSteady(value) {
 }
 
 // "−3.53 − (−2.41)"
-export function difference(a, b) {
-  const [from, less] = [a, b].map(formatSteady);
-  return `${from} − ${b < 0 ? `(${less})` : less}`;
-}
+export const difference = (a, b) =>
+  `${formatSteady(a)} − ${b < 0 ? `(${formatSteady(b)})` : formatSteady(b)}`;

@@ -14,7 +14,6 @@ export function countWords(timeline, at) {
     const phase = Math.ceil(position) - model.phaseStart[at.step];
     return `${step}, phase ${phase} / ${model.phases[at.step].length}`;
   }
-  if (!moments.measured) return `moment ${Math.floor(position)} / ${moments.times.length + 1}`;
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
 
@@ -112,12 +111,7 @@ function keyTiles(model, step) {
 
 // The tooltip of a tile of the grid. `picks`: a click picks a row of it.
 export function tileWords(model, hit, kernel, picks = false) {
-  const kinds = [
-    "skipped by the mask",
-    "cut by the mask or the last key",
-    "full",
-    "hidden by the mask, computed all the same",
-  ];
+  const kinds = ["skipped by the mask", "cut", "full", "hidden by the mask, computed all the same"];
   const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
   const step = stepsAbout(model, kernel, hit)[0] ?? -1;
   const known = step >= 0 && model.kernels[kernel].cells === "share";

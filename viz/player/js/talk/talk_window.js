@@ -9,8 +9,6 @@ import { Presenter } from "./presenter.js";
 import { Screen } from "./screen.js";
 import { WhatIf } from "./what_if.js";
 
-const OF_SCENE = ["whatIf", "numbers", "tileBefore", "tileAfter"];
-
 export class TalkWindow {
   // `place` is that of the address, if it has one. `server` runs kernels, if there is one. `build(sceneRoot)`
   // of the window lays it out, `show(state, glides)` shows a state.
@@ -57,7 +55,7 @@ export class TalkWindow {
 
   // A key that was pressed; returns whether it was of use.
   press(action, key) {
-    if (this.presenter.state.isEnded && OF_SCENE.includes(action)) return false; // nobody sees a scene
+    if (this.presenter.state.isEnded && /^[WZ[\]]$/.test(key)) return false; // no scene is seen
     if (this.prompt.isOpen) this.prompt.press(key);
     else if (!/^\d$/.test(key)) return this.does(action);
     else if (this.what.isOpen) this.what.digit(key);

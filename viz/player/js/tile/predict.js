@@ -49,7 +49,8 @@ export class Predict {
     this.node.reset();
     if (!task) return;
     const { model, step, row, name } = task;
-    const [state, scores] = [softmaxState(model, step, row), scoresOf(model, step, row)];
+    const state = softmaxState(model, step, row);
+    const scores = scoresOf(model, step, row).filter(Number.isFinite); // without those that are hidden
     const isPart = isInPart(model, step);
     Object.assign(this, { state, scores, isPart });
     const so = `Row ${name} so far${isPart ? " in this part" : ""}: `;
@@ -91,13 +92,12 @@ export class Predict {
 const MOST_LISTED = 16; // scores; of more the sum of the exponentials is given, which nobody adds up by hand
 
 function scoresWords(scores) {
+  if (!scores.length) return "All its scores in this tile are −∞.";
   if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(number).join(", ")}.`;
   const largest = Math.max(...scores);
-  const seen = scores.filter(Number.isFinite).length;
-  if (largest === -Infinity) return `All its ${scores.length} scores in this tile are −∞.`;
   const shown = number(largest);
   return (
-    `The largest of its ${seen} scores in this tile is ${shown}, and all e^(score − ${shown}) ` +
+    `The largest of its ${scores.length} scores in this tile is ${shown}, and all e^(score − ${shown}) ` +
     `add up to ${number(sumOf(scores, largest))}.`
   );
 }
@@ -115,9 +115,10 @@ function solution(state, scores, isPart) {
   const keys = isPart ? "key of this part" : "key";
   if (m === -Infinity) return `The row has seen no ${keys} so far: m stays −∞, and l and O stay 0.`;
   const largest = Math.max(...scores);
-  const given = number(sumOf(scores, largest));
-  const isScaled = scores.length > MOST_LISTED && Number.isFinite(largest) && largest < m;
-  const added = isScaled ? ` This tile adds ${given} × e^(${difference(largest, m)}).` : "";
+  const isGiven = scores.length > MOST_LISTED && largest < m; // as a sum, and of another max
+  const added = isGiven
+    ? ` This tile adds ${number(sumOf(scores, largest))} × e^(${difference(largest, m)}).`
+    : "";
   return `m is the larger of ${number(oldM)} and ${number(largest)}. ${rescaleWords(state)}.${added}`;
 }
 
