@@ -5,9 +5,9 @@ and pages take this entry; only words of pages are looked up by its name (`viz/s
 are in `kernels/algorithms/`.
 """
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from kernels.device.gpus import REGISTERS
 from kernels.problem import AttentionProblem
@@ -380,11 +380,9 @@ class Algorithm(Particular):
     @property
     def launches(self) -> list[int]:
         """The number of the launch of each kernel; loops of one function are one launch."""
-        numbers = [0]
-        for before, kernel in itertools.pairwise(self.kernels):
-            is_apart = isinstance(kernel.source, SourceText) or kernel.source != before.source
-            numbers.append(numbers[-1] + is_apart)
-        return numbers
+        sources = [kernel.source for kernel in self.kernels]
+        is_new = (isinstance(own, SourceText) or own != before for before, own in pairwise(sources))
+        return [0, *accumulate(map(int, is_new))]
 
     @property
     def has_figure(self) -> bool:

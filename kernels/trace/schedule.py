@@ -111,23 +111,12 @@ def program_spans(trace: Trace, schedule: Schedule, algorithm: Algorithm) -> lis
     spans = []
     for number, kernels in groupby(range(len(trace.kernels)), algorithm.launches.__getitem__):
         name = ", ".join(trace.kernels[kernel] for kernel in kernels)
-        of_launch = []
-        for program, steps in _steps_by_program(trace, algorithm, number).items():
-            first = steps[0]
-            of_launch.append(
-                ProgramSpan(
-                    kernel=name,
-                    program=program,
-                    batch_head=int(trace.batch_head[first]),
-                    q_tile=int(trace.q_tile[first]),
-                    kv_tile=int(trace.kv_tile[first]),
-                    sm=int(schedule.sm[first]),
-                    start=int(schedule.start[steps].min()),
-                    end=int(schedule.end[steps].max()),
-                    steps=len(steps),
-                )
-            )
-        spans += sorted(of_launch, key=lambda span: span.start)
+        steps_of = _steps_by_program(trace, algorithm, number).items()
+        for program, own in sorted(steps_of, key=lambda each: schedule.start[each[1]].min()):
+            where = (trace.batch_head, trace.q_tile, trace.kv_tile, schedule.sm)
+            head, q_tile, kv_tile, sm = (int(array[own[0]]) for array in where)
+            start, end = int(schedule.start[own].min()), int(schedule.end[own].max())
+            spans.append(ProgramSpan(name, program, head, q_tile, kv_tile, sm, start, end, len(own)))
     return spans
 
 

@@ -220,17 +220,14 @@ def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase |
 
 def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
     """Everything about one case once it is checked. Until then its slot is empty: no old verdict stays."""
-    (whole,) = context.checks(case)
-    quick = cases.quick_case(case, context.backend, IMMEDIATE_S)
-    if quick != case and context.store.peek(whole) is None:
-        seconds = cases.estimated_seconds(case, context.backend)
-        st.info(
-            f"The whole problem takes about {seconds:,.0f} s here. Checked is {problem_words(quick.problem)}."
-        )
-        st.button("Check all of it", on_click=context.store.start, args=((whole,), context.file))
-        case = quick
-    slot = st.empty()
     (request,) = context.checks(case)
+    quick = cases.quick_case(case, context.backend, IMMEDIATE_S)
+    if quick != case and context.store.peek(request) is None:
+        all_s = cases.estimated_seconds(case, context.backend)
+        st.info(f"All of it takes about {all_s:,.0f} s here. Checked is {problem_words(quick.problem)}.")
+        st.button("Check all of it", on_click=context.store.start, args=((request,), context.file))
+        case, (request,) = quick, context.checks(quick)
+    slot = st.empty()
     job = context.store.peek(request)
     if job is None or not job.done:
         slot.markdown(f"## {CHECKING}")

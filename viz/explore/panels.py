@@ -178,15 +178,15 @@ def _kept_in_url(
         st.session_state["player_problem"] = problem
         for name in OF_ONE_PROBLEM:
             state.pop(name, None)
-    before = {name: state[name] for name in names if name in state}
 
     def wrong(name: str, given: str) -> str:
         return wrong_state(name, given, _drawn(traces, gpu))
 
     for name in names:
         judge(name, functools.partial(wrong, name))
-        if wrong(name, before.get(name, "")) and name in before:
-            del state[name], before[name]
+        if name in state and wrong(name, state[name]):
+            del state[name]
+    before = {name: state[name] for name in names if name in state}
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):
@@ -221,9 +221,7 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     spans = without_pauses(program_spans(run.trace, schedule, run.algorithm))
     sm_count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
     if schedule.measured:
-        launch = (
-            "the traced launch, which is slower than an untraced one; without the pauses between launches"
-        )
+        launch = "the traced launch, slower than an untraced one; without the pauses between launches"
         words = f"**{run.origin.capitalize()}** by the GPU's timer in {launch}"
     else:
         which = "the sample alone" if run.trace.sample else "the programs"
@@ -242,9 +240,10 @@ def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
     kinds = tile_kinds(problem, algorithm)
     heads = problem.key_heads if algorithm.packs_heads else problem.heads
     counts = {kind.value: heads * int((kinds == code).sum()) for kind, code in KIND_CODES.items()}
-    order = ("full", "partial", "hidden", "skipped")
-    counted = ", ".join(f"{counts[name]:,} {name}" for name in order if counts[name] or name == "full")
-    counted = counted.replace("partial", "cut")
+    order = {"full": "full", "partial": "cut", "hidden": "hidden", "skipped": "skipped"}
+    counted = ", ".join(
+        f"{counts[kind]:,} {name}" for kind, name in order.items() if counts[kind] or name == "full"
+    )
     words = f"**Counted** from mask and lengths: {counted} tiles in all heads."
     if counts["skipped"]:
         words += f" Skipping saves {100 * counts['skipped'] / (heads * kinds.size):.0f} % of the tiles."

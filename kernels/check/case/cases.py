@@ -225,17 +225,14 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
 
 
 def quick_case(case: CheckCase, backend: str, limit_s: float) -> CheckCase:
-    """One key head of a case, with so few of its queries and keys that it takes no longer than `limit_s`.
-
-    It is the case itself if that is quick, a file, or more than a band.
-    """
-    problem = case.problem
-    if case.upload or problem.pattern or estimated_seconds(case, backend) <= limit_s:
-        return case
-    problem = problem.with_(batch=1, q_heads=problem.group_size, kv_heads=1)
-    while estimated_seconds(replace(case, problem=problem), backend) > limit_s and problem.kv_len > 1:
-        problem = problem.with_(q_len=-(-problem.q_len // 2), kv_len=-(-problem.kv_len // 2))
-    return replace(case, problem=problem)
+    """The case, or one key head of it with so few queries and keys that it is quick. A file is not cut."""
+    while (problem := case.problem).kv_len > 1 and estimated_seconds(case, backend) > limit_s:
+        if case.upload or problem.pattern:
+            break
+        lengths = {name: -(-getattr(problem, name) // 2) for name in ("q_len", "kv_len")}
+        head = problem.with_(batch=1, q_heads=problem.group_size, kv_heads=1, **lengths)
+        case = replace(case, problem=head)
+    return case
 
 
 BASE = AttentionProblem(q_heads=2, kv_heads=2, block_m=32, block_n=32)

@@ -87,8 +87,6 @@ export class Aside {
   }
 }
 
-// --- the curves of a row, drawn step by step ---
-
 function drawRows(node, model, palette, at, pinned) {
   if (!node.clientWidth) return; // the code alone is shown
   const { context, width, height } = fitCanvas(node);

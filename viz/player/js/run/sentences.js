@@ -212,11 +212,11 @@ export function stateWords(model, at, row, name) {
   return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
 
-export function rescaleWords(state) {
+export function rescaleWords(state, given) {
   const { oldM, oldL, m, l, alpha } = state;
   const [a, added] = [alpha, l - alpha * oldL].map(formatSteady);
   const factor = `α = e^(${difference(oldM, m)}) = ${a}`;
-  return `${factor}, l = ${a} × ${formatSteady(oldL)} + ${added} = ${formatSteady(l)}`;
+  return `${factor}, l = ${a} × ${formatSteady(oldL)} + ${given || added} = ${formatSteady(l)}`;
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");

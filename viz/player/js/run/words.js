@@ -33,8 +33,7 @@ export function rowWords(model, at, pinned) {
   return `row ${number}${inHead}`;
 }
 
-// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers. Nothing is drawn of a
-// picked row before its first tile.
+// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
 export function rowHint(model, at, pinned, isOpen = false) {
   if (model.data.observed) return "";
   if (isOpen) return " (↑ and ↓ pick another)";
@@ -120,10 +119,6 @@ export function tileWords(model, hit, kernel, picks = false) {
   const share = known ? `, ${whose}${percent} % of the attention of its rows` : "";
   const follow = picks && !model.data.observed ? " Click to follow this row." : "";
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
-}
-
-export function noteWords({ provenance, notes }) {
-  return [provenance, ...notes].join(" · ");
 }
 
 // What two runs race over: `words` of a place, and of the longer way how it compares.

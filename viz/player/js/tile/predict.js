@@ -115,11 +115,9 @@ function solution(state, scores, isPart) {
   const keys = isPart ? "key of this part" : "key";
   if (m === -Infinity) return `The row has seen no ${keys} so far: m stays −∞, and l and O stay 0.`;
   const largest = Math.max(...scores);
-  const isGiven = scores.length > MOST_LISTED && largest < m; // as a sum, and of another max
-  const added = isGiven
-    ? ` This tile adds ${number(sumOf(scores, largest))} × e^(${difference(largest, m)}).`
-    : "";
-  return `m is the larger of ${number(oldM)} and ${number(largest)}. ${rescaleWords(state)}.${added}`;
+  const isOff = scores.length > MOST_LISTED && largest < m; // the sum was given against another max
+  const given = isOff && `${number(sumOf(scores, largest))} × e^(${difference(largest, m)})`;
+  return `m is the larger of ${number(oldM)} and ${number(largest)}. ${rescaleWords(state, given)}.`;
 }
 
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
