@@ -9,6 +9,8 @@ import pytest
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.device.backend import DeviceInfo
 from kernels.device.gpus import GPUS
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.schedule import ProgramSpan, chrome_trace, program_spans
@@ -128,6 +130,15 @@ def test_loops_of_one_function_are_one_launch_with_a_program_per_query_tile(algo
     trace = run_traced(PROBLEM, algorithm)
     spans = program_spans(trace, step_schedule(trace, 3), algorithm_of(trace))
     assert (len({span.kernel for span in spans}), len(spans)) == (launches, launches * 16)
+
+
+def test_the_time_of_the_merge_is_that_of_what_it_moves():
+    problem = PRESETS["decode"].problem
+    trace = replace(recorded_run(problem, "split_kv").trace, start_ns=None)
+    schedule = schedules.step_schedule(trace, ALGORITHMS["split_kv"], GPUS["H200"])
+    merges = trace.kernel == 1
+    took = schedule.end[merges].max() - schedule.start[merges].min()
+    assert took < 0.2 * schedule.end.max()  # if each step took as long, it would be two thirds
 
 
 @pytest.mark.parametrize("mask", ["full", "causal"])
