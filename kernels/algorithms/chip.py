@@ -18,24 +18,43 @@ def sum_row_bytes(problem: AttentionProblem) -> int:
     return problem.head_dim * FLOAT32_BYTES
 
 
+def columns(problem: AttentionProblem, least: int = 64) -> int:
+    """Columns of a tile on the chip: head_dim, padded to a power of two; on Hopper at least 64."""
+    return max(least, 1 << (problem.head_dim - 1).bit_length())
+
+
+def slots(name: str, rows_of: BytesOf, least: int = 64) -> ChipPart:
+    """Room for tiles of inputs in shared memory; `rows_of` gives the rows of all together."""
+    return ChipPart(
+        name, lambda problem: rows_of(problem) * columns(problem, least) * problem.itemsize, (name,), SHARED
+    )
+
+
+def padded_sum(name: str, rows_of: BytesOf, least: int = 64, memory: str = REGISTERS) -> ChipPart:
+    """A float32 sum of so many rows."""
+    return ChipPart(
+        name, lambda problem: rows_of(problem) * columns(problem, least) * FLOAT32_BYTES, (name,), memory
+    )
+
+
 def query_tile(name: str) -> ChipPart:
     """A tile of rows of Q, O or dO."""
-    return ChipPart(name, lambda problem: problem.block_m * row_bytes(problem), (name,), SHARED)
+    return slots(name, lambda problem: problem.block_m, 16)
 
 
 def key_tile(name: str) -> ChipPart:
     """A tile of rows of K or V."""
-    return ChipPart(name, lambda problem: problem.block_n * row_bytes(problem), (name,), SHARED)
+    return slots(name, lambda problem: problem.block_n, 16)
 
 
 def query_sum(name: str, memory: str = REGISTERS) -> ChipPart:
     """A float32 sum with the rows of a query tile."""
-    return ChipPart(name, lambda problem: problem.block_m * sum_row_bytes(problem), (name,), memory)
+    return padded_sum(name, lambda problem: problem.block_m, 16, memory)
 
 
 def key_sum(name: str) -> ChipPart:
     """A float32 sum with the rows of a key tile."""
-    return ChipPart(name, lambda problem: problem.block_n * sum_row_bytes(problem), (name,))
+    return padded_sum(name, lambda problem: problem.block_n, 16)
 
 
 def scores(name: str, *holds: str, memory: str = REGISTERS) -> ChipPart:
@@ -48,23 +67,6 @@ def scores(name: str, *holds: str, memory: str = REGISTERS) -> ChipPart:
 def whole_rows(name: str, holds: str) -> ChipPart:
     """All scores of the rows of a query tile."""
     return ChipPart(name, lambda problem: problem.block_m * problem.kv_len * FLOAT32_BYTES, (holds,))
-
-
-def columns(problem: AttentionProblem) -> int:
-    """Columns of a tile on Hopper: head_dim, padded to the power of two that the matrix instruction gets."""
-    return max(64, 1 << (problem.head_dim - 1).bit_length())
-
-
-def slots(name: str, rows_of: BytesOf) -> ChipPart:
-    """Places on Hopper for tiles of the inputs in shared memory; `rows_of` gives the rows of all together."""
-    return ChipPart(
-        name, lambda problem: rows_of(problem) * columns(problem) * problem.itemsize, (name,), SHARED
-    )
-
-
-def padded_sum(name: str, rows_of: BytesOf) -> ChipPart:
-    """A float32 sum on Hopper, of so many rows."""
-    return ChipPart(name, lambda problem: rows_of(problem) * columns(problem) * FLOAT32_BYTES, (name,))
 
 
 def row_state(*holds: str) -> ChipPart:

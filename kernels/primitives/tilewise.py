@@ -83,11 +83,16 @@ class StepLog:
         if acc is not None:
             self._accs[self._step] = acc.float().cpu().numpy()
 
-    def trace(self, output: torch.Tensor, lse: torch.Tensor) -> Trace:
-        """The Trace of everything that was logged."""
+    def trace(self, output: torch.Tensor, lse: torch.Tensor, **gradients: torch.Tensor) -> Trace:
+        """The Trace of everything that was logged; the accumulator ends as `d_query`, if there is one."""
         kernel, program, batch_head, q_tile, kv_tile = self._where
-        self._add_distances(output, batch_head, q_tile)
+        self._add_distances(gradients.get("d_query", output), batch_head, q_tile)
         rows: dict[str, Any] = self._rows
+        if gradients:
+            of_d_query = np.nan_to_num(rows.pop("output_distance"), nan=-np.inf).max(axis=1)
+            of_d_query = np.where(of_d_query < 0, np.nan, of_d_query)
+            rows["gradient_distance"] = np.pad(of_d_query[:, None], ((0, 0), (0, 2)), constant_values=np.nan)
+            rows |= {name: each.float().cpu().numpy() for name, each in gradients.items()}
         return Trace(
             problem=self._problem,
             algorithm=self._algorithm.name,

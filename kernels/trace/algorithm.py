@@ -7,6 +7,7 @@ are in `kernels/algorithms/`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from kernels.device.gpus import REGISTERS
 from kernels.problem import AttentionProblem
@@ -375,6 +376,13 @@ class Algorithm(Particular):
     def rows(self, problem: AttentionProblem) -> int:
         """Rows that the query tiles cut: the queries, or those of all heads that share a key head."""
         return problem.packed_rows if self.packs_heads else problem.q_len
+
+    @property
+    def launches(self) -> list[int]:
+        """The number of the launch of each kernel; loops of one function are one launch."""
+        sources = [kernel.source for kernel in self.kernels]
+        is_new = (isinstance(own, SourceText) or own != before for before, own in pairwise(sources))
+        return [0, *accumulate(map(int, is_new))]
 
     @property
     def has_figure(self) -> bool:

@@ -7,20 +7,45 @@ import heapq
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 
 import numpy as np
 
+from kernels.device.gpus import Gpu
 from kernels.problem.tiles import launch_order
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import Lanes, tracks_of
 from kernels.trace.trace import Trace
 
 
+def step_flops(trace: Trace, algorithm: Algorithm) -> np.ndarray:
+    """float64 (steps,): modelled FLOPs of each tile step. Tiles count whole, as they are computed.
+
+    Only products count (2 m n k each), as in FlashAttention's benchmarks. Kernels without a product count
+    their few operations per row.
+    """
+    problem = trace.problem
+    rows = problem.block_m * problem.head_dim
+    products = np.array([2.0 * kernel.products * problem.block_n * rows for kernel in algorithm.kernels])
+    per_row = np.array([float(kernel.row_flops * rows) for kernel in algorithm.kernels])
+    visited = (trace.kv_tile >= 0) & (trace.q_tile >= 0)
+    return products[trace.kernel] * visited + per_row[trace.kernel]
+
+
+def modelled_ns(trace: Trace, algorithm: Algorithm, gpu: Gpu) -> np.ndarray:
+    """float64 (steps,): the time of each step by a roofline.
+
+    It is the longer of its counted bytes at the GPU's bandwidth and its modelled FLOPs at the GPU's peak.
+    """
+    moving = (trace.bytes_read + trace.bytes_written) / gpu.hbm_bandwidth
+    return 1e9 * np.maximum(moving, step_flops(trace, algorithm) / gpu.fp16_flops)
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """Start and end of every step of a trace, int64 (steps,), and its SM, int32 (steps,).
 
-    Times are in ns if `measured`, else in tile steps.
+    Times are in ns, of the GPU's timer if `measured`.
     """
 
     start: np.ndarray
@@ -29,54 +54,41 @@ class Schedule:
     measured: bool
 
 
-def step_schedule(trace: Trace, algorithm: Algorithm, sm_count: int) -> Schedule:
+def step_schedule(trace: Trace, algorithm: Algorithm, gpu: Gpu) -> Schedule:
     """The recorded schedule, or a modelled one.
 
-    The model: programs start in launch order, each on the SM that is free first, one program per SM. Every
-    tile step takes the same time. A kernel starts when the one before it has ended. Of a sample, its
-    programs alone are modelled.
+    The model: programs start in launch order, each on the SM that is free first, one program per SM. A step
+    takes its `modelled_ns` at the SM's share of the GPU's bandwidth and peak. A kernel starts when the one
+    before it has ended. Of a sample, its programs alone are modelled.
     """
     if trace.start_ns is not None and trace.end_ns is not None and trace.sm is not None:
         return Schedule(trace.start_ns, np.maximum(trace.end_ns, trace.start_ns + 1), trace.sm, measured=True)
-    start, sm = np.zeros(trace.steps, np.int64), np.zeros(trace.steps, np.int32)
+    took = np.ceil(modelled_ns(trace, algorithm, gpu) * gpu.sm_count).astype(np.int64)
+    end, sm = np.zeros(trace.steps, np.int64), np.zeros(trace.steps, np.int32)
     ready = 0
-    for launch in _launches(trace):
-        steps_of = _steps_by_program(trace, launch)
+    for launch in sorted(set(algorithm.launches)):
+        steps_of = _steps_by_program(trace, algorithm, launch)
         in_order: Iterable[int] = steps_of
-        if algorithm.kernels[launch[0]].longest_first:  # of a sample, some programs alone
+        first = algorithm.kernels[algorithm.launches.index(launch)]
+        if first.longest_first:  # of a sample, some programs alone
             in_order = (program for program in launch_order(trace.problem) if program in steps_of)
-        free = [(ready, unit) for unit in range(sm_count)]
+        free = [(ready, unit) for unit in range(gpu.sm_count)]
         for program in in_order:
             begin, unit = heapq.heappop(free)
             own = steps_of[program]
-            start[own] = begin + np.arange(len(own))
+            end[own] = begin + np.cumsum(took[own])
             sm[own] = unit
-            heapq.heappush(free, (begin + len(own), unit))
+            heapq.heappush(free, (int(end[own[-1]]), unit))
         ready = max(end for end, _ in free)
-    return Schedule(start, start + 1, sm, measured=False)
+    return Schedule(end - took, end, sm, measured=False)
 
 
-def _launches(trace: Trace) -> list[list[int]]:
-    """Indices of the kernels that run one after the other.
-
-    Parts of one launch, whose steps alternate program by program, are in one group.
-    """
-    groups: list[list[int]] = []
-    for kernel in range(len(trace.kernels)):
-        steps = np.flatnonzero(trace.kernel == kernel)
-        if groups and len(steps) and steps[0] < np.flatnonzero(np.isin(trace.kernel, groups[-1])).max():
-            groups[-1].append(kernel)
-        else:
-            groups.append([kernel])
-    return groups
-
-
-def _steps_by_program(trace: Trace, launch: list[int]) -> dict[int, np.ndarray]:
+def _steps_by_program(trace: Trace, algorithm: Algorithm, launch: int) -> dict[int, np.ndarray]:
     """Steps of each program of a launch, by rising program."""
-    steps = np.flatnonzero(np.isin(trace.kernel, launch))
+    steps = np.flatnonzero(np.array(algorithm.launches)[trace.kernel] == launch)
     steps = steps[np.argsort(trace.program[steps], kind="stable")]
     programs, first = np.unique(trace.program[steps], return_index=True)
-    return dict(zip(programs.tolist(), np.split(steps, first[1:]), strict=True))
+    return dict(zip(programs.tolist(), np.split(steps, first[1:]), strict=False))  # no steps: no program
 
 
 @dataclass(frozen=True)
@@ -94,28 +106,18 @@ class ProgramSpan:
     steps: int
 
 
-def program_spans(trace: Trace, schedule: Schedule) -> list[ProgramSpan]:
-    """Every program of the trace, ordered by kernel and start."""
-    key = trace.kernel.astype(np.int64) * (int(trace.program.max()) + 1) + trace.program
-    order = np.argsort(key, kind="stable")
-    firsts = np.flatnonzero(np.diff(key[order], prepend=-1))
+def program_spans(trace: Trace, schedule: Schedule, algorithm: Algorithm) -> list[ProgramSpan]:
+    """Every program of the trace, ordered by launch and start."""
     spans = []
-    for steps in np.split(order, firsts[1:]):
-        first = steps[0]
-        spans.append(
-            ProgramSpan(
-                kernel=trace.kernels[trace.kernel[first]],
-                program=int(trace.program[first]),
-                batch_head=int(trace.batch_head[first]),
-                q_tile=int(trace.q_tile[first]),
-                kv_tile=int(trace.kv_tile[first]),
-                sm=int(schedule.sm[first]),
-                start=int(schedule.start[steps].min()),
-                end=int(schedule.end[steps].max()),
-                steps=len(steps),
-            )
-        )
-    return sorted(spans, key=lambda span: (trace.kernels.index(span.kernel), span.start))
+    for number, kernels in groupby(range(len(trace.kernels)), algorithm.launches.__getitem__):
+        name = ", ".join(trace.kernels[kernel] for kernel in kernels)
+        steps_of = _steps_by_program(trace, algorithm, number).items()
+        for program, own in sorted(steps_of, key=lambda each: schedule.start[each[1]].min()):
+            where = (trace.batch_head, trace.q_tile, trace.kv_tile, schedule.sm)
+            head, q_tile, kv_tile, sm = (int(array[own[0]]) for array in where)
+            start, end = int(schedule.start[own].min()), int(schedule.end[own].max())
+            spans.append(ProgramSpan(name, program, head, q_tile, kv_tile, sm, start, end, len(own)))
+    return spans
 
 
 def chrome_trace(
@@ -125,23 +127,22 @@ def chrome_trace(
     gpu_name: str,
     lanes: Sequence[tuple[str, Lanes]] = (),
 ) -> str:
-    """One track per SM, one slice per program. A modelled tile step counts as one microsecond.
+    """One track per SM, one slice per program.
 
     `gpu_name` is the GPU that a modelled schedule is for. The names of process and threads say whether the
     times are modelled. `lanes`, each with the label of its kernel, become a process per SM that has
     events, with a thread per lane and track.
     """
-    micro, mark = 1.0, " (modelled)"
-    clock = f"modelled: one program per SM of the {gpu_name}, a tile step is 1 us"
+    mark, clock = " (modelled)", f"modelled: one program per SM of the {gpu_name}"
     if schedule.measured:
-        micro, mark, clock = 1e-3, "", f"recorded by the GPU's timer: {trace.device.name}"
+        mark, clock = "", f"recorded by the GPU's timer: {trace.device.name}"
     events = [_name("process_name", 0, 0, f"{algorithm.label}, {clock}")]
     events += [_name("thread_name", 0, sm, f"SM {sm}{mark}") for sm in np.unique(schedule.sm).tolist()]
-    for span in program_spans(trace, schedule):
+    for span in program_spans(trace, schedule, algorithm):
         in_rows = span.q_tile >= 0
         name = f"q tile {span.q_tile}, head {span.batch_head}" if in_rows else f"key tile {span.kv_tile}"
         details = {"kernel": span.kernel, "program": span.program, "steps": span.steps}
-        event = _slice(name, span.kernel, details, span.start * micro, span.end * micro)
+        event = _slice(name, span.kernel, details, span.start / 1e3, span.end / 1e3)
         events.append(event | {"pid": 0, "tid": span.sm})
     for label, each in lanes:
         events += _lane_events(label, each, first_pid=1 + max(event["pid"] for event in events))

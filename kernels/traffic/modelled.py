@@ -5,9 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
 from kernels.problem.pattern import plan_of, seen_once
 from kernels.trace import Trace
@@ -123,26 +120,3 @@ def forward_flops(problem: AttentionProblem) -> int:
 def attention_flops(problem: AttentionProblem, direction: str) -> float:
     """Floating-point operations of a pass: those of `forward_flops`, backward 2.5 times as many."""
     return forward_flops(problem) * (BACKWARD_FLOPS if direction == "backward" else 1.0)
-
-
-def step_flops(trace: Trace, algorithm: Algorithm) -> np.ndarray:
-    """float64 (steps,): modelled FLOPs of each tile step. Tiles count whole, as they are computed.
-
-    Only products count (2 m n k each), as in FlashAttention's benchmarks. Kernels without a product count
-    their few operations per row.
-    """
-    problem = trace.problem
-    rows = problem.block_m * problem.head_dim
-    products = np.array([2.0 * kernel.products * problem.block_n * rows for kernel in algorithm.kernels])
-    per_row = np.array([float(kernel.row_flops * rows) for kernel in algorithm.kernels])
-    visited = (trace.kv_tile >= 0) & (trace.q_tile >= 0)
-    return products[trace.kernel] * visited + per_row[trace.kernel]
-
-
-def modelled_ns(trace: Trace, algorithm: Algorithm, gpu: Gpu) -> np.ndarray:
-    """float64 (steps,): the time of each step by a roofline.
-
-    It is the longer of its counted bytes at the GPU's bandwidth and its modelled FLOPs at the GPU's peak.
-    """
-    moving = (trace.bytes_read + trace.bytes_written) / gpu.hbm_bandwidth
-    return 1e9 * np.maximum(moving, step_flops(trace, algorithm) / gpu.fp16_flops)

@@ -114,9 +114,9 @@ def test_it_is_exported():
     assert all(json.dumps(phase) in page for phase in declared_phases())
     again = Trace.load(trace.to_bytes(compress=True))
     assert (again.algorithm, again.steps) == (NAME, trace.steps)
-    exported = chrome_trace(trace, step_schedule(trace, ENTRY, 8), ENTRY, "H200")
+    exported = chrome_trace(trace, step_schedule(trace, ENTRY, GPUS["H200"]), ENTRY, "H200")
     events = json.loads(exported)["traceEvents"]
-    assert {event["cat"] for event in events if event["ph"] == "X"} == {"first pass", "second pass"}
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"first pass, second pass"}
 
 
 def test_a_missing_recording_is_no_failure(monkeypatch):

@@ -18,12 +18,12 @@ from viz.check.context import CheckContext
 from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
 from viz.check.verdict import cards, maps_panel, numbers_panel, recorded_verdict, verdict_panel
 from viz.shared import runs
-from viz.shared.formats import plain
+from viz.shared.formats import plain, problem_words
 from viz.shared.layout import header, segments
 from viz.shared.link import forget, takes_from_link
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
-from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
+from viz.shared.waiting import IMMEDIATE_S, WAIT_S, asked_job, retry_button, show_progress
 
 FILE_HELP = (
     "**q**, **k**, **v** as (batch, heads, length, head_dim) in float16, bfloat16 (.safetensors only) or "
@@ -220,8 +220,14 @@ def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase |
 
 def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
     """Everything about one case once it is checked. Until then its slot is empty: no old verdict stays."""
-    slot = st.empty()
     (request,) = context.checks(case)
+    quick = cases.quick_case(case, context.backend, IMMEDIATE_S)
+    if quick != case and context.store.peek(request) is None:
+        all_s = cases.estimated_seconds(case, context.backend)
+        st.info(f"All of it takes about {all_s:,.0f} s here. Checked is {problem_words(quick.problem)}.")
+        st.button("Check all of it", on_click=context.store.start, args=((request,), context.file))
+        case, (request,) = quick, context.checks(quick)
+    slot = st.empty()
     job = context.store.peek(request)
     if job is None or not job.done:
         slot.markdown(f"## {CHECKING}")

@@ -21,9 +21,9 @@ CPU_PEER = "sdpa"
 ON_CPU = "Torch's fused attention, as a CPU times no kernel"
 TIME, MEMORY = "Time of one call", "Extra memory"
 REQUESTED = (
-    "Bytes between the GPU's main memory (HBM) and its chip. Counted: what loads and stores asked for. "
-    "Modelled for standard attention: the scores S and the weights P are written to HBM and read back (Dao "
-    "et al. 2022, algorithm 0). Both are counted in the same tiles, and repeated reads each time."
+    "Requested bytes: what loads and stores asked for, repeated reads each time. Some come from the L2 "
+    "cache. For standard attention they are modelled, with the same tiles: the scores S and the weights P "
+    "are written to HBM and read back (Dao et al. 2022, algorithm 0)."
 )
 EXTRA = "The most memory that the call needed at a time, beyond its inputs."
 
@@ -50,7 +50,7 @@ def _error_card(run: Run, mark: str) -> Card:
 
 
 def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
-    label = f"{mark}Bytes moved · {'modelled' if run.traffic.modelled else 'counted'}"
+    label = f"{mark}Bytes requested · {'modelled' if run.traffic.modelled else 'counted'}"
     ours, problem = run.traffic.total, run.trace.problem
     name, rival = "standard", standard_requested(problem, run.algorithm.direction)
     if other:

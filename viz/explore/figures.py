@@ -13,7 +13,7 @@ from kernels.algorithms.standard.traffic import requested_ledger
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, RecordedSum
-from kernels.trace.schedule import ProgramSpan, Schedule
+from kernels.trace.schedule import ProgramSpan
 from kernels.traffic.modelled import whole_traffic
 from viz.shared import theme
 from viz.shared.figures.charts import (
@@ -33,35 +33,32 @@ MAX_SPANS = 4000
 """Most programs that are drawn: those that start first."""
 HOVER = (
     "SM %{customdata[0]}: %{customdata[1]}<br>head %{customdata[2]}, %{customdata[3]} %{customdata[4]}, "
-    "%{customdata[5]}<br>%{customdata[6]:.2f} to %{customdata[7]:.2f} UNIT<extra></extra>"
+    "%{customdata[5]}<br>%{customdata[6]:.2f} to %{customdata[7]:.2f} µs<extra></extra>"
 )
 
 
-def timeline_figure(
-    spans: list[ProgramSpan], schedule: Schedule, algorithm: Algorithm, colors: theme.Palette
-) -> go.Figure:
+def timeline_figure(spans: list[ProgramSpan], algorithm: Algorithm, colors: theme.Palette) -> go.Figure:
     """A bar per program, SM against time, at most MAX_SPANS, in the colour of the tile that it is about."""
     spans = sorted(spans, key=lambda span: span.start)[:MAX_SPANS]
-    micro, unit = (1e-3, "µs") if schedule.measured else (1, "tile steps")
     by_key = {kernel.name for kernel in algorithm.kernels if kernel.stays == "kv_tile" or kernel.splits_keys}
     tiles = [max(span.kv_tile if span.kernel in by_key else span.q_tile, 0) for span in spans]
     words = ["key tile" if span.kernel in by_key else "query tile" for span in spans]
     counts = [format_count(span.steps, "step") for span in spans]
     lines = {sm: line for line, sm in enumerate(sorted({span.sm for span in spans}))}
     details = [
-        (span.sm, span.kernel, span.batch_head, word, tile, steps, span.start * micro, span.end * micro)
+        (span.sm, span.kernel, span.batch_head, word, tile, steps, span.start / 1e3, span.end / 1e3)
         for span, word, tile, steps in zip(spans, words, tiles, counts, strict=True)
     ]
     bars = rows(
         [lines[span.sm] for span in spans],
-        [(span.end - span.start) * micro for span in spans],
-        base=[span.start * micro for span in spans],
+        [(span.end - span.start) / 1e3 for span in spans],
+        base=[span.start / 1e3 for span in spans],
         marker=_tile_marker(tiles, words, colors),
         customdata=details,
-        hovertemplate=HOVER.replace("UNIT", unit),
+        hovertemplate=HOVER,
     )
     height = min(150 + 5 * len(lines), 620) if len(lines) > 6 else 120 + 22 * len(lines)
-    x, y = {"title": f"time in {unit}"}, {"title": "SM", "showticklabels": False, **DOWNWARDS}
+    x, y = {"title": "time in µs"}, {"title": "SM", "showticklabels": False, **DOWNWARDS}
     return chart([bars], colors, height, "", x, y, bargap=0.05, showlegend=False, margin_t=12)
 
 

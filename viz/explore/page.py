@@ -29,16 +29,13 @@ def show() -> None:
     machine = this_machine()
     header("FlashAttention, played back", machine.store)
     glossary_style(colors())
-    landing = st.container()
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls()
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
     run = asked_here.opened_run(machine)
     is_first = run is None and st.session_state.get(STATE, False)
-    with landing:
-        looks = looks_of(run.algorithm if run else ALGORITHMS[algorithm])
-        say(f"{looks.headline} Below it runs, [[tile]] by tile.")
+    say(looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline)
     if run is None and problem:
         first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
         if words:

@@ -178,13 +178,15 @@ def _kept_in_url(
         st.session_state["player_problem"] = problem
         for name in OF_ONE_PROBLEM:
             state.pop(name, None)
-    before = {name: state[name] for name in names if name in state}
 
     def wrong(name: str, given: str) -> str:
         return wrong_state(name, given, _drawn(traces, gpu))
 
     for name in names:
         judge(name, functools.partial(wrong, name))
+        if name in state and wrong(name, state[name]):
+            del state[name]
+    before = {name: state[name] for name in names if name in state}
     after = show_player(data, key, before or given or {}, runs_rows)
     for name in names:
         if name in after and after[name] != before.get(name):
@@ -194,7 +196,7 @@ def _kept_in_url(
 
 
 def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
-    return [drawn_of(trace, gpu.sm_count) for trace in traces]
+    return [drawn_of(trace, gpu) for trace in traces]
 
 
 def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
@@ -215,22 +217,20 @@ def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     """Which program ran when on which SM, by the GPU's clock or as modelled."""
-    schedule = step_schedule(run.trace, run.algorithm, gpu.sm_count)
-    spans = without_pauses(program_spans(run.trace, schedule))
+    schedule = step_schedule(run.trace, run.algorithm, gpu)
+    spans = without_pauses(program_spans(run.trace, schedule, run.algorithm))
     sm_count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
     if schedule.measured:
-        launch = (
-            "the traced launch, which is slower than an untraced one; without the pauses between launches"
-        )
+        launch = "the traced launch, slower than an untraced one; without the pauses between launches"
         words = f"**{run.origin.capitalize()}** by the GPU's timer in {launch}"
     else:
         which = "the sample alone" if run.trace.sample else "the programs"
-        words = f"**Modelled**: {which} on the SMs of the {gpu.name}, in launch order, one step like another"
+        words = f"**Modelled**: {which} on the SMs of the {gpu.name}, in launch order"
     programs = format_count(len(spans), "query tile" if run.algorithm.persistent else "program")
     used, busy = len({span.sm for span in spans}), 100 * busy_share(spans, sm_count)
     words += f". {programs} on {used} of {sm_count} SMs; {busy:.0f} % of the SMs' time in use."
     st.caption(words + (f" The first {MAX_SPANS:,} are drawn." if len(spans) > MAX_SPANS else ""))
-    plot(timeline_figure(spans, schedule, run.algorithm, colors()), key="timeline")
+    plot(timeline_figure(spans, run.algorithm, colors()), key="timeline")
 
 
 def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
@@ -240,9 +240,11 @@ def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
     kinds = tile_kinds(problem, algorithm)
     heads = problem.key_heads if algorithm.packs_heads else problem.heads
     counts = {kind.value: heads * int((kinds == code).sum()) for kind, code in KIND_CODES.items()}
-    order = ("full", "partial", "hidden", "skipped")
-    counted = ", ".join(f"{counts[name]:,} {name}" for name in order if counts[name] or name == "full")
-    words = f"**Counted** from the mask: {counted} tiles in all heads."
+    order = {"full": "full", "partial": "cut", "hidden": "hidden", "skipped": "skipped"}
+    counted = ", ".join(
+        f"{counts[kind]:,} {name}" for kind, name in order.items() if counts[kind] or name == "full"
+    )
+    words = f"**Counted** from mask and lengths: {counted} tiles in all heads."
     if counts["skipped"]:
         words += f" Skipping saves {100 * counts['skipped'] / (heads * kinds.size):.0f} % of the tiles."
     return words + (" Hidden tiles are computed, and then masked." if counts["hidden"] else "")
@@ -256,7 +258,7 @@ def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None
         return export_html(_player_data(trace, run.provenance, gpu, lanes))
 
     def timeline() -> str:
-        schedule = step_schedule(trace, run.algorithm, gpu.sm_count)
+        schedule = step_schedule(trace, run.algorithm, gpu)
         named = [(each.label, each.lanes) for each in lanes]
         return chrome_trace(trace, schedule, run.algorithm, gpu.name, named)
 

@@ -1,4 +1,4 @@
-"""The charts of a sweep with a table beside each, the cards above them, and the downloads."""
+"""The charts of a sweep with a table below each, the cards above them, and the downloads."""
 
 from dataclasses import replace
 
@@ -177,15 +177,10 @@ def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direc
     figure, rows = sweep.sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
     if choice.axis == ONE_POINT:
         figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
-    chart, table = st.columns([3, 2], gap="medium")
-    with chart:
-        plot(figure, key=f"sweep-{direction}")
-    with table:
-        st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
-        if metric in NOTES:
-            st.caption(NOTES[metric])
-        if metric in ("time", "memory") and choice.axis == "length":
-            st.caption(EXPONENT)
+    plot(figure, key=f"sweep-{direction}")
+    st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
+    if metric in NOTES:
+        st.caption(NOTES[metric])
 
 
 def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, list[str]]:

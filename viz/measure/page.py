@@ -21,7 +21,7 @@ from viz.measure.traffic import traffic_panel
 from viz.shared import runs, theme
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import plain
-from viz.shared.glossary import in_words
+from viz.shared.glossary import glossary_list, in_words
 from viz.shared.kept_problem import kept_problem, measured_words
 from viz.shared.layout import colors, header, plot, segments
 from viz.shared.link import takes_from_link
@@ -252,3 +252,4 @@ if choice:
 
     how_measured(shown)
     st.caption(theme.ABOUT_NUMBERS)
+    glossary_list()

@@ -21,7 +21,8 @@ from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
 from kernels.trace import Trace
 from kernels.trace.algorithm import BLOCK_TABLE, Algorithm, Kernel
-from kernels.traffic.modelled import modelled_ns
+from kernels.trace.schedule import modelled_ns
+from kernels.traffic.modelled import stores_lse
 from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.numbers import encode, encode_log, encode_share
 from viz.player.source import KernelSource, kernel_source
@@ -40,7 +41,7 @@ MOST_WORDS = 1024
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     """Everything the player needs; `gpu` gives the limits of memories on the chip, and the number of SMs."""
-    drawn = drawn_of(trace, gpu.sm_count)
+    drawn = drawn_of(trace, gpu)
     problem, algorithm = trace.problem, drawn.algorithm
     names = zip(algorithm.kernels, trace.kernels, strict=True)
     share = sampled_share(trace) * drawn.selection.share
@@ -87,7 +88,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             "measured": drawn.schedule.measured,
         },
     }
-    # The GPU's limits alone make no other run; its number of SMs does, since it changes the modelled clock.
+    # The GPU's limits alone make no other run; its speed does, since it changes the modelled clock.
     told_apart_by = [data[name] for name in ("title", "provenance", "steps", "rows", "matrices", "clock")]
     digest = hashlib.sha256(json.dumps(told_apart_by).encode())
     return data | {"id": digest.hexdigest()[:16]}
@@ -161,7 +162,7 @@ def _notes(drawn: Drawn) -> list[str]:
     blind = 0 if algorithm.packs_heads else trace.problem.band.keyless_rows  # packed rows are not queries
     if blind:
         rows = "row 0 sees" if blind == 1 else f"rows 0 to {blind - 1:,} see"
-        notes.append(f"{rows} no key: O is 0 there, and lse is −∞")
+        notes.append(f"{rows} no key: O is 0 there{', and lse is −∞' if stores_lse(algorithm) else ''}")
     if trace.observed:
         notes += ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
     return [*notes, *drawn.selection.notes]
@@ -199,7 +200,7 @@ def duel_clock(first: Trace, second: Trace, gpu: Gpu) -> dict:
         "FLOPs at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
     ]
     for name, trace in zip("AB", (first, second), strict=True):
-        drawn = drawn_of(trace, gpu.sm_count)
+        drawn = drawn_of(trace, gpu)
         selection = drawn.selection
         ends = np.append(0, np.cumsum(modelled_ns(trace, drawn.algorithm, gpu)))
         took = ends[selection.last + 1] - ends[selection.first]  # others count neither here nor in the bytes

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.algorithms import algorithm_of
+from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
@@ -132,7 +133,7 @@ class Drawn:
 
     @property
     def start(self) -> np.ndarray:
-        """When each step starts, from the start of the run, in ns or in tile steps."""
+        """When each step starts, from the start of the run, in ns."""
         return np.clip(self.schedule.start[self.selection.first], 0, 2**32 - 1)
 
     @property
@@ -147,8 +148,8 @@ class Drawn:
 
 
 @functools.lru_cache(maxsize=4)
-def drawn_of(trace: Trace, sm_count: int) -> Drawn:
-    """What is drawn of a run; `sm_count` is that of the GPU on which its programs are modelled."""
+def drawn_of(trace: Trace, gpu: Gpu) -> Drawn:
+    """What is drawn of a run; `gpu` is that on which its programs are modelled."""
     algorithm = algorithm_of(trace)
     selection = select_steps(trace, algorithm)
     first, last = selection.first, selection.last
@@ -176,7 +177,7 @@ def drawn_of(trace: Trace, sm_count: int) -> Drawn:
         phase_class=phase_class,
         phase_classes=phase_classes,
         offsets=_offsets(trace, algorithm, len(first)),
-        schedule=step_schedule(trace, algorithm, sm_count),
+        schedule=step_schedule(trace, algorithm, gpu),
         matrices=_matrices(trace, algorithm, selection),
     )
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from decimal import Decimal
 
 from kernels.problem import AttentionProblem
 
@@ -45,7 +46,7 @@ def number_help(low: int, high: int, default: int) -> str:
 
 def format_kib(count: float) -> str:
     """Sizes of on-chip memory are powers of two: 56 KiB."""
-    return f"{significant(count / 1024)} KiB"
+    return f"{significant(count / 1024, 4)} KiB"
 
 
 def format_ms(milliseconds: float) -> str:
@@ -90,7 +91,7 @@ def significant(number: float, digits: int = 3) -> str:
     if number == 0:
         return "0"
     text = f"{number:.{digits}g}"
-    return f"{float(text):,.0f}" if "e" in text or float(text) >= 10 ** (digits - 1) else text
+    return f"{float(text):,.0f}" if abs(number) >= 10 ** (digits - 1) - 0.5 else f"{Decimal(text):f}"
 
 
 def format_number(number: float, digits: int = 3) -> str:

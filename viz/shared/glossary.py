@@ -112,7 +112,7 @@ def _style(colors: theme.Palette) -> str:
   pointer-events: none; }}
 @supports (position-area: top) {{
   .term:is(:hover, :focus)::after {{ left: auto; bottom: auto; position-anchor: --term;
-    position-area: top span-right; margin-block: 0.3rem;
+    position-area: bottom span-right; margin-block: 0.3rem;
     position-try-fallbacks: flip-inline, flip-block, flip-block flip-inline; }}
 }}
 {lights} {{ outline: 2px solid {colors.now}; outline-offset: 1px; border-radius: 3px;

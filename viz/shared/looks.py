@@ -27,16 +27,18 @@ class Looks:
 
 
 GRADIENTS = Looks(grid_words="P is recomputed and never in HBM")
+ROW_WISE = Looks(
+    "**Row-wise [[attention]] keeps whole rows of [[score|scores]] on the chip**, so a row has to fit; "
+    "FlashAttention keeps a tile of them."
+)
 LOOKS = {
     "flash3": Looks(chip_words="With all slots of the rings of tiles."),
     "backward": GRADIENTS,
     "backward_kv_outer": GRADIENTS,
     "backward_q_outer": GRADIENTS,
     "flash3_backward": Looks(grid_words=GRADIENTS.grid_words, chip_words="With all slots for tiles."),
-    "row_wise": Looks(
-        "**Row-wise [[attention]] keeps whole rows of [[score|scores]] on the chip**, so a row has to fit; "
-        "FlashAttention keeps a tile of them."
-    ),
+    "row_wise": ROW_WISE,
+    "row_wise_backward": ROW_WISE,
     "standard": Looks(
         "**Standard attention writes the [[score|scores]] and their weights to [[HBM]], and reads them back**"
         "; FlashAttention does not.",

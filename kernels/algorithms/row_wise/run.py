@@ -18,6 +18,14 @@ from kernels.problem.inputs import make_inputs
 from kernels.trace import Trace
 
 
+def softmax_of(scores: list[Tensor], m: Tensor) -> tuple[Tensor, Tensor]:
+    """P (rows, kv_len) from tiles of scores, and the row sum; 0 in rows without a key."""
+    shift = torch.where(m == float("-inf"), 0.0, m)
+    p = torch.exp(torch.cat(scores, dim=1) - shift[:, None])
+    l = p.sum(dim=1)
+    return p * torch.where(l == 0, 0.0, 1 / l)[:, None], l
+
+
 def _row_wise(
     log: StepLog, problem: AttentionProblem, inputs: Inputs, visible: Tensor, out: Tensor, lse: Tensor
 ) -> None:
@@ -43,10 +51,7 @@ def _row_wise(
             # [end]
             log.rows(row_max=m)
         # [softmax] (block_m, kv_len): P takes the place of S
-        shift = torch.where(m == float("-inf"), 0.0, m)
-        p = torch.exp(torch.cat(s, dim=1) - shift[:, None])
-        l = p.sum(dim=1)
-        p = p * torch.where(l == 0, 0.0, 1 / l)[:, None]
+        p, l = softmax_of(s, m)
         o = torch.zeros(q.shape, device=q.device)
         # [end]
         for kv_tile in range(problem.kv_tiles):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS
+from kernels.device.gpus import GPUS
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from kernels.trace.lanes import pack, tracks_of
@@ -62,7 +63,7 @@ def test_perfetto_gets_a_process_per_sm_and_a_slice_per_event():
     trace = recorded_run(PRESETS["tiny"].problem, "flash2").trace
     entry = ALGORITHMS["flash2"]
     runs = [("Hopper", BUILT["hopper"]), ("plain", BUILT["plain"])]
-    exported = chrome_trace(trace, step_schedule(trace, entry, 4), entry, "GPU", runs)
+    exported = chrome_trace(trace, step_schedule(trace, entry, GPUS["H200"]), entry, "GPU", runs)
     events = json.loads(exported)["traceEvents"]
     processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     named = [words.split(", lanes")[0] for words in processes.values()][1:]

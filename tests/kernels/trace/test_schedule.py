@@ -1,12 +1,16 @@
 """Schedules: the GPU's clock as it was recorded, or modelled waves over the SMs; and their export."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.device.backend import DeviceInfo
+from kernels.device.gpus import GPUS
+from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
 from kernels.trace.schedule import ProgramSpan, chrome_trace, program_spans
@@ -17,7 +21,9 @@ PROBLEM = tiny(64, 32, mask="causal", q_heads=4, kv_heads=2)
 
 
 def step_schedule(trace, sm_count):
-    return schedules.step_schedule(trace, algorithm_of(trace), sm_count)
+    """On a GPU of which an SM moves a byte per ns, and computes in no time."""
+    gpu = replace(GPUS["H200"], sm_count=sm_count, hbm_bandwidth=sm_count * 1e9, fp16_flops=1e30)
+    return schedules.step_schedule(trace, algorithm_of(trace), gpu)
 
 
 def made_up(kernel, program, algorithm="backward", **arrays):
@@ -34,7 +40,7 @@ def made_up(kernel, program, algorithm="backward", **arrays):
         tensors=("Q",),
         kernel=np.array(kernel, np.int8),
         program=np.array(program, np.int32),
-        tensor_bytes_read=np.zeros((count, 1), np.int64),
+        tensor_bytes_read=np.ones((count, 1), np.int64),
         tensor_bytes_written=np.zeros((count, 1), np.int64),
         **{name: first + np.arange(count, dtype=np.int32) for name, first in tiles.items()} | arrays,
     )
@@ -75,7 +81,7 @@ def test_spans_tell_the_first_step_of_a_program_and_are_ordered_by_kernel_and_st
     clock = {"start": [50, 60, 10, 90, 80], "end": [55, 75, 20, 95, 99]}
     times = {name: np.array(values) for name, values in clock.items()}
     schedule = schedules.Schedule(**times, sm=np.array([3, 3, 4, 3, 4]), measured=True)
-    assert program_spans(trace, schedule) == [
+    assert program_spans(trace, schedule, ALGORITHMS["backward"]) == [
         ProgramSpan("kernel 0", 1, batch_head=22, q_tile=2, kv_tile=12, sm=4, start=10, end=20, steps=1),
         ProgramSpan("kernel 0", 0, batch_head=20, q_tile=0, kv_tile=10, sm=3, start=50, end=75, steps=2),
         ProgramSpan("kernel 1", 1, batch_head=24, q_tile=4, kv_tile=14, sm=4, start=80, end=99, steps=1),
@@ -83,8 +89,8 @@ def test_spans_tell_the_first_step_of_a_program_and_are_ordered_by_kernel_and_st
     ]
 
 
-@pytest.mark.parametrize(("clock", "per_unit"), [(CLOCK, 1e-3), ({}, 1.0)], ids=["measured", "modelled"])
-def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_unit):
+@pytest.mark.parametrize("clock", [CLOCK, {}], ids=["measured", "modelled"])
+def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock):
     trace = made_up([0, 0], [0, 1], q_tile=np.array([0, -1]), **clock)
     schedule = step_schedule(trace, 1)
     document = json.loads(chrome_trace(trace, schedule, ALGORITHMS["backward"], "H200"))
@@ -95,8 +101,8 @@ def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock, per_
     assert ("H200" in names[0]) != schedule.measured  # measured: the GPU of the trace
     slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
     assert [event["name"] for event in slices] == ["q tile 0, head 20", "key tile 11"]
-    assert [event["ts"] for event in slices] == pytest.approx(schedule.start * per_unit)
-    assert [event["dur"] for event in slices] == pytest.approx((schedule.end - schedule.start) * per_unit)
+    assert [event["ts"] for event in slices] == pytest.approx(schedule.start / 1e3)
+    assert [event["dur"] for event in slices] == pytest.approx((schedule.end - schedule.start) / 1e3)
     assert slices[1]["args"] == {"kernel": "kernel 0", "program": 1, "steps": 1}
     assert document["otherData"]["problem"] == PROBLEM.as_dict()
     assert document["otherData"]["clock"].startswith("modelled") != schedule.measured
@@ -110,10 +116,29 @@ def test_modelled_programs_never_share_an_sm_and_keep_their_order(algorithm):
         assert not schedule.measured
         assert schedule.sm.max() < sms
         for sm in np.unique(schedule.sm):
-            assert (np.diff(np.sort(schedule.start[schedule.sm == sm])) >= 1).all()
-        spans = program_spans(trace, schedule)
+            own = np.flatnonzero(schedule.sm == sm)
+            own = own[np.argsort(schedule.start[own])]
+            assert (schedule.start[own[1:]] >= schedule.end[own[:-1]]).all()
+        moved = (trace.bytes_read + trace.bytes_written).astype(float)
+        np.testing.assert_allclose(schedule.end - schedule.start, moved, atol=1)
+        spans = program_spans(trace, schedule, algorithm_of(trace))
         assert sum(span.steps for span in spans) == trace.steps
-        assert all(span.end - span.start == span.steps for span in spans)
+
+
+@pytest.mark.parametrize(("algorithm", "launches"), [("row_wise", 1), ("standard", 3)])
+def test_loops_of_one_function_are_one_launch_with_a_program_per_query_tile(algorithm, launches):
+    trace = run_traced(PROBLEM, algorithm)
+    spans = program_spans(trace, step_schedule(trace, 3), algorithm_of(trace))
+    assert (len({span.kernel for span in spans}), len(spans)) == (launches, launches * 16)
+
+
+def test_the_time_of_the_merge_is_that_of_what_it_moves():
+    problem = PRESETS["decode"].problem
+    trace = replace(recorded_run(problem, "split_kv").trace, start_ns=None)
+    schedule = schedules.step_schedule(trace, ALGORITHMS["split_kv"], GPUS["H200"])
+    merges = trace.kernel == 1
+    took = schedule.end[merges].max() - schedule.start[merges].min()
+    assert took < 0.2 * schedule.end.max()  # if each step took as long, it would be two thirds
 
 
 @pytest.mark.parametrize("mask", ["full", "causal"])

@@ -15,13 +15,12 @@ from kernels.algorithms.standard.traffic import (
 from kernels.device.gpus import GPUS
 from kernels.oracle.naive import visible_mask
 from kernels.problem import AttentionProblem
+from kernels.trace.schedule import modelled_ns, step_flops
 from kernels.traffic.modelled import (
     attention_flops,
     compulsory_bytes,
     forward_flops,
     least_bytes,
-    modelled_ns,
-    step_flops,
     stores_lse,
 )
 from tests.anywhere import ANYWHERE

@@ -160,7 +160,7 @@ def test_while_a_duel_plays_its_words_are_said_only_so_often_and_shown_at_once(l
     }"""
     trace = hand_built(PROBLEM)
     frames, live, quiet = look_at(both(trace, trace), look)
-    assert frames == [["A: 1", "A: 1"], ["A: 2", "A: 1"], ["A: 3", "A: 3"]]
+    assert frames == [["A: step 1", "A: step 1"], ["A: step 2", "A: step 1"], ["A: step 3", "A: step 3"]]
     assert (live, quiet) == ("polite", None)
 
 

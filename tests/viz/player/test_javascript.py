@@ -105,7 +105,7 @@ def written(trace, data):
         for name, values in arrays.items()
         if values is not None
     }
-    return {"data": data, "trace": sent, "moments": drawn_of(trace, GPU.sm_count).moments}
+    return {"data": data, "trace": sent, "moments": drawn_of(trace, GPU).moments}
 
 
 def visible_keys(problem):

@@ -8,7 +8,7 @@ import pytest
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
-from kernels.traffic.modelled import modelled_ns
+from kernels.trace.schedule import modelled_ns
 from tests.viz.player.runs import PROBLEM, hand_built
 from tests.viz.player.test_data import bytes_of, decode, values_of
 from viz.player import drawn

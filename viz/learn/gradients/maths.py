@@ -23,7 +23,6 @@ from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.softmax.maths import log_sum_exp, softmax
-from viz.learn.tiling.maths import tiles_of
 
 
 def backward_work(problem: AttentionProblem) -> dict[str, int]:
@@ -119,21 +118,6 @@ def counted_inner_loop_elements(trace: Trace) -> int:
             size = FLOAT32_BYTES if name in ("dQ", "dK", "dV") else trace.problem.itemsize
             elements += int(moved[name][trace.kernel == index].sum()) // size
     return elements
-
-
-def row_wise_backward(problem: AttentionProblem, memory_bytes: int) -> tuple[int, int]:
-    """(rows at once, bytes) of algorithm 5; (0, 0) if not one row of P and dP fits.
-
-    All rows, and each matrix once, if eight (N, d) matrices and two rows of S fit; else as many rows as fit
-    (see eq 70), with K and V in, and dK and dV in and out, for every block of rows (eq 65, 66).
-    """
-    length, row = problem.q_len, row_bytes(problem)
-    memory = memory_bytes // problem.itemsize
-    if 8 * length * problem.head_dim + 2 * length <= memory:
-        return length, 8 * length * row
-    rows = min(memory // (2 * length), length)
-    times = tiles_of(length, rows) if rows else 0
-    return rows, bool(rows) * length * (4 * row + times * (2 * row + 4 * sum_row_bytes(problem)))
 
 
 DIFFERENCE_STEP = float(np.finfo(np.float64).eps ** (1 / 3))

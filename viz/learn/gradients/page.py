@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.row_wise.entry import BACKWARD as ROW_WISE
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
@@ -23,14 +24,14 @@ from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths
 from viz.learn.gradients.graphs import SQUARE, flow, layer_graph, two_tokens_graphs
 from viz.learn.io.figures import ByteBar, bytes_figure
+from viz.learn.io.maths import row_wise_block
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in, weight_of_lse
 from viz.learn.stage import stage
-from viz.learn.tiling.maths import tiles_of
 from viz.learn.words import Words, filled, formulas, links, table
 from viz.shared import runs, theme
 from viz.shared.figures.charts import chart, framed, hatched
-from viz.shared.formats import format_count, format_error, format_tex, significant
+from viz.shared.formats import format_error, format_tex, significant
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import redraw_when_done, retry_button
 
@@ -365,11 +366,12 @@ def _traffic() -> None:
     problem = traffic_problem()
     page, store = st.container(), runs.run_store()
     wanted = [(problem, name) for name in LINKS.values()]
+    rows = row_wise_block(problem, SRAM_BYTES, ROW_WISE)
+    by_rows = problem.with_(block_m=rows or problem.block_m)
+    wanted += [(by_rows, ROW_WISE.name)] if rows else []
     found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")  # below the rest, which its
     ready = {name: run for (_, name), run in found.items()}  # progress would push down
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
-    rows, _ = maths.row_wise_backward(problem, SRAM_BYTES)
-    times = tiles_of(problem.q_len, rows) if rows else 0
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
     counted = {name: f"{maths.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
@@ -382,9 +384,12 @@ def _traffic() -> None:
         WORDS.draw(
             "bytes",
             bytes=bytes_figure(byte_bars(problem, ready), least, colors()),
-            row_wise=WORDS("row-wise", rows=rows, room=SRAM_BYTES, times=times) if rows else "",
+            row_wise=WORDS("row-wise", rows=rows, room=SRAM_BYTES, times=by_rows.q_tiles) if rows else "",
             where=where_counted(found),
-            links=[(label, problem, name) for label, name in LINKS.items()],
+            links=[
+                *((label, problem, name) for label, name in LINKS.items()),
+                ("Play the row-wise pass on this shape", by_rows, ROW_WISE.name),
+            ],
             orders=WORDS.rows("orders", orders),
             problem=problem,
             query=maths.QUERY_OUTER.elements(problem),
@@ -422,9 +427,10 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
 def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
     """A bar for each way through the backward pass; counted if a kernel has run."""
     bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
-    rows, moved = maths.row_wise_backward(problem, SRAM_BYTES)
-    bars += [ByteBar(f"row-wise, {format_count(rows, 'row')}", moved, None, "state")] if rows else []
     counted = {name: run.trace.total_bytes for name, run in ready.items()}
+    if rows := row_wise_block(problem, SRAM_BYTES, ROW_WISE):
+        moved = ROW_WISE.requested_bytes(problem.with_(block_m=rows))
+        bars.append(ByteBar(f"row-wise, {rows} rows", moved, counted.get(ROW_WISE.name), "state"))
     for order in maths.LOOP_ORDERS:
         modelled = order.requested_bytes(problem)
         bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))

@@ -12,6 +12,7 @@ from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.algorithms.row_wise.entry import ENTRY as ROW_WISE
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.trace import Trace
+from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.tiling.maths import tiles_of
 
@@ -59,9 +60,9 @@ def row_wise_rows(length: int, d: int, memory: int) -> int:
     return min(rows if rows < d else (memory - d * d) // (length + 2 * d), length)
 
 
-def row_wise_block(problem: AttentionProblem, memory_bytes: int) -> int | None:
+def row_wise_block(problem: AttentionProblem, memory_bytes: int, entry: Algorithm = ROW_WISE) -> int | None:
     """BLOCK_M of the tallest row-wise tile whose entry keeps at most so many bytes; None if none does."""
-    fitting = (block for block in BLOCKS if ROW_WISE.chip_bytes(problem.with_(block_m=block)) <= memory_bytes)
+    fitting = (block for block in BLOCKS if entry.chip_bytes(problem.with_(block_m=block)) <= memory_bytes)
     return max(fitting, default=None)
 
 

@@ -114,7 +114,7 @@ def _forward() -> None:
     with page:
         WORDS.draw(
             "bytes",
-            bytes=bytes_figure(bars, least, colors()),
+            bytes=bytes_figure(bars[:2], least, colors()),
             rule=RULE,
             with_lse=with_lse,
             where=where_counted(ready),
@@ -122,6 +122,7 @@ def _forward() -> None:
                 "row-wise" if rows else "no row", problem=problem, room=memory, rows=kept, times=times
             ),
             race=stage("text", "flash2", {"place": "bytes:0"}, versus="standard"),
+            others=bytes_figure(bars, least, colors()),
             inner_loops=_inner_loops(traces),
             formulas=WORDS.rows("formulas", formulas),
             room=memory,

@@ -57,7 +57,7 @@ def _scene() -> Scene:
     state = st.session_state.get(state_key(PRESET, ALGORITHM), {})
     sentence = "{q_len} queries and {kv_len} keys, in tiles of {block_m}."
     scene = Scene("The kernel, step by step", sentence, RunRequest(PROBLEM, ALGORITHM), tells=True)
-    return in_state(scene, state, [drawn_of(_run().trace, GPUS[DEFAULT_GPU].sm_count)])
+    return in_state(scene, state, [drawn_of(_run().trace, GPUS[DEFAULT_GPU])])
 
 
 def _predict(run: runs.Run) -> None:

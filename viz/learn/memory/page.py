@@ -48,7 +48,6 @@ def show() -> None:
         longer=moving / computing,
         least=least,
         gpu=gpu,
-        faster=sram / hbm,
         speeds=bars_html(
             palette,
             ("Speed of HBM", hbm, f"{format_bytes(hbm)}/s", "standard", "HBM"),

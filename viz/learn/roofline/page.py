@@ -50,17 +50,18 @@ def _predict(gpu: Gpu) -> None:
 
 
 def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    steps = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
+    every = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
+    has_l2 = st.toggle("Show what the L2 cache can save", key="roofline_l2", bind="query-params")
     wants_others = st.toggle("Show other operations too", key="roofline_others", bind="query-params")
     more = lesson.other_operations(problem) if wants_others else ()
-    (_, softmax, _, best), (*_, worst) = steps.values()
+    (_, softmax, _, best), (*_, worst) = every.values()
+    steps = every if has_l2 else {"none": every["none"]}
     WORDS.draw(
         "Roofline",
         roof=roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors(), more),
         rule=RULE,
         gpu=gpu,
-        best=best,
-        best_bound=best.bound_by(gpu),
+        l2=f" {WORDS('L2', best=best, best_bound=best.bound_by(gpu))}" if has_l2 else "",
         worst=worst,
         worst_bound=worst.bound_by(gpu),
         softmax=softmax,
@@ -80,8 +81,8 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         fused=fused,
         ratio=sum(three) / fused,
         without_l2=lesson.steps(problem, "none")[-1].seconds(gpu),
-        computing=1e6 * squares.compute_seconds(gpu),
-        moving=1e6 * squares.memory_seconds(gpu),
+        computing=squares.compute_seconds(gpu),
+        moving=squares.memory_seconds(gpu),
     )
 
 

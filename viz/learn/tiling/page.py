@@ -18,7 +18,7 @@ from viz.learn.tiling import maths as lesson
 from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.tiling.maths import AttentionStep, span, tiles_of
 from viz.learn.words import Words
-from viz.shared.formats import format_number, plain
+from viz.shared.formats import format_count, format_number, plain
 from viz.shared.layout import colors, explore_link
 
 WORDS = Words(__file__)
@@ -69,7 +69,7 @@ def _part(names: str, draw: Callable[[Matrices, int], None]) -> None:
         keys = matrices["B"].shape[1] if names == "AB" else len(matrices["K"])
         q_tiles, kv_tiles = tiles_of(len(matrices[names[0]]), tile), tiles_of(keys, tile)
         problem = AttentionProblem(q_len=4 * q_tiles, kv_len=4 * kv_tiles, head_dim=16, block_m=4, block_n=4)
-        label = f"The kernel at work: {q_tiles} query tiles, {kv_tiles} key tiles, with softmax in between"
+        label = f"The kernel at work, {format_count(q_tiles, 'query tile')}, with softmax in between"
         explore_link(label, problem)
 
 

@@ -6,7 +6,7 @@ import { decode, range } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { Track } from "./run/timeline.js";
-import { AXES, duelWords, noteWords } from "./run/words.js";
+import { AXES, duelWords } from "./run/words.js";
 
 const TICKS = 1000;
 
@@ -124,7 +124,7 @@ export class Duel extends Playback {
       this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
-    const notes = data.runs.map((run, i) => `${"AB"[i]}: ${noteWords(run)}`);
+    const notes = data.runs.map((run, i) => `${"AB"[i]}: ${[run.provenance, ...run.notes].join(" · ")}`);
     this.notes.textContent = [data.clock_words, ...notes].join(" · ");
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.largestShare));

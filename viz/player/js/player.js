@@ -13,7 +13,7 @@ import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
-import { captionOf, countWords, noteWords, saidWords } from "./run/words.js";
+import { captionOf, countWords, saidWords } from "./run/words.js";
 
 const SLOW = 0.25; // tiles per second: the numbers of each can be read
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
@@ -81,7 +81,7 @@ export class Player extends Playback {
     if (isNew) {
       this.stand(state);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
-      this.notes.textContent = noteWords(data);
+      this.notes.textContent = [data.provenance, ...data.notes].join(" · ");
       this.transport.speed = this.opened.isOpen
         ? SLOW
         : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);

@@ -101,7 +101,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
     figures = {name: f"{getattr(problem, name):,}" for name in PROBLEM_FIELDS}
     figures |= {
         "steps": f"{trace.steps:,}",
-        "kernels": f"{len(trace.kernels)}",
+        "kernels": f"{algorithm.launches[-1] + 1}",
         "q_tiles": f"{problem.q_tiles:,}",
         "kv_tiles": f"{problem.kv_tiles:,}",
         "bytes": format_bytes(read + written),
@@ -116,7 +116,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
         "device": trace.device.name,
     }
     if not algorithm.persistent:  # else the trace does not tell them
-        programs = np.unique(np.stack([trace.kernel, trace.program]), axis=1)
+        programs = np.unique(np.stack([np.array(algorithm.launches)[trace.kernel], trace.program]), axis=1)
         figures["programs"] = f"{programs.shape[1]:,}"
     for index, name in enumerate(trace.tensors):
         moved = trace.tensor_bytes_read[:, index].sum() + trace.tensor_bytes_written[:, index].sum()
@@ -213,7 +213,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
     for number, scene in enumerate(talk.scenes, 1):
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs and not is_picked:
-            drawn = [drawn_of(runs[run][0], GPUS[scene.gpu].sm_count) for run in scene.runs]
+            drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
                 findings.add(where, f"{field}: {words}")
         if scene.view == "lanes" and scene.run:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms import run_traced
+from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import attention_by_rows
@@ -106,3 +106,12 @@ TILE_SIZES = [
 @pytest.mark.parametrize("problem", [*FLASH_ATTENTION_LIST, *IN_FLOAT32, *TILE_SIZES], ids=problem_id)
 def test_on_a_gpu_flash_attentions_own_list_float32_and_every_tile_size_are_right(problem, poisoned):
     assert_forward_right(problem, *run_forward(problem))
+
+
+def test_tiles_on_the_chip_have_as_many_columns_as_the_kernel_gives_them():
+    """A head_dim of 80 is padded to 128, and one of 16 stays."""
+    for head_dim, columns in ((80, 128), (16, 16)):
+        problem = AttentionProblem(head_dim=head_dim, block_m=64, block_n=32)
+        held = {part.name: part.bytes_of(problem) for part in ALGORITHMS["flash2"].kernels[0].parts}
+        tiles = {"Q": 64 * columns * 2, "K": 32 * columns * 2, "V": 32 * columns * 2, "O": 64 * columns * 4}
+        assert held | tiles == held

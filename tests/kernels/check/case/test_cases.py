@@ -10,6 +10,7 @@ from kernels.check.case.cases import (
     estimated_seconds,
     grid_cases,
     parse_shapes,
+    quick_case,
 )
 from kernels.problem import AttentionProblem, InvalidProblem
 
@@ -56,3 +57,12 @@ def test_too_many_cases_and_none_are_refused(count):
 def test_a_case_names_what_it_does_not_accept(changes):
     with pytest.raises(InvalidProblem, match=rf"{next(iter(changes))}=.* is not accepted"):
         CheckCase(AttentionProblem(), **changes)
+
+
+def test_of_a_long_case_a_part_is_quick_and_a_quick_one_stays():
+    long = CheckCase(AttentionProblem(batch=2, q_heads=8, kv_heads=2, q_len=4096, kv_len=8192, mask="causal"))
+    quick = quick_case(long, "interpreter", 8.0)
+    assert estimated_seconds(quick, "interpreter") <= 8.0 < estimated_seconds(long, "interpreter")
+    assert (quick.problem.heads, quick.problem.key_heads) == (4, 1)
+    assert (quick.problem.kv_len, quick.problem.mask) == (2 * quick.problem.q_len, "causal")
+    assert quick_case(quick, "interpreter", 8.0) == quick

@@ -17,7 +17,6 @@ from viz.learn.gradients.maths import (
     attention_gradients,
     backward_work,
     counted_inner_loop_elements,
-    row_wise_backward,
 )
 from viz.learn.softmax.maths import log_sum_exp, softmax
 from viz.learn.tiling.maths import span
@@ -101,13 +100,3 @@ def test_the_draft_counts_what_the_model_says_and_gives_the_gradients():
     exact = attention_gradients(given, RAGGED.scale)
     for name, gradient in gradients.items():
         assert np.allclose(gradient, exact[name], atol=1e-12)
-
-
-def test_row_wise_backward_moves_eight_matrices_if_all_fits_and_nothing_if_no_row_does():
-    all_fits = 2 * (8 * 50 * 32 + 2 * 50)
-    assert row_wise_backward(SQUARE, all_fits) == (50, 8 * 50 * 32 * 2)
-    assert row_wise_backward(SQUARE, all_fits - 2)[0] == 50
-    long = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
-    rows, moved = row_wise_backward(long, 64 << 10)
-    assert (rows, moved) == (16, 1024 * 64 * (4 * 2 + 64 * (2 * 2 + 4 * 4)))
-    assert row_wise_backward(long, 1024) == (0, 0)

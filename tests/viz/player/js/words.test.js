@@ -35,7 +35,7 @@ function readoutOf({ model }, step, phase) {
 
 // What each place tells: which tile, which phase, what is known by then.
 const TOLD = {
-  1: ["key tile 0 (partly masked)"],
+  1: ["key tile 0 (cut)"],
   1.2: ["Query tile 1", ": load K."],
   2.4: [": row max.", "m of row 16"],
   2.6: [": rescale.", "l = 1 × 16 + 16 = 32."],
@@ -53,14 +53,14 @@ test("it is said aloud where the playback stands, and what happens there", () =>
   assert.match(readout(givenRun("sampled"), "8"), /^Query tile 4, /);
 });
 
-test("the counter tells steps, phases, microseconds or moments", () => {
+test("the counter tells steps, phases or microseconds", () => {
   for (const [run, place, unit, words] of [
     [clocked, "3", "tile", "step 3 / 10"],
     [clocked, "3.2", "tile", "step 4 / 10"],
     [clocked, "0", "phase", "step 0 / 10"],
     [clocked, "3.2", "phase", "step 4 / 10, phase 2 / 8"],
     [clocked, "gpu:0", "tile", "0.0 / 0.3 µs"],
-    [givenRun("modelled"), "gpu:3", "tile", "moment 3 / 5"],
+    [givenRun("modelled"), "gpu:3", "tile", "0.0 / 0.0 µs"],
   ]) {
     const { line, at } = standing(run.model, place);
     line.unit = unit;
@@ -114,7 +114,7 @@ test("a step is told by its tiles, and of split keys by its part", () => {
   for (const [run, where, words, index = 0] of [
     [backward, { kernel: 0, q_tile: 1 }, "Query tile 1. "],
     [backward, { kernel: 1, q_tile: -1 }, "Key tile 0 is seen by no query. "],
-    [backward, { kernel: 2, q_tile: 2, kv_tile: 4 }, "Query tile 2, key tile 4 (partly masked). "],
+    [backward, { kernel: 2, q_tile: 2, kv_tile: 4 }, "Query tile 2, key tile 4 (cut). "],
     [parts, { kernel: 0, kv_tile: 2 }, "Part 0, key tile 2. "],
     [parts, { kernel: 0, kv_tile: 3 }, "Part 1, key tile 3. "],
     [parts, { kernel: 1 }, "Part 0, key tiles 0 to 2. "],
@@ -156,7 +156,7 @@ test("a tile is told by what the mask leaves of it, and its share in the head an
   const { model: standard } = givenRun("standard");
   const isOfWeights = (kernel) => tileWords(standard, { head: 0, q: 1, kv: 0 }, kernel).includes("%");
   assert.deepEqual([0, 2].map(isOfWeights), [false, true]); // the first kernel only computes scores
-  assert.match(tileWords(clocked.model, { head: 0, q: 0, kv: 0 }, 0), /partly masked, 100 %/);
+  assert.match(tileWords(clocked.model, { head: 0, q: 0, kv: 0 }, 0), /cut, 100 %/);
   assert.match(tileWords(parts.model, { head: 0, q: 0, kv: 1 }, 1), /key tiles 0 to 2 together: /);
 });
 
@@ -169,7 +169,7 @@ test("two runs are told by their steps, and at the end by what the longer one ta
     bytes: [[7], [7]],
   });
   race.goToText("race:700");
-  assert.equal(duelWords(race), "A is done: 2 ms modelled. B: 1 of 2 steps.");
+  assert.equal(duelWords(race), "A is done: 2 ms modelled. B: step 1 of 2.");
   race.goToText("race:1000");
   assert.match(duelWords(race), /^B takes 1\.5 times as long as A: 3 ms modelled against 2 ms/);
   race.goToText("bytes:1000");

@@ -13,7 +13,7 @@ from viz.shared.run_request import RunRequest
 from viz.talk.shipped import recorded_runs
 
 SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\n'
-LAST_OF_LAYER = drawn_of(recorded_run(PRESETS["layer"].problem, "flash2").trace, GPU.sm_count).moments
+LAST_OF_LAYER = drawn_of(recorded_run(PRESETS["layer"].problem, "flash2").trace, GPU).moments
 """The clock of a recording differs from one recording to the next."""
 
 
@@ -73,7 +73,7 @@ def test_the_last_places_are_accepted(fields):
 def test_a_scene_that_is_copied_leaves_out_what_its_run_lacks():
     def copied(preset, step, row):
         name = RunRequest(PRESETS[preset].problem, "flash2")
-        run = drawn_of(recorded_run(name.problem, "flash2").trace, GPU.sm_count)
+        run = drawn_of(recorded_run(name.problem, "flash2").trace, GPU)
         scene = in_state(Scene("t", "s", name), {"step": step, "row": row, "open": "tile"}, [run])
         return scene.stops[0].step, scene.row, scene.view
 

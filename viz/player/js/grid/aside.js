@@ -40,15 +40,16 @@ export class Aside {
   light(model, { kernel: index, phase }) {
     const kernel = model.kernels[index];
     if (kernel !== this.kernel) this.fill(model, kernel, index);
-    if (phase === this.phase) return;
-    this.phase = phase;
+    const tall = this.source.clientHeight;
+    if (phase === this.phase && tall === this.tall) return;
+    Object.assign(this, { phase, tall });
     const isLit = (each) => each.phase === phase?.name;
     for (const each of this.lines) each.line.classList.toggle("fa-lit", isLit(each));
     const first = this.lines.find(isLit);
     if (!first) return;
     // of a kernel in several files, the one at the top is that of the lit lines
     this.nameFile(kernel.source.further_files.length ? first.file : kernel.source.file);
-    this.source.scrollTop = first.line.offsetTop - this.source.clientHeight / 3; // in the upper third
+    this.source.scrollTop = first.line.offsetTop - tall / 3; // in the upper third
   }
 
   nameFile(file) {
@@ -57,10 +58,9 @@ export class Aside {
   }
 
   fill(model, kernel, index) {
-    const { kernels } = model;
     const { source, each, name } = kernel;
     Object.assign(this, { kernel, phase: undefined, lines: [] }); // lines: {line, phase, file}
-    this.whose = kernels.length > 1 ? `${index + 1}/${kernels.length} ${name} · ` : "";
+    this.whose = model.kernels.length > 1 ? `${name} · ` : "";
     this.file = element("div", { class: "fa-file" }); // it stays in view
     this.nameFile(source.file);
     this.source.replaceChildren(this.file);
@@ -86,8 +86,6 @@ export class Aside {
     this.rows.title = told.join("\n");
   }
 }
-
-// --- the curves of a row, drawn step by step ---
 
 function drawRows(node, model, palette, at, pinned) {
   if (!node.clientWidth) return; // the code alone is shown

@@ -9,7 +9,7 @@ export function formatBytes(count) {
 }
 
 export function formatKib(count) {
-  return `${significant(count / 1024)} KiB`;
+  return `${significant(count / 1024, 4)} KiB`;
 }
 
 export function formatMs(milliseconds) {
@@ -51,3 +51,7 @@ export function formatSteady(value) {
   const plain = !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
   return plain ? value.toPrecision(3).replaceAll("-", "−") : formatNumber(value);
 }
+
+// "−3.53 − (−2.41)"
+export const difference = (a, b) =>
+  `${formatSteady(a)} − ${b < 0 ? `(${formatSteady(b)})` : formatSteady(b)}`;

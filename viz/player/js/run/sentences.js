@@ -3,7 +3,7 @@
 
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
-import { formatBytes, formatSteady } from "./formats.js";
+import { difference, formatBytes, formatSteady } from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
@@ -15,8 +15,8 @@ export const SENTENCES = {
     "The largest of {who} is {largest}, with {key}.",
   ],
   mask: [
-    "{changed}The mask falls: a key that a row may not see gets −∞.",
-    "Keys hidden from {who}: {hidden}.",
+    "{changed}The mask falls: a key that a row may not see, or past the last, gets −∞.",
+    "Not seen by {who}: {hidden}.",
   ],
   "row max": [
     "The running max m of a row is its largest score so far.",
@@ -80,7 +80,7 @@ export const SENTENCES = {
   ],
   weigh: [
     "O of this part counts e^(its lse − lse of all) times.",
-    "In {who}: e^({part} − {lse}) = {weight}.",
+    "In {who}: e^({ofPart}) = {weight}.",
     "its O is 0 and its lse −∞",
   ],
 };
@@ -94,7 +94,7 @@ const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  mask: "The mask falls: a key that a row may not see gets −∞.",
+  mask: "The mask falls: a key that a row may not see, or past the last, gets −∞.",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
   product: "A product of two tiles makes {makes}, on the chip.",
@@ -144,7 +144,7 @@ function wordsOf(model, at, row) {
     ...(state && numberWords(state, P, model, at.step)),
     lse: firstOf(lse),
     D: firstOf(D),
-    part: firstOf(part),
+    ofPart: part && lse ? difference(part[0], lse[0]) : "",
     weight: part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "",
   };
 }
@@ -212,11 +212,11 @@ export function stateWords(model, at, row, name) {
   return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
 
-export function rescaleWords(state) {
+export function rescaleWords(state, given) {
   const { oldM, oldL, m, l, alpha } = state;
   const [a, added] = [alpha, l - alpha * oldL].map(formatSteady);
-  const factor = `α = e^(${formatSteady(oldM)} − ${formatSteady(m)}) = ${a}`;
-  return `${factor}, l = ${a} × ${formatSteady(oldL)} + ${added} = ${formatSteady(l)}`;
+  const factor = `α = e^(${difference(oldM, m)}) = ${a}`;
+  return `${factor}, l = ${a} × ${formatSteady(oldL)} + ${given || added} = ${formatSteady(l)}`;
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");

@@ -14,7 +14,6 @@ export function countWords(timeline, at) {
     const phase = Math.ceil(position) - model.phaseStart[at.step];
     return `${step}, phase ${phase} / ${model.phases[at.step].length}`;
   }
-  if (!moments.measured) return `moment ${Math.floor(position)} / ${moments.times.length + 1}`;
   return `${(Math.max(at.time, 0) / 1000).toFixed(1)} / ${(moments.last / 1000).toFixed(1)} µs`;
 }
 
@@ -34,8 +33,7 @@ export function rowWords(model, at, pinned) {
   return `row ${number}${inHead}`;
 }
 
-// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers. Nothing is drawn of a
-// picked row before its first tile.
+// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
 export function rowHint(model, at, pinned, isOpen = false) {
   if (model.data.observed) return "";
   if (isOpen) return " (↑ and ↓ pick another)";
@@ -85,7 +83,7 @@ function momentWords(timeline, at, bytes, active) {
   const { name } = timeline.model.data.gpu;
   const basis = timeline.moments.measured
     ? "by the GPU's clock (traced launch)"
-    : `modelled: one program per SM of the ${name}, every step takes the same time`;
+    : `modelled: one program per SM of the ${name}, a step takes its bytes or its FLOPs`;
   const tiles = `${active} ${active === 1 ? "tile" : "tiles"} in progress`;
   return `${tiles}, ${basis}. ${formatBytes(bytes.total)} requested so far.`;
 }
@@ -99,7 +97,7 @@ function tilesOfStep(model, at) {
   if (kv < 0) return `${query}${!observed && model.kernels[at.kernel].cells ? " sees no key" : ""}`;
   const part = model.keyParts.findLastIndex((first) => first <= kv);
   if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
-  const masked = { [KIND.partial]: " (partly masked)", [KIND.hidden]: " (hidden by the mask)" };
+  const masked = { [KIND.partial]: " (cut)", [KIND.hidden]: " (hidden by the mask)" };
   return `${query}, ${keyTiles(model, at.step)}${masked[tileKind(model, at.step)] ?? ""}`;
 }
 
@@ -112,7 +110,7 @@ function keyTiles(model, step) {
 
 // The tooltip of a tile of the grid. `picks`: a click picks a row of it.
 export function tileWords(model, hit, kernel, picks = false) {
-  const kinds = ["skipped by the mask", "partly masked", "full", "hidden by the mask, computed all the same"];
+  const kinds = ["skipped by the mask", "cut", "full", "hidden by the mask, computed all the same"];
   const kind = kinds[model.kinds[hit.q * model.kvTiles + hit.kv]];
   const step = stepsAbout(model, kernel, hit)[0] ?? -1;
   const known = step >= 0 && model.kernels[kernel].cells === "share";
@@ -121,10 +119,6 @@ export function tileWords(model, hit, kernel, picks = false) {
   const share = known ? `, ${whose}${percent} % of the attention of its rows` : "";
   const follow = picks && !model.data.observed ? " Click to follow this row." : "";
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
-}
-
-export function noteWords({ provenance, notes }) {
-  return [provenance, ...notes].join(" · ");
 }
 
 // What two runs race over: `words` of a place, and of the longer way how it compares.
@@ -144,7 +138,7 @@ export function duelWords(race) {
   const stands = race.ends.map((each, i) =>
     race.done(i) === each.length
       ? `${"AB"[i]} is done: ${words(ends[i])}.`
-      : `${"AB"[i]}: ${race.done(i)} of ${each.length} steps.`,
+      : `${"AB"[i]}: step ${race.done(i)} of ${each.length}.`,
   );
   const [short, long] = ends[0] <= ends[1] ? [0, 1] : [1, 0];
   const ratio = formatNumber(ends[long] / ends[short]);

@@ -55,6 +55,7 @@ export class TalkWindow {
 
   // A key that was pressed; returns whether it was of use.
   press(action, key) {
+    if (this.presenter.state.isEnded && /^[WZ[\]]$/.test(key)) return false; // no scene is seen
     if (this.prompt.isOpen) this.prompt.press(key);
     else if (!/^\d$/.test(key)) return this.does(action);
     else if (this.what.isOpen) this.what.digit(key);

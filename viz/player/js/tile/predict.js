@@ -2,7 +2,7 @@
 
 import { button, element } from "../controls/dom.js";
 import { scoresOf, softmaxState } from "../run/figure.js";
-import { formatSteady } from "../run/formats.js";
+import { difference, formatSteady } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
 import { rescaleWords } from "../run/sentences.js";
 
@@ -49,7 +49,8 @@ export class Predict {
     this.node.reset();
     if (!task) return;
     const { model, step, row, name } = task;
-    const [state, scores] = [softmaxState(model, step, row), scoresOf(model, step, row)];
+    const state = softmaxState(model, step, row);
+    const scores = scoresOf(model, step, row).filter(Number.isFinite); // without those that are hidden
     const isPart = isInPart(model, step);
     Object.assign(this, { state, scores, isPart });
     const so = `Row ${name} so far${isPart ? " in this part" : ""}: `;
@@ -91,9 +92,9 @@ export class Predict {
 const MOST_LISTED = 16; // scores; of more the sum of the exponentials is given, which nobody adds up by hand
 
 function scoresWords(scores) {
+  if (!scores.length) return "All its scores in this tile are −∞.";
   if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(number).join(", ")}.`;
   const largest = Math.max(...scores);
-  if (largest === -Infinity) return `All its ${scores.length} scores in this tile are −∞.`;
   const shown = number(largest);
   return (
     `The largest of its ${scores.length} scores in this tile is ${shown}, and all e^(score − ${shown}) ` +
@@ -113,7 +114,10 @@ function solution(state, scores, isPart) {
   const { oldM, m } = state;
   const keys = isPart ? "key of this part" : "key";
   if (m === -Infinity) return `The row has seen no ${keys} so far: m stays −∞, and l and O stay 0.`;
-  return `m is the larger of ${number(oldM)} and ${number(Math.max(...scores))}. ${rescaleWords(state)}.`;
+  const largest = Math.max(...scores);
+  const isOff = scores.length > MOST_LISTED && largest < m; // the sum was given against another max
+  const given = isOff && `${number(sumOf(scores, largest))} × e^(${difference(largest, m)})`;
+  return `m is the larger of ${number(oldM)} and ${number(largest)}. ${rescaleWords(state, given)}.`;
 }
 
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
