@@ -37,6 +37,7 @@ FLOORS = (
     ("viz.shared",),
     ("viz.player",),
     ("viz.explore", "viz.learn", "viz.measure", "viz.check", "viz.talk", "viz.model"),  # pages
+    ("viz.site",),  # what is published of them
 )
 """Folders from bottom to top. A folder imports only from floors below its own: two of one floor know nothing
 of each other."""
