@@ -116,8 +116,8 @@ class VideoTape {
   }
 }
 
-// An animated GIF, for places that show no video. Each frame has up to 255 colours of its own, and one that is
-// clear, for what stays as it was: the file is several times smaller.
+// An animated GIF, for places that show no video. Each frame has up to 255 colours of its own, and a clear
+// one for what stays as it was: the file is several times smaller.
 class GifTape {
   constructor(width, height) {
     Object.assign(this, { width, height, encoder: GIFEncoder() });
