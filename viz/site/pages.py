@@ -170,7 +170,7 @@ def _table(markdown: str) -> str:
     head, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in markdown.splitlines())
     lines = ["<th scope=col>shape" + "".join(f"<th scope=col>{escape(cell)}" for cell in head[1:])]
     lines += [f"<th scope=row>{row[0]}" + "".join(f"<td>{_bold(cell)}" for cell in row[1:]) for row in rows]
-    return f"<table>{''.join(f'<tr>{line}' for line in lines)}</table>"
+    return f"<table class=fa-lane-figures>{''.join(f'<tr>{line}' for line in lines)}</table>"
 
 
 def _bold(words: str) -> str:
