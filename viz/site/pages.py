@@ -82,7 +82,9 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         caption = f"<figcaption>{escape(chart['source'])}</figcaption>"
         words["charts"] += f'<figure class="site-chart site-wide" tabindex="0">{caption}</figure>'
     body = PAGE.substitute(words)
-    body += json_element("site", {"name": first, "run": recordings.pop(first), "charts": charts})
+    body += json_element(
+        "site", {"name": first, "run": recordings.pop(first), "film": not own, "charts": charts}
+    )
     style = f"{CSS}\n{style_sheets('screen', 'site')}\n{_root_colors()}"
     files["index.html"] = html_page("FlashAttention, played back", style, body, "site.js", ABOUT)
     for name, data in recordings.items():

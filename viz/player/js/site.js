@@ -7,7 +7,7 @@ import { LanesAlone } from "./lanes/lanes_alone.js";
 import { Player } from "./player.js";
 import { ChartView } from "./talk/chart.js";
 
-const { name: first, run: firstRun, charts } = JSON.parse(document.getElementById("site").textContent);
+const { name: first, run: firstRun, film, charts } = JSON.parse(document.getElementById("site").textContent);
 const [root, title, status] = ["player", "title", "status"].map((name) => document.getElementById(name));
 const runs = { [first]: firstRun }; // data by name, or their promise
 const arrive = {};
@@ -50,18 +50,18 @@ async function follow() {
   if (!run && player) return; // another place of this page
   const name = (asked = run ?? first);
   const begins = !state.step && !state.place;
+  const plays = begins && film && name === first; // the film of the app's first visit
+  const isOpen = player !== null; // else the page opens with it
+  if (isOpen) title.scrollIntoView();
   try {
     write(status, run ? "Loading the recording …" : "");
     const data = await load(name);
     const both = data.runs && (await Promise.all(data.runs.map(load)));
     if (asked !== name) return; // another one was asked for meanwhile
-    const isAsked = run && player;
-    show(name, both ? { ...data, runs: both } : data, begins && name === first ? { plays: "yes" } : state);
+    show(name, both ? { ...data, runs: both } : data, plays ? { plays } : state);
     write(status, "");
-    if (!isAsked) return;
-    title.scrollIntoView();
-    root.focus({ preventScroll: true });
-    if (begins && moves && name !== first) player.transport?.toggle();
+    if (isOpen) root.focus({ preventScroll: true });
+    if (begins && moves && !plays && (isOpen || !run)) player.transport?.toggle();
   } catch (error) {
     write(status, error.message);
     if (!player) show(first, firstRun, {});
