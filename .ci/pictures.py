@@ -8,7 +8,13 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from kernels.algorithms import FIRST  # noqa: E402
+from kernels.device.gpus import DEFAULT_GPU, GPUS  # noqa: E402
+from kernels.problem.presets import FIRST_VISIT, PRESETS  # noqa: E402
 from tests.browser.visit import CHROMIUM, FLAGS, PLAYER, running_app  # noqa: E402
+from viz.player.data import player_data  # noqa: E402
+from viz.player.html_page import export_html  # noqa: E402
+from viz.shared.runs import recorded  # noqa: E402
 
 FOLDER = ROOT / "viz" / "assets"
 SENTENCE = "q_len=64&kv_len=64&head_dim=32&mask=causal&block_m=16&block_n=16&inputs=text"
@@ -35,9 +41,23 @@ def check(page: Page, host: str) -> None:
     page.get_by_text("FAILS", exact=False).first.wait_for()
 
 
+def film(page: Page, _: str) -> None:
+    """The film of the whole run of a sentence, as Save in the player makes it."""
+    run = recorded(PRESETS[FIRST_VISIT].problem, FIRST)
+    data = player_data(run.trace, run.provenance, GPUS[DEFAULT_GPU])
+    page.set_viewport_size({"width": 760, "height": 680})
+    page.set_content(export_html(data, {"plain": "yes"}, "body { padding: 0 12px; }"))
+    page.keyboard.type("]]")  # two tiles per second
+    page.keyboard.press("s")
+    page.get_by_label("size").select_option(label="as large as here")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="GIF").click()
+    download.value.save_as(FOLDER / "film.gif")
+
+
 def main() -> None:
     """Write all pictures, or those that are named."""
-    makers = {"explore": explore, "lanes": lanes, "check": check}
+    makers = {"film": film, "explore": explore, "lanes": lanes, "check": check}
     wanted = sys.argv[1:] or list(makers)
     kernel = ("--", "--kernel", "examples/buggy_kernel.py:attention")
     with running_app(*kernel) as host, sync_playwright() as playwright:
@@ -46,6 +66,8 @@ def main() -> None:
             page = browser.new_page(viewport={"width": 1280, "height": 860 if name == "explore" else 960})
             page.set_default_timeout(120_000)
             makers[name](page, host)
+            if name == "film":
+                continue
             page.wait_for_timeout(4000)  # charts below the picture are still drawn
             shown = page.locator(".fa-lane-view").first if name == "lanes" else page
             shown.screenshot(path=FOLDER / f"{name}.png")

@@ -1,6 +1,7 @@
 """Chooses the backend once, when this file is imported. BACKEND and DEVICE are read from here.
 
 Import it before triton, which reads TRITON_INTERPRET only once. Importing this file imports torch and triton.
+Raises RuntimeError without triton.
 """
 
 import contextlib
@@ -10,8 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from kernels.device.backend import choose_backend
+from kernels.device.backend import choose_backend, triton_missing
 
+if missing := triton_missing():
+    raise RuntimeError(f"No kernel can run here: {missing}.")
 BACKEND = choose_backend()
 """"cuda", "interpreter", or "compiler" in a process that runs no kernel."""
 DEVICE = "cuda" if BACKEND == "cuda" else "cpu"

@@ -11,7 +11,7 @@ from tests import ROOT
 
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-COMMANDS = sorted(set(re.findall(r"python -m (kernels\.\w+)", README + CONTRIBUTING)))
+COMMANDS = sorted(set(re.findall(r"python -m ((?:kernels|viz)\.\w+)", README + CONTRIBUTING)))
 
 
 def test_the_table_of_speeds_is_that_of_the_shipped_recording():

@@ -227,6 +227,20 @@ def hold_against(gif, pictures, said):
     assert seconds == pytest.approx(said, abs=0.1)
 
 
+def test_an_animation_has_the_speed_the_size_and_the_parts_that_are_seen(saver):
+    panel = saver(plain="yes").choose("all, with the source", "as large as here").span(1, 3)
+    slow = panel.says
+    panel.visit.press("Escape", "]", "]", "s")
+    panel.span(1, 3)
+    assert panel.says != slow
+    width, height, said = map(float, re.findall(r"[\d.]+", panel.says.removesuffix(".")))
+    _, png = panel.save("PNG")
+    shown = Image.open(io.BytesIO(panel.save("GIF")[1]))
+    assert shown.size == pytest.approx((width, height), abs=1)
+    assert shown.n_frames == pytest.approx(30 * (said - 1), abs=2)
+    assert difference(shown, picture_of(png)) < 10  # no code, no state of a row beside the grid
+
+
 def test_an_animation_that_is_cancelled_gives_no_file_and_leaves_the_player_where_it_was(saver):
     panel = saver(preset="gpt2", step="7").choose("all, with the source", "3840 pixels wide")
     given = []

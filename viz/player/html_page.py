@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "js"
+ICON = Path(__file__).parents[1] / "assets" / "icon.svg"
 IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "(?P<path>\.\.?/(?:\w+/)*\w+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (?P<name>\w+))", re.MULTILINE)
 REFUSED = re.compile(r"^(?:import|export (?!default )).*", re.MULTILINE)
@@ -110,11 +111,14 @@ def export_html(data: dict, state: State | None = None, style: str = "body { pad
     return html_page(data["title"], f"{CSS}\n{style}", body, "page.js")
 
 
-def html_page(title: str, style: str, body: str, entry: str) -> str:
+def html_page(title: str, style: str, body: str, entry: str, description: str = "") -> str:
     """A page that runs the module `entry` of the player once `body` is there."""
+    icon = base64.b64encode(ICON.read_bytes()).decode()  # else a browser asks its host for one
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="{html.escape(description or title)}">
+<link rel="icon" href="data:image/svg+xml;base64,{icon}">
 <title>{html.escape(title)}</title>
 <style>
 {_font_face()}

@@ -11,6 +11,7 @@ from kernels.worker.requests import RanksRequest
 from viz.player.component import show_player
 from viz.player.ranks import LABELS, ranks_data, title_of
 from viz.ranks.figures import ideal_figure
+from viz.ranks.worlds import worlds_panel
 from viz.shared import runs, theme
 from viz.shared.formats import format_length, format_ratio
 from viz.shared.layout import colors, header, plot, segments
@@ -136,6 +137,7 @@ def show() -> None:
         key = " ".join(map(title_of, traces))
         show_player(ranks_data(traces, source == RECORDED), f"ranks {source} {key}", {"plays": "yes"})
     show_measured()
+    worlds_panel()
     st.caption(theme.ABOUT_NUMBERS)
 
 

@@ -124,19 +124,6 @@ def test_another_problem_is_run_here_and_measured():
     assert [metric.value != "–" for metric in app.metric] == [True] * 4
 
 
-def test_without_triton_recordings_are_shown_and_the_page_says_why(monkeypatch):
-    for place in ("viz.shared.runs", "viz.shared.layout"):
-        monkeypatch.setattr(f"{place}.triton_missing", lambda: "Triton has no wheel for Darwin")
-    monkeypatch.setattr(runs, "run_store", lambda: None)
-    app = open_page()
-    assert not app.exception
-    assert player(app)["provenance"].startswith("recorded on")
-    assert any("replay" in markdown.value for markdown in app.markdown)
-    other = open_page(**SMALL)
-    assert not other.exception
-    assert "cannot run here" in other.info[0].value
-
-
 def test_the_first_visit_is_a_sentence_alone_until_something_is_chosen():
     app = open_page()
     assert player(app)["words"][0][:4] == ["<s>", "The", "chip", "is"]

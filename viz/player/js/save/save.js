@@ -183,9 +183,9 @@ function twinOf(owner) {
   owner.root.after(root);
   const twin = new owner.constructor(root);
   twin.dropKeys();
-  twin.transport.speed = owner.transport.speed;
   // the data are a copy: what is derived from them is then the twin's own too
-  twin.load(structuredClone(owner.shown), owner.state());
+  twin.load(structuredClone(owner.shown), { ...owner.state(), ...(owner.isPlain && { plain: "yes" }) });
+  twin.transport.speed = owner.transport.speed; // a new run begins with its own
   if (owner.opened) twin.opened.predicts = owner.opened.predicts;
   twin.save.node.hidden = owner.save.node.hidden; // in full screen the picture has the room that it leaves
   twin.save.says.textContent = owner.save.says.textContent;

@@ -36,7 +36,7 @@ export class Talk extends TalkWindow {
     const allTalks = element("a", { href: location.pathname }, ["All talks, and their files"]);
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [this.data.title]),
-      element("p", {}, ["F5 begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
+      element("p", {}, ["F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
       ...(server ? [element("p", {}, [allTalks])] : []),
     ]);
     this.root.append(sceneRoot, this.overview.node, this.black, this.curtain, this.laser);

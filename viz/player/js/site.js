@@ -1,0 +1,81 @@
+// Entry of the site. It plays the run that lies in its page, or the one that the address names after "#". Any
+// other run is a script, since a page from disk may load no other kind of file; it is loaded if asked for.
+
+import { element, onAppearance, write } from "./controls/dom.js";
+import { Duel } from "./duel.js";
+import { LanesAlone } from "./lanes/lanes_alone.js";
+import { Player } from "./player.js";
+import { ChartView } from "./talk/chart.js";
+
+const { name: first, run: firstRun, film, charts } = JSON.parse(document.getElementById("site").textContent);
+const [root, title, status] = ["player", "title", "status"].map((name) => document.getElementById(name));
+const runs = { [first]: firstRun }; // data by name, or their promise
+const arrive = {};
+const views = charts.map(() => new ChartView());
+const moves = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+let [player, asked, shown] = [null, "", null];
+
+window.recording = (name, data) => arrive[name](data);
+
+function load(name) {
+  runs[name] ??= new Promise((resolve, reject) => {
+    arrive[name] = resolve;
+    const script = element("script", { src: `runs/${name.replace(/[^\w.-]/g, "")}.js` });
+    script.addEventListener("error", () => {
+      delete runs[name]; // it may come another time
+      reject(new Error(`The recording “${name}” did not load. Choose one of those that are listed below.`));
+    });
+    document.head.append(script);
+  });
+  return runs[name];
+}
+
+// Two runs, one run, or lanes alone, in a state.
+function show(name, data, state) {
+  const Kind = data.runs ? Duel : data.problem ? Player : LanesAlone;
+  const remember = (now) => history.replaceState(null, "", `#${new URLSearchParams({ run: name, ...now })}`);
+  player?.destroy();
+  root.replaceChildren();
+  root.className = "fa-player";
+  root.setAttribute("aria-label", data.title);
+  write(title, data.title);
+  player = new Kind(root, remember);
+  shown = data;
+  player.load(data, { plain: "yes", ...state });
+  for (const link of document.links) link.ariaCurrent = link.hash === `#run=${name}` ? "true" : null;
+}
+
+async function follow() {
+  const { run, ...state } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  if (!run && player) return; // another place of this page
+  const name = (asked = run ?? first);
+  const begins = !state.step && !state.place;
+  const plays = begins && film && name === first; // the film of the app's first visit
+  const isOpen = player !== null; // else the page opens with it
+  if (isOpen) title.scrollIntoView();
+  try {
+    write(status, run ? "Loading the recording …" : "");
+    const data = await load(name);
+    const both = data.runs && (await Promise.all(data.runs.map(load)));
+    if (asked !== name) return; // another one was asked for meanwhile
+    show(name, both ? { ...data, runs: both } : data, plays ? { plays } : state);
+    write(status, "");
+    if (isOpen) root.focus({ preventScroll: true });
+    if (begins && moves && !plays && (isOpen || !run)) player.transport?.toggle();
+  } catch (error) {
+    write(status, error.message);
+    if (!player) show(first, firstRun, {});
+  }
+}
+
+function useTheme() {
+  player?.load(shown);
+  views.forEach((view, i) => view.draw(charts[i], charts[i].series.length, firstRun.palettes));
+}
+
+document.querySelectorAll(".site-chart").forEach((figure, i) => figure.prepend(views[i].root));
+views.forEach(({ root: chart }) => (chart.hidden = false));
+useTheme();
+onAppearance(useTheme);
+window.addEventListener("hashchange", follow);
+follow();

@@ -1,0 +1,1 @@
+"""A static site of what was recorded: `python -m viz.site OUT`."""
