@@ -56,6 +56,13 @@ class UnreadableFile(ValueError):
     """A file that is not of its format and version, or is damaged or too large."""
 
 
+def write(path: Path, text: str) -> None:
+    """Write the whole file or nothing: if the run is interrupted, the old file stays."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
 def read_arrays(
     source: str | Path | BinaryIO | bytes, most_bytes: int, names: tuple[str, ...] | None = None
 ) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
+from kernels.file_format import write
 from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.masks import MASK_PROBLEMS
@@ -98,14 +99,7 @@ def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict],
         others = [each for each in old["measurements"] if each["problem"] not in problems]
         measurements = others + measurements
     index = {"format": RECORDINGS_FORMAT, "version": FORMAT_VERSION, "command": command}
-    write(path, json.dumps(index | {"runs": kept + runs, "measurements": measurements}, indent=1) + "\n")
-
-
-def write(path: Path, text: str) -> None:
-    """Write the whole file or nothing: if the run is interrupted, the old file stays."""
-    unfinished = path.with_suffix(".tmp")
-    unfinished.write_text(text)
-    unfinished.replace(path)
+    write(path, json.dumps(index | {"runs": kept + runs, "measurements": measurements}) + "\n")
 
 
 def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:

@@ -15,7 +15,11 @@ from tests import ROOT
 from tests.imports import Sources, module_name
 
 FLOORS = (
-    ("kernels.file_format", "kernels.references"),  # files that import nothing of ours
+    (
+        "kernels.file_format",
+        "kernels.references",
+        "kernels.oracle.report",
+    ),  # files that import nothing of ours
     ("kernels.device",),  # where it runs
     ("kernels.problem",),  # what is asked; inputs look at the free memory
     ("kernels.tool_arguments",),  # what command lines check of their options

@@ -47,7 +47,7 @@ class Document:
 
     def to_json(self) -> str:
         """The text of the file, with the name and version of the format."""
-        return json.dumps({"format": FORMAT, "version": FORMAT_VERSION} | asdict(self), indent=1) + "\n"
+        return json.dumps({"format": FORMAT, "version": FORMAT_VERSION} | asdict(self)) + "\n"
 
 
 def read_document(content: bytes | str) -> Document:

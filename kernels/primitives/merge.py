@@ -29,9 +29,18 @@ class Part(NamedTuple):
 
 @triton.jit
 def _merge(
-    out_ptr, lse_ptr, outs, lses, firsts, counts, n_rows,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
+    out_ptr,
+    lse_ptr,
+    outs,
+    lses,
+    firsts,
+    counts,
+    n_rows,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    ACC: tl.constexpr,
+):
     """One tile of rows of one head: program (row tile, batch and head)."""
     head = tl.program_id(1).to(tl.int64)
     rows, offs_d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_D)

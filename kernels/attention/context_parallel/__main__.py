@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from kernels.attention.context_parallel.run import RunOrder, run_on_this_rank
 from kernels.device.runtime import BACKEND
+from kernels.file_format import write
 from kernels.measure.document import Document, read_document
 from kernels.measure.ranks import (
     DECODE,
@@ -29,7 +30,6 @@ from kernels.measure.ranks import (
 )
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import divisor_of
-from kernels.record import write
 from kernels.recordings import FILES, FOLDER, RANKS_PREFIX
 from kernels.tool_arguments import numbers, some_of
 

@@ -12,7 +12,15 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.record import lane_problems
-from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes, recorded_measurement, recorded_run
+from kernels.recordings import (
+    FOLDER,
+    LANES_PREFIX,
+    RANKS_PREFIX,
+    recorded_lanes,
+    recorded_measurement,
+    recorded_ranks,
+    recorded_run,
+)
 from kernels.trace.lanes import PRODUCT, Lanes
 
 WANTED = [(preset, entry.name) for entry in ALGORITHMS.values() for preset in entry.recorded]
@@ -45,10 +53,23 @@ def test_a_recording_is_of_its_preset_on_a_gpu_and_right(preset, algorithm):
 
 def test_every_file_is_one_that_an_entry_wants():
     lanes = set(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
-    traces = {file.stem for file in set(FOLDER.glob("*.npz")) - lanes}
+    ranks = set(FOLDER.glob(f"{RANKS_PREFIX}*.npz"))
+    traces = {file.stem for file in set(FOLDER.glob("*.npz")) - lanes - ranks}
     assert traces == {f"{preset}.{name}" for preset, name in SHIPPED}
     assert (FIRST_PRESET, FIRST) in SHIPPED  # the first view of the app
     assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 14.5e6
+
+
+def test_runs_on_several_gpus_are_right_and_do_all_the_work_once():
+    for name, trace in recorded_ranks().items():
+        assert name == f"{trace.method}.{trace.layout}.{trace.direction}"
+        assert all(report.passes for report in trace.reports.values())
+        assert (trace.transport, trace.device.backend) == ("nccl", "cuda")
+        heads = trace.ranks if trace.method == "all_to_all" else 1  # each rank has a part of them
+        assert sum(map(trace.pairs, range(trace.ranks))) == trace.problem.band.visible_pairs * heads
+        held = trace.problem.kv_heads * trace.problem.kv_len * trace.problem.head_dim * 2 * 2 // trace.ranks
+        if (trace.method, trace.direction) == ("ring", "forward"):
+            assert (trace.span_bytes[trace.of("transfer")] == held).all()
 
 
 LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))

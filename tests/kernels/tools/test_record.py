@@ -7,6 +7,7 @@ import pytest
 
 from kernels import record
 from kernels.algorithms import ALGORITHMS
+from kernels.file_format import write
 from kernels.measure import counters
 from kernels.measure.document import Document, read_document
 from kernels.measure.measurement import Measurement
@@ -63,7 +64,7 @@ def test_counters_that_are_not_allowed_are_skipped_and_overwrite_nothing(tmp_pat
     path = tmp_path / "counters.json"
     assert "ncu" in read_document(path.read_bytes()).left_out[0]
     assert "counters are skipped: ncu" in capsys.readouterr().err
-    record.write(path, Document("an earlier one").to_json())
+    write(path, Document("an earlier one").to_json())
     record.record_counters(order)
     assert read_document(path.read_bytes()).command == "an earlier one"
 

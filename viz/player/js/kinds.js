@@ -2,7 +2,7 @@
 
 import { Duel } from "./duel.js";
 import { Player } from "./player.js";
-import { RanksRace } from "./ranks/race.js";
+import { RanksRace } from "./ranks_race.js";
 
 export function kindOf({ kind, runs }) {
   if (kind === "ranks") return RanksRace;

@@ -2,9 +2,8 @@
 // other run is a script, since a page from disk may load no other kind of file; it is loaded if asked for.
 
 import { element, onAppearance, write } from "./controls/dom.js";
-import { Duel } from "./duel.js";
 import { LanesAlone } from "./lanes/lanes_alone.js";
-import { Player } from "./player.js";
+import { kindOf } from "./kinds.js";
 import { ChartView } from "./talk/chart.js";
 
 const { name: first, run: firstRun, film, charts } = JSON.parse(document.getElementById("site").textContent);
@@ -32,7 +31,7 @@ function load(name) {
 
 // Two runs, one run, or lanes alone, in a state.
 function show(name, data, state) {
-  const Kind = data.runs ? Duel : data.problem ? Player : LanesAlone;
+  const Kind = data.runs || data.problem ? kindOf(data) : LanesAlone;
   const remember = (now) => history.replaceState(null, "", `#${new URLSearchParams({ run: name, ...now })}`);
   player?.destroy();
   root.replaceChildren();

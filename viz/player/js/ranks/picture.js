@@ -44,7 +44,8 @@ export function drawRanks(context, { width, height }, run, palette, ns, longest)
   const layout = layoutOf(run, width, height);
   context.clearRect(0, 0, width, height);
   drawNames(context, layout, run, palette);
-  for (const span of run.spans) if (span.kind === "attend") drawScores(context, layout, run, palette, span, ns);
+  for (const span of run.spans)
+    if (span.kind === "attend") drawScores(context, layout, run, palette, span, ns);
   range(run.ranks).forEach((rank) => drawShares(context, layout, run, palette, rank, ns));
   drawHolds(context, layout, run, palette, ns);
   drawLanes(context, layout, run, palette, ns, longest);
@@ -148,7 +149,14 @@ function drawShares(context, { y, row, shares }, run, palette, rank, ns) {
     fillBox(context, colorOf(palette, owner), { ...place, x, w });
     if (w > 40) {
       const words = { size: SMALL, align: "center", weight: "600" };
-      text(context, `${Math.round(100 * share)} %`, x + w / 2, place.y + place.h / 2, palette.background, words);
+      text(
+        context,
+        `${Math.round(100 * share)} %`,
+        x + w / 2,
+        place.y + place.h / 2,
+        palette.background,
+        words,
+      );
     }
     x += w;
   }
@@ -171,6 +179,11 @@ function drawLanes(context, { lanes }, run, palette, ns, longest) {
   }
   const x = xOf(Math.min(ns, longest));
   const bottom = lanes.y + run.ranks * (LANE + 3);
-  fillBox(context, palette.background, { x, y: lanes.y - 1, w: lanes.x + lanes.w - x + 2, h: bottom - lanes.y }, 0.72);
+  fillBox(
+    context,
+    palette.background,
+    { x, y: lanes.y - 1, w: lanes.x + lanes.w - x + 2, h: bottom - lanes.y },
+    0.72,
+  );
   drawLine(context, palette.now, 2, [x, lanes.y - 4, x, bottom]);
 }

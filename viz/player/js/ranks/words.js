@@ -9,7 +9,9 @@ export function saidOfRanks(longest, ns) {
 }
 
 export function ranksWords(runs, ns) {
-  return runs.length > 1 ? runs.map((run) => `${run.name}: ${runWords(run, ns)}`).join(" ") : runWords(runs[0], ns);
+  return runs.length > 1
+    ? runs.map((run) => `${run.name}: ${runWords(run, ns)}`).join(" ")
+    : runWords(runs[0], ns);
 }
 
 function runWords(run, ns) {
@@ -17,7 +19,8 @@ function runWords(run, ns) {
   if (ns >= run.ns) {
     const [least, most] = [Math.min(...computed), Math.max(...computed)];
     const share = (time) => `${Math.round((100 * time) / run.ns)} %`;
-    return `all done after ${formatMs(run.ns / 1e6)}; a rank computes in ${share(least)} to ${share(most)} of it.`;
+    const busy = `a rank computes in ${share(least)} to ${share(most)} of it`;
+    return `all done after ${formatMs(run.ns / 1e6)}; ${busy}.`;
   }
   const begun = run.spans.filter(({ kind, begin }) => kind === "attend" && begin <= ns);
   const sent = sum(run.spans.map(({ bytes, begin, end }) => bytes * within(ns, begin, end)));

@@ -1,12 +1,12 @@
 // Runs on several ranks beside each other, over the same time.
 
-import { canvas, element, write } from "../controls/dom.js";
-import { fitCanvas, usePalette } from "../grid/draw.js";
-import { Playback } from "../playback.js";
-import { clamp } from "../run/easing.js";
-import { Track } from "../run/timeline.js";
-import { drawRanks } from "./picture.js";
-import { ranksWords, saidOfRanks } from "./words.js";
+import { canvas, element, write } from "./controls/dom.js";
+import { fitCanvas, usePalette } from "./grid/draw.js";
+import { Playback } from "./playback.js";
+import { clamp } from "./run/easing.js";
+import { Track } from "./run/timeline.js";
+import { drawRanks } from "./ranks/picture.js";
+import { ranksWords, saidOfRanks } from "./ranks/words.js";
 
 const TICKS = 1000; // from the first begin to the last end
 
