@@ -12,6 +12,8 @@ const COLORS = ["query", "key", "output", "value", "state", "cold", "standard", 
 const [TOP, LANE, LANES_GAP, GAP] = [40, 15, 40, 22];
 const SMALL = 13;
 const ROOM_FOR_PARTS = 520; // of a picture
+const NARROW_NAMES = 46;
+const SHORT_LEGEND = "over time: computing; thin: arriving; red: merge";
 const LEGEND = "over time: what it computes, by whose keys; thin: the next keys arrive; red: the merge";
 
 export function colorOf(palette, rank) {
@@ -22,7 +24,7 @@ export function colorOf(palette, rank) {
 export function layoutOf({ ranks }, width, height) {
   const lanes = ranks * (LANE + 3) + LANES_GAP;
   const hold = Math.max(54, Math.min(120, width * 0.12));
-  const names = width > ROOM_FOR_PARTS ? 104 : 46;
+  const names = width > ROOM_FOR_PARTS ? 104 : NARROW_NAMES;
   const left = names + hold + 14;
   const side = Math.max(80, Math.min(height - TOP - lanes - 12, (width - left) * 0.62));
   const row = side / ranks;
@@ -53,16 +55,17 @@ export function drawRanks(context, { width, height }, run, palette, ns, longest)
 
 function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, run, palette) {
   const grey = { size: SMALL };
+  const isWide = names > NARROW_NAMES;
   const own = run.lse.length ? "its rows against the keys of rank" : "all tokens, by its own heads";
-  text(context, "holds K, V of", hold.x, 14, palette.muted, grey);
-  text(context, own, left, 14, palette.muted, grey);
+  text(context, isWide ? "holds K, V of" : "holds", hold.x, 14, palette.muted, grey);
+  text(context, isWide ? own : "scores", left, 14, palette.muted, grey);
   if (run.lse.length && shares.w > 60) {
-    text(context, "shares of one row's sum", shares.x, 14, palette.muted, grey);
+    text(context, isWide ? "shares of one row's sum" : "shares", shares.x, 14, palette.muted, grey);
   }
-  text(context, LEGEND, lanes.x, lanes.y - 14, palette.muted, { size: 12.5 });
+  text(context, isWide ? LEGEND : SHORT_LEGEND, lanes.x, lanes.y - 14, palette.muted, { size: 12.5 });
   for (const rank of range(run.ranks)) {
     const middle = y(rank) + row / 2;
-    const shift = names > 60 ? 8 : 0;
+    const shift = isWide ? 8 : 0;
     text(context, `rank ${rank}`, 2, middle - shift, palette.text, { size: 14, weight: "650" });
     if (shift) text(context, run.part_words[rank], 2, middle + 9, palette.muted, { size: 12 });
     const x = left + (rank + 0.5) * row;
