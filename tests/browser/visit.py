@@ -19,6 +19,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    # A window of Chromium 150 and later else loads two pages of its own that nobody looks at.
+    "--disable-features=PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 PLAYER = (
     "[...document.querySelectorAll('*')]"
