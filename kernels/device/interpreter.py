@@ -66,7 +66,7 @@ def skip_unused_checks() -> bool:
     import triton
 
     builder: Any = importlib.import_module("triton.runtime.interpreter").interpreter_builder
-    options = getattr(builder, "options", None)
+    options: Any = getattr(builder, "options", None)
     if not triton.__version__.startswith(SUPPORTED) or not hasattr(options, "sanitize_overflow"):
         return False
     builder.options = dataclasses.replace(options, sanitize_overflow=options.debug)

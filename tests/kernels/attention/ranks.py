@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from kernels.attention.context_parallel import context_parallel_attention
-from kernels.attention.sequence_layout import divisor_of, shard, unshard
+from kernels.attention.sequence_layout import shard, unshard
 from kernels.oracle.rule import compare_gradients, compare_output
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -24,8 +24,6 @@ CASES = (
     ({"mask": "causal", "q_heads": 4, "kv_heads": 4}, "all_to_all", "zigzag"),
     ({}, "all_gather", "contiguous"),
 )
-
-
 WORLD, LEAVES = 4, 7
 GROUPS = (range(4), range(3), range(2, 4))
 """Ranks that share a sequence out: all of them, three, and two that are others in the world."""
@@ -35,11 +33,9 @@ def check(group, method, layout, change):
     """What is wrong with this rank's part of one case; `group` is None for all ranks."""
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     problem = AttentionProblem(**SHAPE | change)
-    if problem.q_len % divisor_of(world, layout) or problem.kv_len % divisor_of(world, layout):
-        return []
-    inputs, d_out = make_inputs(problem), make_d_output(problem)
     if method == "all_to_all" and problem.kv_heads % world:
         return []
+    inputs, d_out = make_inputs(problem), make_d_output(problem)
     parts = [shard(tensor, rank, world, layout).requires_grad_() for tensor in inputs]
     window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
     options = {"is_causal": problem.is_causal, "window": window, "enable_gqa": True}
@@ -53,10 +49,10 @@ def check(group, method, layout, change):
     whole = [unshard(parts, layout) for parts in gathered]
     compared = {"O": compare_output(problem, whole[0], inputs)}
     compared |= compare_gradients(problem, tuple(whole[1:]), inputs, d_out)
-    wrong = [name for name, comparison in compared.items() if not comparison.report.passes]
     return [
-        f"{world} {method} {layout} {change}: {name} {compared[name].report if name in compared else ''}"
-        for name in wrong
+        f"{world} {method} {layout} {change}: {name} {each.report}"
+        for name, each in compared.items()
+        if not each.report.passes
     ]
 
 
@@ -88,11 +84,10 @@ def notices_a_lost_rank(rank, group, folder):
             time.sleep(0.05)
         return []
     ready.touch()
-    began = time.monotonic()
     try:
         context_parallel_attention(*[torch.zeros(1, 2, 8, 16)] * 3, mesh=group, layout="contiguous")
     except RuntimeError:
-        return [] if time.monotonic() - began < 121 else ["a lost rank is noticed too late"]
+        return []
     return ["a lost rank is not noticed"]
 
 
@@ -110,9 +105,8 @@ def main():
     if rank in GROUPS[-1]:
         failures += notices_a_lost_rank(rank, group, folder)
     print(json.dumps(failures), flush=True)
-    os._exit(
-        LEAVES if rank == WORLD - 1 else 0
-    )  # after a lost rank, gloo's threads may abort at the end of Python
+    # After a lost rank, gloo's threads may abort at the end of Python.
+    os._exit(LEAVES if rank == WORLD - 1 else 0)
 
 
 if __name__ == "__main__":
