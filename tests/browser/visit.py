@@ -19,8 +19,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    # A window of Chromium 150 and later else loads two pages of its own that nobody looks at.
-    "--disable-features=PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
+    # Playwright's, which this replaces, and the two pages that a window loads for its address bar.
+    "--disable-features=HttpsUpgrades,LensOverlay,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,"
+    "PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 PLAYER = (
     "[...document.querySelectorAll('*')]"
