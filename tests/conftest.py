@@ -1,6 +1,7 @@
-"""Fixtures that every test may use. `gpu` tests are skipped on machines without CUDA."""
+"""Fixtures that every test may use. `gpu` tests are left out on machines without CUDA."""
 
 import os
+import sys
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
@@ -12,19 +13,21 @@ from tests.browser.visit import CHROMIUM, FLAGS, running_app
 
 # Before any test module: some parts of torch import triton, which reads TRITON_INTERPRET only once.
 os.environ.update(SLEEPY | os.environ)  # two processes test, each with threads of torch
+# Tests start some dozens of processes: each but the first finds the project's modules compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 choose_backend()
 
 
-def pytest_collection_modifyitems(items):
-    if not any("gpu" in item.keywords for item in items):
+def pytest_collection_modifyitems(config, items):
+    for_gpu = [item for item in items if "gpu" in item.keywords]
+    if not for_gpu:
         return
     import torch
 
-    if torch.cuda.is_available():
-        return
-    for item in items:
-        if "gpu" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="no CUDA GPU"))
+    if not torch.cuda.is_available():
+        config.hook.pytest_deselected(items=for_gpu)
+        items[:] = [item for item in items if "gpu" not in item.keywords]
 
 
 @pytest.fixture(scope="module")

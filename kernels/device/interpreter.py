@@ -4,9 +4,14 @@ During a launch the interpreter replaces the functions of `triton.language`. It 
 one jitted function calls another (`tl.max` and `tl.sum` are jitted too), although they are already replaced.
 That takes about half of the time of a tile step. `patch_once_per_launch` skips the inner replacements.
 Results do not change, because the same functions are in place.
+
+With each sum, difference and product of integers the interpreter also computes whether it overflows, for an
+assertion that it then leaves out, because it has `debug` off. That takes half of the remaining time.
+`skip_unused_checks` skips it.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import types
 import unittest.mock
@@ -53,6 +58,18 @@ def patch_once_per_launch() -> bool:
     patch_lang.once_per_launch = True  # type: ignore[attr-defined]  # a mark on our own function
     patch_lang.original = original  # type: ignore[attr-defined]  # likewise
     interpreter._patch_lang = patch_lang
+    return True
+
+
+def skip_unused_checks() -> bool:
+    """Do not compute what nobody reads of integer overflow. False if this Triton is not SUPPORTED."""
+    import triton
+
+    builder: Any = importlib.import_module("triton.runtime.interpreter").interpreter_builder
+    options: Any = getattr(builder, "options", None)
+    if not triton.__version__.startswith(SUPPORTED) or not hasattr(options, "sanitize_overflow"):
+        return False
+    builder.options = dataclasses.replace(options, sanitize_overflow=options.debug)
     return True
 
 

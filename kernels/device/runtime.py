@@ -23,9 +23,10 @@ INTERPRETED = BACKEND == "interpreter"
 WITHOUT_GPU = BACKEND != "cuda"
 
 if INTERPRETED:
-    from kernels.device.interpreter import patch_once_per_launch
+    from kernels.device.interpreter import patch_once_per_launch, skip_unused_checks
 
     patch_once_per_launch()
+    skip_unused_checks()
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
-SMALL = "kernel=flash2&q_len=96&kv_len=96&block_m=32&block_n=32&head_dim=16&mask=full"
+SMALL = "kernel=flash2&q_len=48&kv_len=48&block_m=16&block_n=16&head_dim=16&mask=full"
 
 
 def test_the_report_is_one_file_and_a_tile_that_is_clicked_is_shown_linked_and_kept_in_the_url(
@@ -33,7 +33,7 @@ def test_the_report_is_one_file_and_a_tile_that_is_clicked_is_shown_linked_and_k
     assert "tile=0.1.2" in found.url
     found.get_by_role("link", name=re.compile("This tile in Explore, step 6")).click()
     found.wait_for_url(re.compile("step=6"))
-    found.wait_for_url(re.compile("q_len=96"))
+    found.wait_for_url(re.compile("q_len=48"))
 
 
 def test_a_row_of_the_grid_opens_its_case(visit):
@@ -50,12 +50,12 @@ def test_a_row_of_the_grid_opens_its_case(visit):
 
 def test_a_case_that_changes_while_another_is_queued_draws_the_page_again(visit):
     """Four cases in a second, each asked for while the one before runs; then the last verdict."""
-    page = visit(f"/check?{SMALL}&q_len=160&kv_len=160&repeats=6").page
+    page = visit(f"/check?{SMALL}&repeats=6").page
     length = page.get_by_label("N, queries", exact=True)
     length.wait_for(timeout=60_000)
-    for value in ("144", "128", "112", "96"):
+    for value in ("44", "40", "36", "32"):
         length.fill(value)
         length.press("Enter")
         page.wait_for_timeout(250)
     expect(page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
-    page.wait_for_url(re.compile("q_len=96"))
+    page.wait_for_url(re.compile("q_len=32"))

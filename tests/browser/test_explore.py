@@ -136,11 +136,9 @@ def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):
     page.page.wait_for_function("() => !location.search.includes('unit=')", timeout=60_000)
 
 
-def test_the_place_of_a_duel_is_in_the_url_and_comes_back_from_it(visit):
+def test_the_place_of_a_duel_is_in_the_url(visit):
     page = visit(f"/{TINY}&versus=flash1").wait_for_player("recorded on")
     page.click("[data-name=steps]")
     page.press(*["ArrowRight"] * 5)
     page.wait_for_url("place=steps%3A5")
-    page.page.reload()
-    page.wait_for_player("recorded on")
     assert page.text(".fa-transport .fa-count") == "5 steps"

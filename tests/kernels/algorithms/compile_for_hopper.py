@@ -1,7 +1,8 @@
 """A program that compiles the kernels for compute capability 9.0 without a GPU, and prints their PTX as JSON.
 
 Every algorithm's own launch code runs; each launch compiles its kernel and goes no further. Which sources are
-compiled is decided by PYTHONPATH. "traced" as an argument adds the kernels with TRACE on.
+compiled is decided by PYTHONPATH. "traced" as an argument adds the kernels with TRACE on; without it, kernels
+are compiled only as far as their source decides.
 """
 
 import functools
@@ -69,11 +70,13 @@ class HopperWithoutAGpu:
 
 compiled = defaultdict(list)
 """PTX of each kernel that was launched, by its name."""
+understood = defaultdict(list)
+"""What the optimiser is given of each kernel that was launched."""
 shared_bytes = {}
 """Shared memory of the last compiled version of each kernel."""
 run = triton.JITFunction.run
 add_stages = CUDABackend.add_stages
-up_to_ptx = True
+up_to_ptx = TRACED
 """Whether kernels are compiled to PTX, or only as far as their source decides."""
 
 
@@ -96,26 +99,27 @@ def without_ptxas(backend, stages, *rest):
 def compile_only(kernel, *arguments, grid, warmup, **options):
     try:
         result = run(kernel, *arguments, grid=grid, warmup=True, **options)
-    except Understood as understood:
-        compiled[kernel.__name__].append(str(understood))
+    except Understood as given:
+        understood[kernel.__name__].append(str(given))
     else:
+        understood[kernel.__name__].append(result.asm["ttir" if "ttir" in result.asm else "ttgir"])
         compiled[kernel.__name__].append(re.sub(r"//.*", "", result.asm["ptx"]))
         shared_bytes[kernel.__name__] = result.metadata.shared
 
 
 def of_algorithm(name, traced, row=None):
-    """{kernel: PTX} of what an algorithm launches on a causal problem, some of whose tiles are masked.
+    """{kernel: what the optimiser is given} of an algorithm's launches on a causal problem.
 
-    Traced it is what the optimiser would be given. With a `row` its numbers are traced too.
+    Some of its tiles are masked. With a `row` its numbers are traced too.
     """
     global up_to_ptx
-    up_to_ptx = not traced
+    up_to_ptx = TRACED and not traced
     kv_heads = 2 if name == "flash3" else 1  # else its gradients would come from the plain kernels
     problem = AttentionProblem(mask="causal", **SIZES | {"kv_heads": kv_heads})
     problem = ALGORITHMS[name].with_own_tiles(problem)
     runner = runner_of(name)
     inputs, d_out = make_inputs(problem), make_d_output(problem)
-    compiled.clear()
+    understood.clear()
     if traced:
         runner.run_traced(problem, **({} if row is None else {"row": row}))
     else:
@@ -123,7 +127,7 @@ def of_algorithm(name, traced, row=None):
             runner.forward(problem, *inputs)
         if hasattr(runner, "gradients"):
             runner.gradients(problem, *inputs, d_out)
-    return {kernel: ptx[0] for kernel, ptx in compiled.items()}
+    return {kernel: given[0] for kernel, given in understood.items()}
 
 
 def problem_of(head_dim, mask, length=300, **tiles):
@@ -210,6 +214,8 @@ for name, algorithm in ALGORITHMS.items():
             row = 3 if algorithm.has_figure else None
             result[f"{name} traced"] = of_algorithm(name, traced=True, row=row)
 up_to_ptx = True
+if TRACED:
+    result["PTX"] = {kernel: ptx[0] for kernel, ptx in compiled.items()}
 if TRACED and gluon_is_known():
     result["hopper"] = {"{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES}
     result["bytes of the backward sweep"] = {}

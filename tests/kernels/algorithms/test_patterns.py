@@ -40,8 +40,9 @@ def test_forward_and_gradients_are_right(problem, poisoned):
     assert_gradients_right(problem, runner_of("flash2").gradients(problem, *tensors))
 
 
-@of_each
-def test_standard_attention_takes_them_too(problem):
+@pytest.mark.parametrize("name", ["sinks", "by head", "no keys", "all"])
+def test_standard_attention_takes_them_too(name):
+    problem = CASES[name]
     inputs = make_inputs(problem, DEVICE)
     assert compare_output(problem, runner_of("standard").forward(problem, *inputs)[0], inputs).report.passes
     trace = run_traced(problem, "standard")

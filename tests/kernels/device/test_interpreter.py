@@ -33,6 +33,9 @@ def test_results_are_the_same_with_and_without(counted, monkeypatch):
     quick = run_traced(PROBLEM)
     once = len(counted)
     monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
+    builder = triton_interpreter.interpreter_builder
+    assert not builder.options.sanitize_overflow
+    monkeypatch.setattr(builder, "options", triton_interpreter.InterpreterOptions())
     counted.clear()
     slow = run_traced(PROBLEM)
     assert len(counted) > 20 * once
@@ -53,6 +56,6 @@ def test_the_language_is_restored_after_a_kernel_that_raises(monkeypatch):
 def test_an_unknown_version_runs_unchanged(monkeypatch):
     monkeypatch.setattr("triton.__version__", "9.9.9")
     monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
-    assert ours.patch_once_per_launch() is False
+    assert ours.patch_once_per_launch() is ours.skip_unused_checks() is False
     assert triton_interpreter._patch_lang is not None
     assert not hasattr(triton_interpreter._patch_lang, "once_per_launch")

@@ -107,7 +107,7 @@ REAL = AttentionProblem(
 
 @pytest.fixture(scope="module", params=ANYWHERE)
 def real(request):
-    return run_traced(REAL, request.param).without_acc()
+    return run_traced(REAL.with_(q_len=24, kv_len=40), request.param).without_acc()
 
 
 def test_every_algorithm_gives_player_data_that_names_its_kernels(real):
@@ -140,7 +140,7 @@ def test_shares_of_every_algorithm_add_up_to_one_and_its_turns_keep_a_tile(real)
             own = (real.kernel == index) & (real.batch_head == head)
             for tile in np.unique(real.q_tile[own & (real.q_tile >= 0)]):
                 total = share[own & (real.q_tile == tile)].sum(axis=0)
-                rows = min(entry.rows(REAL) - tile * REAL.block_m, REAL.block_m)
+                rows = min(entry.rows(real.problem) - tile * REAL.block_m, REAL.block_m)
                 np.testing.assert_allclose(total[:rows], 1, atol=2e-3)
 
 

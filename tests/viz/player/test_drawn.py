@@ -383,8 +383,8 @@ def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algo
         shown.drawStill(rate);
         return pane.stage.toDataURL();
       };
-      const places = [0.11, 0.37, 0.52, 0.83, 1];
-      const rates = [0, 2, 20];
+      const places = [0.11, 0.52, 0.83];
+      const rates = [0, 20];
       const all = () => rates.flatMap((rate) => places.map((part) => drawn(part, rate)));
       all(); // a canvas that is read for the first times may be painted by other means than later
       const forwards = all();
@@ -392,7 +392,7 @@ def test_a_moment_is_the_same_picture_wherever_playback_comes_from(look_at, algo
       const again = rates.flatMap((rate) => back.map((part) => drawn(part, rate)).toReversed());
       return [forwards.map((each, i) => each === again[i]), new Set(forwards).size];
     }"""
-    problem = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=8, block_n=8, mask="causal")
+    problem = AttentionProblem(q_len=24, kv_len=24, head_dim=16, block_m=8, block_n=8, mask="causal")
     same, different = look_at(traced(problem, algorithm)[1], look)
     assert all(same)
-    assert different > 5
+    assert different > 4

@@ -15,7 +15,7 @@ from viz.explore.figures import DISTANCE, GRADIENTS, gradient_figures, row_state
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
-GROUPED = PROBLEM.with_(q_heads=4, kv_heads=2, q_len=40, kv_len=56)
+GROUPED = PROBLEM.with_(q_heads=2, kv_heads=1, q_len=24, kv_len=40)
 FORWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "forward"]
 BACKWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "backward"]
 
