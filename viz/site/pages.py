@@ -14,11 +14,13 @@ from kernels.compare import markdown_table, time_ratios
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.measure.measurement import DIRECTIONS
 from kernels.problem.presets import FIRST_VISIT, LANE_PROBLEMS, PRESETS
-from kernels.recordings import recorded_document
+from kernels.recordings import recorded_document, recorded_ranks
 from kernels.trace import Trace
 from viz.player.data import duel_clock, player_data, title_of
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
+from viz.player.ranks import ranks_data
+from viz.player.ranks import title_of as title_of_ranks
 from viz.player.talk.chart import Chart, chart_data
 from viz.player.talk.data import export_talk, run_figures, talk_data
 from viz.player.talk.read import read_talk
@@ -54,7 +56,7 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
     for (name, _), trace in zip(own_links, own, strict=True):
         recordings[name] = player_data(trace, trace_provenance(trace), GPU)
     runs = _runs()
-    shelf = [_preset(preset, runs[preset], recordings) for preset in PRESETS]
+    shelf = [_preset(preset, runs[preset], recordings) for preset in PRESETS] + [_ranks(recordings)]
     if own:
         shelf.insert(0, _article("More runs", "Recorded apart from the project", _links("Play", own_links)))
     first = own_links[0][0] if own else f"{FIRST_VISIT}.{FIRST}"
@@ -128,6 +130,20 @@ def _preset(preset: str, runs: Mapping[str, Run], recordings: dict[str, dict]) -
     for direction, links in beside.items():
         lists.append(_links(f"Beside {ALGORITHMS[first[direction]].label}", links))
     return _article(about.label, about.purpose, "".join(lists))
+
+
+def _ranks(recordings: dict[str, dict]) -> str:
+    """Runs on several GPUs as links, and the first beside each other forward one; their data are added."""
+    found = recorded_ranks()
+    first, alone, beside = next(iter(found)), [], []
+    for name, trace in found.items():
+        recordings[f"ranks.{name}"] = ranks_data([trace], recorded=True)
+        alone.append((f"ranks.{name}", title_of_ranks(trace)))
+        if name != first and trace.direction == "forward":
+            recordings[f"ranks.{name}.race"] = ranks_data([trace, found[first]], recorded=True)
+            beside.append((f"ranks.{name}.race", title_of_ranks(trace)))
+    links = _links("Alone", alone) + _links(f"Beside {title_of_ranks(found[first])}", beside)
+    return _article("Several GPUs", "A sequence that is shared out over ranks", links)
 
 
 def _lanes(recordings: dict[str, dict]) -> str:

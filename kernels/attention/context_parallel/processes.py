@@ -1,5 +1,6 @@
 """Ranks as processes of this machine, that end together. torchrun starts them elsewhere."""
 
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -7,7 +8,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -17,6 +18,8 @@ from kernels.device.runtime import BACKEND
 from kernels.trace.ranks import RanksTrace
 
 POLL_S = 0.1
+GRACE_S = 1.0
+"""How long after the error of a rank another one may be found to have ended, and to be its cause."""
 LIMIT_S = 300.0
 
 Work = Callable[[str, Callable[[int], None]], Any]
@@ -89,16 +92,17 @@ def _results(started: list[Any], steps: Any, limit_s: float, progress: Callable[
     while len(found) < len(started):
         wait([pipe for rank, (_, pipe) in enumerate(started) if rank not in found], timeout=POLL_S)
         progress(min(steps) / len(started))
-        waiting = [(rank, *each) for rank, each in enumerate(started) if rank not in found]
-        ended = [rank for rank, process, _ in waiting if not process.is_alive()]
-        messages = {rank: _message(pipe) for rank, _, pipe in waiting}  # read later: it may send, then end
-        for rank in ended:  # first, because the others fail by it
-            if messages[rank] is None:
-                how = f"ended with exit status {started[rank][0].exitcode}"
-                raise RankFailed(f"rank {rank} {how}; the others were ended")
-        for rank, message in messages.items():
-            if message:
-                found[rank] = _value(rank, *message)
+        messages = _messages(started, found)
+        if any(error for error, _ in messages.values()):  # it may be that another rank ended
+            for rank, (process, _) in enumerate(started):
+                if rank not in found | messages:
+                    process.join(GRACE_S)
+        ended = [rank for rank, (process, _) in enumerate(started) if not process.is_alive()]
+        messages |= _messages(started, found | messages)  # read later: it may send, then end
+        for rank in set(ended) - set(found) - set(messages):
+            how = f"ended with exit status {started[rank][0].exitcode}"
+            raise RankFailed(f"rank {rank} {how}; the others were ended")
+        found |= {rank: _value(rank, *message) for rank, message in messages.items()}
         if time.monotonic() > until and len(found) < len(started):
             last = min(
                 (rank for rank in range(len(started)) if rank not in found), key=lambda rank: steps[rank]
@@ -108,11 +112,14 @@ def _results(started: list[Any], steps: Any, limit_s: float, progress: Callable[
     return [found[rank] for rank in range(len(started))]
 
 
-def _message(pipe: Connection) -> tuple[BaseException | None, Any] | None:
-    try:
-        return pipe.recv() if pipe.poll() else None
-    except EOFError:
-        return None
+def _messages(started: list[Any], known: Collection[int]) -> dict[int, tuple[BaseException | None, Any]]:
+    """What other ranks have sent."""
+    found = {}
+    for rank, (_, pipe) in enumerate(started):
+        if rank not in known and pipe.poll():
+            with contextlib.suppress(EOFError):  # it ended without a word
+                found[rank] = pipe.recv()
+    return found
 
 
 def _value(rank: int, error: BaseException | None, value: Any) -> Any:

@@ -55,7 +55,7 @@ async function follow() {
   try {
     write(status, run ? "Loading the recording …" : "");
     const data = await load(name);
-    const both = data.runs && (await Promise.all(data.runs.map(load)));
+    const both = data.runs && (await Promise.all(data.runs.map((each) => (each.ranks ? each : load(each)))));
     if (asked !== name) return; // another one was asked for meanwhile
     show(name, both ? { ...data, runs: both } : data, plays ? { plays } : state);
     write(status, "");
