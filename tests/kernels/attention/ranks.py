@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from kernels.attention.context_parallel import context_parallel_attention, context_parallel_decode
+from kernels.attention.context_parallel.log import NO_LOG, Log
 from kernels.attention.context_parallel.run import options_of
 from kernels.attention.context_parallel.shards import shard, unshard
 from kernels.oracle.rule import compare_gradients, compare_output
@@ -14,24 +15,25 @@ from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.ranks import divisor_of
 
-SHAPE = {"q_len": 24, "kv_len": 24, "head_dim": 16, "q_heads": 1, "kv_heads": 1, "dtype": "float32"}
+SHAPE = {"q_len": 48, "kv_len": 48, "head_dim": 16, "q_heads": 1, "kv_heads": 1, "dtype": "float32"}
 CASES = (
     ({"mask": "causal", "q_heads": 2}, "ring", "zigzag"),
     ({"mask": "window", "window_left": 9, "window_right": 2}, "ring", "striped"),
-    ({"mask": "causal", "kv_len": 48, "head_dim": 40, "dtype": "float16"}, "all_gather", "zigzag"),
+    ({"mask": "causal", "kv_len": 96, "head_dim": 40, "dtype": "float16"}, "all_gather", "zigzag"),
     ({"mask": "causal", "q_heads": 4, "kv_heads": 4}, "all_to_all", "zigzag"),
     ({}, "all_gather", "contiguous"),
 )
-GROUPS = (range(4), range(3), range(2, 4))
-"""Ranks that share a sequence out: all of them, three, and two that are others in the world."""
+RANKS = 8
+GROUPS = {range(8): 2, range(4): 5, range(3): 3, range(5, 7): 2}
+"""Ranks that share a sequence out, and how many of the cases they try."""
 
 
 def failures(device, progress):
-    """What is wrong in any of the cases, with groups of all four, three and two ranks."""
+    """What is wrong in any of the cases, with groups of eight, four, three and two ranks."""
     found = refusals(device, dist.get_rank())
-    for ranks in GROUPS:
-        group = dist.new_group([*ranks]) if len(ranks) < 4 else None
-        for change, method, layout in CASES[: len(ranks) + 1] if dist.get_rank() in ranks else ():
+    for ranks, count in GROUPS.items():
+        group = dist.new_group([*ranks]) if len(ranks) < RANKS else None
+        for change, method, layout in CASES[:count] if dist.get_rank() in ranks else ():
             found += check(device, group, method, layout, change)
         if dist.get_rank() in ranks:
             found += decodes(device, group) + repeats(device, group)
@@ -67,7 +69,8 @@ def check(device, group, method, layout, change):
 def repeats(device, group):
     tensors = make_inputs(AttentionProblem(**SHAPE), device)
     parts = [shard(tensor, dist.get_rank(group), dist.get_world_size(group)) for tensor in tensors]
-    first, second = (context_parallel_attention(*parts, mesh=group, is_causal=True) for _ in range(2))
+    logs = NO_LOG, AtStep(lambda: time.sleep(0.3))  # the second time one rank is slow
+    first, second = (context_parallel_attention(*parts, mesh=group, is_causal=True, log=log) for log in logs)
     return [] if torch.equal(first, second) else ["not the same bits again"]
 
 
@@ -103,19 +106,32 @@ def refusals(device, rank):
     return wrong
 
 
+class AtStep(Log):
+    """Something that rank 1 does when it comes to its second chunk."""
+
+    def __init__(self, does):
+        self.does = does
+
+    def go_to(self, step):
+        if step == 1 and dist.get_rank() == 1:
+            self.does()
+
+
 def one_ends(device, progress):
-    if dist.get_rank() == 1:
-        os._exit(7)
-    context_parallel_attention(*[torch.zeros(1, 2, 8, 16, device=device)] * 3)
+    context_parallel_attention(*zeros(device), log=AtStep(lambda: os._exit(7)))
 
 
 def one_fails(device, progress):
     if dist.get_rank() == 1:
         raise ZeroDivisionError("planted")
-    context_parallel_attention(*[torch.zeros(1, 2, 8, 16, device=device)] * 3)
+    context_parallel_attention(*zeros(device))
 
 
 def one_hangs(device, progress):
     progress(0 if dist.get_rank() == 1 else 1)
     time.sleep(600 if dist.get_rank() == 1 else 0)
-    context_parallel_attention(*[torch.zeros(1, 2, 8, 16, device=device)] * 3)
+    context_parallel_attention(*zeros(device))
+
+
+def zeros(device):
+    return [torch.zeros(1, 2, 8, 16, device=device)] * 3

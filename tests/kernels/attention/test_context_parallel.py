@@ -18,7 +18,7 @@ from tests.kernels.attention import ranks
 
 
 def test_each_rank_gets_its_part_of_attention_and_of_its_gradients():
-    assert run_on_ranks(ranks.failures, 4) == [[]] * 4
+    assert run_on_ranks(ranks.failures, ranks.RANKS) == [[]] * ranks.RANKS
 
 
 @pytest.mark.parametrize(
