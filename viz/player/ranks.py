@@ -18,7 +18,8 @@ LABELS = {"ring": "Ring", "all_gather": "All-gather", "all_to_all": "All-to-all"
 def ranks_data(traces: Sequence[RanksTrace], recorded: bool) -> dict:
     """One run, or two that race, on one clock."""
     digest = hashlib.sha256(b"".join(trace.to_bytes() for trace in traces)).hexdigest()
-    runs = [_run(trace, name) for name, trace in zip("AB", traces, strict=False)]
+    names = "AB" if len(traces) > 1 else [""]
+    runs = [_run(trace, name) for name, trace in zip(names, traces, strict=True)]
     return {
         "kind": "ranks",
         "id": digest[:16],
@@ -73,10 +74,17 @@ def _run(trace: RanksTrace, name: str) -> dict:
         "heads": f"1/{world}" if trace.method == "all_to_all" else "all",
         "spans": spans,
         "held": [held_by(trace, rank) for rank in range(world)],
+        "parts": [_part(trace, rank) for rank in range(world)],
         "part_words": [_part_words(trace, rank) for rank in range(world)],
         "row_words": [f"row {trace.positions[rank, row]:,}" for rank, row in enumerate(rows)],
         "lse": [_sums(trace, rank, row) for rank, row in enumerate(rows)],
     }
+
+
+def _part(trace: RanksTrace, rank: int) -> list[list[int]]:
+    """The runs of a rank's positions: first, length, step."""
+    runs = runs_of(rank, trace.ranks, trace.problem.q_len, trace.layout)
+    return [[run.first, run.length, run.step] for run in runs]
 
 
 def _part_words(trace: RanksTrace, rank: int) -> str:

@@ -64,7 +64,8 @@ export class RanksRace extends Playback {
     this.palette = usePalette(this.root, data.palettes);
     this.columns.forEach((column, i) => (column.hidden = !data.runs[i]));
     this.columns[0].parentElement.classList.toggle("fa-alone", data.runs.length === 1);
-    data.runs.forEach(({ title }, i) => (this.titles[i].textContent = title));
+    const isRace = data.runs.length > 1;
+    data.runs.forEach(({ name, title }, i) => write(this.titles[i], isRace ? `${name}  ${title}` : title));
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
     this.notes.textContent = data.notes;
     this.longest = Math.max(...data.runs.map(({ ns }) => ns));

@@ -9,7 +9,8 @@ import { lerp, smooth, within } from "../run/easing.js";
 import { range, sum } from "../run/model.js";
 
 const COLORS = ["query", "key", "output", "value", "state", "cold", "standard", "rival"]; // of the ranks
-const [TOP, LANE, LANES_GAP, GAP] = [40, 15, 40, 22];
+const [TOP, LANE, LANES_GAP, GAP] = [62, 15, 40, 22];
+const STRIPES = 8; // drawn of each rank, if its tokens lie apart
 const SMALL = 13;
 const ROOM_FOR_PARTS = 520; // of a picture
 const NARROW_NAMES = 46;
@@ -56,11 +57,11 @@ export function drawRanks(context, { width, height }, run, palette, ns, longest)
 function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, run, palette) {
   const grey = { size: SMALL };
   const isWide = names > NARROW_NAMES;
-  const own = run.lse.length ? "its rows against the keys of rank" : "all tokens, by its own heads";
+  const own = run.lse.length ? "tokens by rank; rows against keys of rank" : "all tokens, by its own heads";
   text(context, isWide ? "holds K, V of" : "holds", hold.x, 14, palette.muted, grey);
   text(context, isWide ? own : "scores", left, 14, palette.muted, grey);
   if (run.lse.length && shares.w > 60) {
-    text(context, isWide ? "shares of one row's sum" : "shares", shares.x, 14, palette.muted, grey);
+    text(context, isWide ? "shares of a row's sum" : "shares", shares.x, 14, palette.muted, grey);
   }
   text(context, isWide ? LEGEND : SHORT_LEGEND, lanes.x, lanes.y - 14, palette.muted, { size: 12.5 });
   for (const rank of range(run.ranks)) {
@@ -68,14 +69,28 @@ function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, 
     const shift = isWide ? 8 : 0;
     text(context, `rank ${rank}`, 2, middle - shift, palette.text, { size: 14, weight: "650" });
     if (shift) text(context, run.part_words[rank], 2, middle + 9, palette.muted, { size: 12 });
+    drawPart(context, { x: left, y: 26, w: side, h: 12 }, run, palette, rank);
     const x = left + (rank + 0.5) * row;
     const bold = { size: 14, align: "center", weight: "650" };
-    if (run.lse.length) text(context, String(rank), x, 31, colorOf(palette, rank), bold);
+    if (run.lse.length) text(context, String(rank), x, 51, colorOf(palette, rank), bold);
   }
   roundBox(context, { x: left, y: y(0), w: side, h: side }, 2, { fill: palette.surface, line: palette.line });
   for (const at of range(run.ranks, 1)) {
     drawLine(context, palette.line, 1, [left + at * row, y(0), left + at * row, y(0) + side]);
     drawLine(context, palette.line, 1, [left, y(at), left + side, y(at)]);
+  }
+}
+
+// Which tokens of the sequence a rank holds.
+function drawPart(context, { x, y, w, h }, { parts, ranks, rows }, palette, rank) {
+  const length = ranks * rows;
+  for (const [first, count, step] of parts[rank]) {
+    const pieces = step > 1 ? STRIPES : 1;
+    for (const piece of range(pieces)) {
+      const from = step > 1 ? (piece * ranks + first) / (pieces * ranks) : first / length;
+      const share = step > 1 ? 1 / (pieces * ranks) : count / length;
+      fillBox(context, colorOf(palette, rank), { x: x + from * w, y, w: share * w - 1, h });
+    }
   }
 }
 
@@ -176,11 +191,12 @@ function drawLanes(context, { lanes }, run, palette, ns, longest) {
     const y = lanes.y + rank * (LANE + 3);
     const x = xOf(begin);
     const w = Math.max(1, xOf(end) - x);
-    const color = owner < 0 ? palette.plain : colorOf(palette, owner);
+    const shown = kind === "transfer" ? (owner + run.ranks - 1) % run.ranks : owner; // what arrives
+    const color = owner < 0 ? palette.plain : colorOf(palette, shown);
     if (kind === "transfer") fillBox(context, color, { x, y: y + LANE - 3, w, h: 3 });
     else fillBox(context, kind === "merge" ? palette.now : color, { x, y, w: w - 0.5, h: LANE - 4 });
   }
-  const x = xOf(Math.min(ns, longest));
+  const x = xOf(Math.min(ns, run.ns));
   const bottom = lanes.y + run.ranks * (LANE + 3);
   fillBox(
     context,

@@ -1,6 +1,6 @@
 // What is said of ranks at a moment.
 
-import { formatBytes, formatMs } from "../run/formats.js";
+import { formatBytes, formatMs, formatNumber } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
 import { within } from "../run/easing.js";
 
@@ -9,19 +9,19 @@ export function saidOfRanks(longest, ns) {
 }
 
 export function ranksWords(runs, ns) {
+  const ends = runs.map((run) => run.ns);
+  if (runs.length > 1 && runs.every((run) => ns >= run.ns)) {
+    const [fast, slow] = ends[0] <= ends[1] ? runs : runs.toReversed();
+    const ratio = formatNumber(slow.ns / fast.ns);
+    return `${slow.name} takes ${ratio} times as long as ${fast.name}. ${runs.map(busyWords).join(" ")}`;
+  }
   return runs.length > 1
     ? runs.map((run) => `${run.name}: ${runWords(run, ns)}`).join(" ")
     : runWords(runs[0], ns);
 }
 
 function runWords(run, ns) {
-  const computed = range(run.ranks).map((rank) => busyNs(run, rank, ns));
-  if (ns >= run.ns) {
-    const [least, most] = [Math.min(...computed), Math.max(...computed)];
-    const share = (time) => `${Math.round((100 * time) / run.ns)} %`;
-    const busy = `a rank computes in ${share(least)} to ${share(most)} of it`;
-    return `all done after ${formatMs(run.ns / 1e6)}; ${busy}.`;
-  }
+  if (ns >= run.ns) return `all done after ${formatMs(run.ns / 1e6)}. ${busyWords(run)}`;
   const begun = run.spans.filter(({ kind, begin }) => kind === "attend" && begin <= ns);
   const sent = sum(run.spans.map(({ bytes, begin, end }) => bytes * within(ns, begin, end)));
   const bytes = `${formatBytes(sent)} sent`;
@@ -32,6 +32,12 @@ function runWords(run, ns) {
   if (!step) return `each rank begins with its own keys, ${bytes}.`;
   const from = step === 1 ? "the rank before it" : `the rank ${step} before it`;
   return `step ${step + 1} of ${run.ranks}: keys of ${from}, ${bytes}.`;
+}
+
+function busyWords(run) {
+  const busy = range(run.ranks).map((rank) => Math.round((100 * busyNs(run, rank, run.ns)) / run.ns));
+  const whose = run.name ? `The ranks of ${run.name}` : "The ranks";
+  return `${whose} compute for ${Math.min(...busy)} to ${Math.max(...busy)} % of its time.`;
 }
 
 export function busyNs({ spans }, rank, ns) {
