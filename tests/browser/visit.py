@@ -131,5 +131,5 @@ class Visit:
 
     def assert_clean(self):
         """But for files that Streamlit looks for below the path of a page first."""
-        assert [error for error in self.errors if "404" not in error] == []
+        assert [error for error in self.errors if "404" not in error] == [], self.errors
         assert self.outside == []

@@ -108,10 +108,7 @@ def compile_only(kernel, *arguments, grid, warmup, **options):
 
 
 def of_algorithm(name, traced, row=None):
-    """{kernel: what the optimiser is given} of an algorithm's launches on a causal problem.
-
-    Some of its tiles are masked. With a `row` its numbers are traced too.
-    """
+    """{kernel: what the optimiser is given} of launches with masked tiles; a `row` traces its numbers."""
     global up_to_ptx
     up_to_ptx = TRACED and not traced
     kv_heads = 2 if name == "flash3" else 1  # else its gradients would come from the plain kernels
