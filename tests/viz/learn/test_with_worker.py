@@ -98,6 +98,7 @@ def test_the_loop_orders_are_counted_by_the_kernels():
         "backward",
         "backward_q_outer",
         "backward_kv_outer",
+        "row_wise_backward",
     }
     shape = {"q_len": "64", "head_dim": "16", "block_m": "16", "block_n": "32"}
     assert shape.items() <= links(app)[0].items()

@@ -61,7 +61,7 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
         roof=roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors(), more),
         rule=RULE,
         gpu=gpu,
-        l2=f" {WORDS('L2', best=best, best_bound=best.bound_by(gpu))}" if has_l2 else "",
+        l2=WORDS("L2", best=best, best_bound=best.bound_by(gpu)) if has_l2 else "",
         worst=worst,
         worst_bound=worst.bound_by(gpu),
         softmax=softmax,
