@@ -65,7 +65,6 @@ class TensorCheck:
 
     @property
     def words(self) -> str:
-        """What is wrong with it, in one sentence."""
         if not self.wrong_nonfinite:
             return f"{self.name} is off by {self.max_error:.1e}; {self.tolerance:.1e} is allowed"
         missing = "a number where float64 has NaN or infinity"
@@ -91,12 +90,10 @@ class Repeats:
 
     @property
     def equal(self) -> bool:
-        """Whether all runs were bitwise equal."""
         return not any(self.differing.values())
 
     @property
     def words(self) -> str:
-        """How many runs there were, and whether they are equal."""
         if self.equal:
             return f"{self.runs} runs: bitwise equal"
         by = f"by up to {self.largest:.2e}"
@@ -123,7 +120,6 @@ class KeylessRows:
 
     @property
     def words(self) -> str:
-        """How many there are, and whether they are right."""
         wrong = f"output is not 0 in {self.wrong_output:,} and lse wrong in {self.wrong_lse:,} of them"
         return (
             f"{self.count:,} rows see no key: {'all give 0 and their lse is right' if self.right else wrong}"
@@ -193,7 +189,6 @@ def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
 
 
 def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
-    """The reverse of `maps_to_bytes`."""
     maps: dict[str, dict] = {}
     with np.load(io.BytesIO(blob), allow_pickle=False) as file:
         for key, value in file.items():
@@ -204,8 +199,6 @@ def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """The result of the check of one case."""
-
     case: CheckCase
     label: str
     device: DeviceInfo
@@ -263,7 +256,6 @@ class CheckResult:
 
     @property
     def reason(self) -> str:
-        """The verdict in one sentence."""
         if words := self.stopped or self.refused or self.broken:
             return words
         if self.changed:
@@ -326,7 +318,6 @@ class SensitivityPoint:
 
     @property
     def passes(self) -> bool:
-        """Whether the kernel ran and its largest error is allowed."""
         return not self.refused and self.max_error <= self.tolerance
 
 
@@ -384,12 +375,10 @@ class Variation:
 
     @property
     def equal(self) -> bool:
-        """Whether all bits are the same."""
         return not self.differences and not self.refused
 
     @property
     def words(self) -> str:
-        """What came of it, in words."""
         if self.refused:
             return f"not run: {self.refused}"
         differing = "; ".join(difference.words for difference in self.differences)

@@ -88,8 +88,6 @@ def ratio_to_naive(ours: PeerResult, naive: PeerResult) -> TimeRatio | None:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All peers on one problem."""
-
     problem: AttentionProblem
     device: DeviceInfo
     recorded_at: Day
@@ -124,7 +122,6 @@ class Measurement:
 
 
 def shape_words(problem: AttentionProblem) -> str:
-    """A problem in a line of progress."""
     shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
     return f"{shape} b{problem.batch} h{problem.q_heads}"
 

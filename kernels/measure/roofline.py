@@ -109,8 +109,6 @@ class Roof:
 
 @dataclass(frozen=True)
 class RoofPoint:
-    """One call under the roof."""
-
     peer: str
     direction: str
     bytes_are: str

@@ -60,7 +60,6 @@ def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) 
 
 
 def config_of(problem: AttentionProblem) -> TileConfig:
-    """The problem's own tiles."""
     return config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
 
 

@@ -95,7 +95,6 @@ def recorded_document(part: str) -> Document:
 
 @functools.cache
 def recorded_ranks() -> dict[str, RanksTrace]:
-    """The recorded runs on several GPUs, by name."""
     files = sorted(FOLDER.glob(f"{RANKS_PREFIX}*.npz"))
     return {file.stem.removeprefix(RANKS_PREFIX): RanksTrace.load(file) for file in files}
 

@@ -41,7 +41,6 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """Kind, words and place in one text."""
         place = f" ({self.place}: {self.source})" if self.file else ""
         return f"{self.kind}: {self.words}{place}"
 

@@ -100,8 +100,6 @@ NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle"
 
 
 class Request(NamedTuple):
-    """One load, store or atomic of a program."""
-
     pointers: np.ndarray
     """Tagged addresses."""
     itemsize: int
@@ -112,8 +110,6 @@ class Request(NamedTuple):
 
 
 class Watch:
-    """What was seen while the watch was on."""
-
     def __init__(self, logs: bool = False) -> None:
         self.launches = 0
         self.logged: list[Launch] = []

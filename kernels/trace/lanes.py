@@ -57,7 +57,6 @@ class LaneRole:
         return self.marks.index(mark)
 
     def named(self, activity: str) -> tuple[Activity, ...]:
-        """Its activities of that name."""
         return tuple(each for each in self.activities if each.name == activity)
 
 

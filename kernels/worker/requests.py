@@ -233,8 +233,6 @@ class LessonGradients:
 
 @dataclass(frozen=True)
 class LessonGradientsRequest(Request[LessonGradients]):
-    """The derivatives of a small layer, by torch and by our kernels."""
-
     answers = LessonGradients
     lesson: GradientLesson
 

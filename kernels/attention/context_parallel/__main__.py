@@ -171,7 +171,6 @@ def measure(arguments: argparse.Namespace) -> bool:
 
 
 def _times(arguments: argparse.Namespace) -> list[RanksTime]:
-    """Times of the parts "ways" and "decoding"."""
     standard = [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
     lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
     times = Times(arguments.budget)

@@ -24,8 +24,6 @@ class Mark:
 
 @dataclass(frozen=True)
 class Span:
-    """Something that a rank did."""
-
     kind: str
     """One of `kernels.trace.ranks.KINDS`."""
     step: int

@@ -133,7 +133,6 @@ def _value(rank: int, error: BaseException | None, value: Any) -> Any:
 def _rank(
     work: Work, rank: int, ranks: int, folder: str, pipe: Connection, steps: Any, limit_s: float
 ) -> None:
-    """What one rank's process does."""
     import torch
     import torch.distributed as dist
 

@@ -29,8 +29,6 @@ NOTED_ROWS = 16
 
 @dataclass(frozen=True)
 class RunOrder:
-    """What all ranks run."""
-
     problem: AttentionProblem
     """Of the whole sequence. Its mask is full, causal or a window."""
     method: str = "ring"

@@ -38,8 +38,6 @@ before its own rounding is computed."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a check found out about a wrong result."""
-
     calls: Calls
     compared: dict[str, Comparison]
     wrong: list[str]
@@ -60,7 +58,6 @@ class Evidence:
 
     @property
     def output_variants(self) -> Iterator[tuple[str, Compute]]:
-        """What a wrong O may equal."""
         case, band = self.calls.case, self.calls.band
         if isinstance(self.setting, PatternSetting):
             yield from pattern_variants(self.setting, case.problem)

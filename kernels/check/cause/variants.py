@@ -53,11 +53,9 @@ class Setting:
         return torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0) @ value
 
     def of_keys(self, change: Change) -> "Setting":
-        """With other K and V."""
         return replace(self, key=change(self.key), value=change(self.value))
 
     def of_all(self, change: Change) -> "Setting":
-        """With other Q, K and V."""
         return replace(self.of_keys(change), query=change(self.query))
 
 

@@ -81,7 +81,6 @@ class Calls:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said beside the numbers."""
         of_subject = [*self.subject.notes, *self.subject.of_case] if self.subject else []
         if self.band != self.case.problem.rule:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")

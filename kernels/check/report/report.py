@@ -75,7 +75,6 @@ def overall(results: Sequence[CheckResult]) -> str:
 
 
 def summary(results: Sequence[CheckResult]) -> str:
-    """One sentence on all results of one kernel."""
     failing, stopped, invalid, passing = (
         [result for result in results if result.verdict == verdict] for verdict in ORDER
     )
@@ -162,7 +161,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
 
 
 def indented(*lines: str) -> list[str]:
-    """Lines below that of a case or a kernel."""
     return [f"        {line}" for line in lines]
 
 
@@ -246,7 +244,6 @@ def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:
 
 
 def case_row(result: CheckResult) -> dict[str, str | int | float | None]:
-    """One of many cases."""
     problem, repeats = result.case.problem, result.repeats
     return {
         "verdict": VERDICT_WORDS[result.verdict],

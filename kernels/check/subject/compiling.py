@@ -62,8 +62,6 @@ class Compiled:
 
 @dataclass(frozen=True)
 class CompileRequest(Request[Compiled]):
-    """Do the kernels that a case launches compile for a GPU?"""
-
     answers = Compiled
     case: CheckCase
     kernel: str

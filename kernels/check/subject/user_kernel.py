@@ -123,8 +123,6 @@ ASK_FOR_MASK = "Choose a full mask, or a causal one with equal lengths; or decla
 
 @dataclass(frozen=True)
 class UserKernel:
-    """The file and the name of the function."""
-
     path: Path
     function: str
     given: str = field(default="", compare=False)
@@ -207,7 +205,6 @@ class LoadedKernel:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Surroundings of every call of the function."""
         with _surroundings(self.modules) as said:
             try:
                 yield
