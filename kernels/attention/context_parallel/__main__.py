@@ -19,15 +19,8 @@ from kernels.attention.context_parallel.run import RunOrder, run_on_this_rank
 from kernels.device.runtime import BACKEND
 from kernels.file_format import write
 from kernels.measure.document import Document, read_document
-from kernels.measure.ranks import (
-    DECODE,
-    LONGEST_ALONE,
-    ONE_GPU,
-    TORCH,
-    RanksTime,
-    measure_ranks,
-    share_of_ideal,
-)
+from kernels.measure.ranks import DECODE, LONGEST_ALONE, ONE_GPU, TORCH, RanksTime, share_of_ideal
+from kernels.measure.timed_ranks import measure_ranks
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import divisor_of
 from kernels.recordings import FILES, FOLDER, RANKS_PREFIX
