@@ -116,9 +116,6 @@ class RankLog(Log):
     def after_step(self) -> None:
         self.lse.append(self._sums)
 
-    def lse_rows(self) -> list[list[float]]:
-        return [lse.tolist() for lse in self.lse]
-
     def host_ns(self, mark: Mark) -> int:
         """A moment by the host's clock; the GPU must be done."""
         if mark.event is None:
