@@ -1,8 +1,6 @@
 """Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-Seven parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
-kernels; the ceilings of the device; hardware counters per kernel; masks and scores beside FlexAttention; the
-layers of models; the sweep of all peers over lengths. The files name what could not be measured.
+Each of PARTS can be recorded alone. The files name what could not be measured.
 """
 
 import argparse

@@ -218,12 +218,10 @@ class CheckResult:
     changed: dict[str, int] = field(default_factory=dict)
     """By input: elements that the kernel changed in place."""
     findings: tuple[Finding, ...] = ()
-    """Defects that were seen while it ran."""
     causes: tuple[Cause, ...] = ()
     """What the wrong results equal; empty if nothing that is known fits."""
     notes: tuple[str, ...] = ()
     interpreted: bool = False
-    """Whether Triton's interpreter ran it."""
     maps: tuple[ErrorMap, ...] = ()
 
     @property
@@ -369,9 +367,7 @@ class Variation:
     tensors: tuple[str, ...]
     """Tensors that were compared."""
     differences: tuple[Difference, ...] = ()
-    """Of those that differ."""
     refused: str = ""
-    """Why it did not run."""
 
     @property
     def equal(self) -> bool:

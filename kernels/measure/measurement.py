@@ -16,7 +16,6 @@ from kernels.traffic.modelled import attention_flops
 
 DIRECTIONS = ("forward", "backward")
 Direction = Annotated[str, Meta(pattern="^(forward|backward)$")]
-"""One of DIRECTIONS."""
 MAX_RATIO_WIDTH = 2.0
 """A ratio of times is shown if its upper end is at most this many times its lower end."""
 MOSTLY = 0.5

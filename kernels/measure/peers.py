@@ -28,9 +28,7 @@ FLASH_ATTENTION_4 = "flash-attn-4"
 class Peer:
     label: str
     backends: tuple[str, ...]
-    """Backends that it is timed on."""
     make: Callable[[AttentionProblem], Attention]
-    """Gives the attention function for a problem."""
     differentiable: bool = True
     by_default: bool = True
     """Whether it is measured if no peers are named. FlexAttention compiles too long for that."""

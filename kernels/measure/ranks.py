@@ -36,7 +36,6 @@ class RanksTime:
     layout: str
     direction: Direction
     transport: str
-    """Backend of torch.distributed."""
     device: DeviceInfo
     recorded_at: Day
     timing: Timing | None = None
@@ -44,7 +43,6 @@ class RanksTime:
     peak_extra_bytes: Count | None = None
     """Of the rank that allocates most, during a call, beyond its inputs."""
     refused: str = ""
-    """Why it was not timed."""
     gpu: GpuState | None = None
     """Clock and power of rank 0 meanwhile."""
 

@@ -32,7 +32,6 @@ class Finding:
     """Path of the user's file; "" for an order dependence, which no single line shows."""
     line: int = 0
     source: str = ""
-    """Text of that line."""
 
     @property
     def place(self) -> str:

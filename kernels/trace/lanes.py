@@ -27,7 +27,6 @@ class Activity:
     kind: str
     """One of KINDS. A product is under way on the tensor cores while the lane does something else."""
     phase: str
-    """The phase of the algorithm's kernels that it belongs to."""
     begin: str
     end: str
     turns_back: int = 0

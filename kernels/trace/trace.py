@@ -58,7 +58,6 @@ class Trace(ArrayFile):
     kernels: tuple[str, ...]
     """Names of the kernels, in launch order."""
     launches: tuple[LaunchInfo, ...]
-    """How each of these kernels was launched."""
     recorded_at: str
     """UTC date and time, ISO 8601."""
     tensors: tuple[str, ...]

@@ -228,7 +228,6 @@ class LessonGradients:
     kernel: dict[str, list]
     """By this project's kernels in float32."""
     torch: str
-    """Version of torch."""
 
 
 @dataclass(frozen=True)

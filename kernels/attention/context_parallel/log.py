@@ -71,7 +71,6 @@ class RankLog(Log):
     rows: Tensor
     """Places of the rows in this rank's part."""
     progress: Callable[[int], None] | None = None
-    """Called with each step."""
     is_on = True
     spans: list[Span] = field(default_factory=list)
     lse: list[Tensor] = field(default_factory=list)

@@ -45,7 +45,6 @@ class Compiled:
     """What the compiler says of the kernels that a case launches."""
 
     kernels: tuple[str, ...] = ()
-    """Those that compile."""
     finding: Finding | None = None
     not_done: str = ""
     """Why not all of them were compiled; "" if they were."""

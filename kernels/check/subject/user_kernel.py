@@ -24,9 +24,6 @@ from kernels.check.subject.user_modules import UserModules, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, Band, InvalidProblem, Rule
 
-if TYPE_CHECKING:
-    from kernels.check.case.cases import CheckCase
-
 NAME = "CHECK"
 LAYOUTS_BY_STRIDES = {
     "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
