@@ -60,7 +60,6 @@ class TensorCheck:
 
     @property
     def ratio(self) -> float:
-        """Largest error over that of the low-precision reference."""
         return _over(self.max_error, self.naive_max_error, 1.0)
 
     @property
@@ -115,7 +114,6 @@ class KeylessRows:
 
     @property
     def right(self) -> bool:
-        """Whether all these rows are as they must be."""
         return self.wrong_output == 0 and self.wrong_lse == 0
 
     @property
@@ -244,7 +242,6 @@ class CheckResult:
 
     @property
     def failing(self) -> list[TensorCheck]:
-        """The tensors that are wrong, the worst first."""
         return sorted((tensor for tensor in self.tensors if not tensor.passes), key=lambda t: -t.share)
 
     @property
@@ -321,8 +318,6 @@ class SensitivityPoint:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How the error moves with the tiles and with the scale of the input."""
-
     blocks: tuple[SensitivityPoint, ...]
     scales: tuple[SensitivityPoint, ...]
     notes: tuple[str, ...] = ()

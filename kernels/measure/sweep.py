@@ -29,8 +29,6 @@ COMPILE_LIMIT_S = 150
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One problem of the sweep and the peers that are measured on it."""
-
     problem: AttentionProblem
     peers: tuple[str, ...]
 

@@ -49,7 +49,6 @@ def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
 
 @functools.cache
 def recorded_problems(algorithm: str) -> tuple[AttentionProblem, ...]:
-    """The problems of which a run of this algorithm was recorded."""
     runs = (run for run in _index()["runs"] if run["algorithm"] == algorithm)
     return tuple(AttentionProblem(**run["problem"]) for run in runs)
 

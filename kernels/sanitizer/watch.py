@@ -61,7 +61,6 @@ class Ledger:
         self._add(kind, launch, region, words, len(addresses))
 
     def unwritten(self, launch: Launch, region: Region, addresses: np.ndarray) -> None:
-        """Reads of elements that nobody has written."""
         element = region.words_of(int(addresses[0]))
         words = f"reads {element}, which neither a launch nor torch has written"
         self._add("read of unwritten memory", launch, region, words, len(addresses))

@@ -52,7 +52,6 @@ class LaneRole:
         return any(each.kind in (PRODUCT, SOFTMAX) for each in self.activities)
 
     def number(self, mark: str) -> int:
-        """Place of a mark in a record."""
         return self.marks.index(mark)
 
     def named(self, activity: str) -> tuple[Activity, ...]:

@@ -157,7 +157,6 @@ class Trace(ArrayFile):
 
     @property
     def result_bytes(self) -> int:
-        """Size of output and gradients in memory."""
         results = (self.output, self.d_query, self.d_key, self.d_value)
         return sum(result.nbytes for result in results if result is not None)
 

@@ -136,7 +136,6 @@ class Calls:
         return tuple(gradient.clone() for gradient in gradients)
 
     def references(self, inputs: Inputs) -> OutputReferences:
-        """What O and lse on these inputs are held against."""
         return OutputReferences.of(inputs, self.scale, self.band)
 
     def _count(self, handed: Handed) -> None:

@@ -174,7 +174,6 @@ class Report:
 
 
 def tables_of(report: Report) -> dict[str, list[Row]]:
-    """By title: errors and ulps of the result."""
     return {
         "Errors against float64": [*map(error_row, report.result.tensors)],
         "Share of the elements of O by units in the last place": ulp_rows(report.result.tensor("O")),
@@ -182,7 +181,6 @@ def tables_of(report: Report) -> dict[str, list[Row]]:
 
 
 def varied_tables(report: Report) -> dict[str, list[Row]]:
-    """By title: what came of other tiles, other scales, and of running again."""
     tables = {}
     if varied := report.sensitivity:
         tables["Tile sizes"] = [point_row(point, "difference") for point in varied.blocks]
@@ -239,7 +237,6 @@ def point_row(point: SensitivityPoint, more: str) -> Row:
 
 
 def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Failures first, then those with the largest share of the allowed error."""
     return sorted(results, key=lambda result: (ORDER.index(result.verdict), -result.worst_share))
 
 

@@ -149,7 +149,6 @@ class UserKernel:
 
     @property
     def name(self) -> str:
-        """What the page calls the function."""
         return f"{self.path.name}:{self.function}"
 
     @property
