@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernels.check import requests
-from kernels.check.case import cases
-from kernels.check.case.options import (
-    CASE_OPTIONS,
-    PATTERN,
-    REPEATS,
-    WITH_FILE,
-    add_case_options,
-    shell_command,
-)
+from kernels.check.case import cases, options
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
 from kernels.check.report import report as reports
 from kernels.check.report.html import to_html
@@ -67,9 +59,10 @@ def _parser() -> argparse.ArgumentParser:
         f"scaled_dot_product_attention (default {cases.PUBLIC_CALL}). Several are checked side by side"
     )
     add("--kernel", action="append", default=[], help=named)
-    add_case_options(parser)
+    options.add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
-    add("--repeats", type=int, help=f"runs that are compared bit by bit (default {REPEATS}, battery 2)")
+    repeats = f"runs that are compared bit by bit (default {options.REPEATS}, battery 2)"
+    add("--repeats", type=int, help=repeats)
     limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
     add("--time-limit", type=seconds, default=120.0, help=limit)
     add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
@@ -142,17 +135,17 @@ def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict
 def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
     """Give the options of cases their defaults. If none was given, that asks for the battery."""
     values = vars(arguments)
-    given = [name for name in CASE_OPTIONS if values[name] is not None]
+    given = [name for name in options.CASE_OPTIONS if values[name] is not None]
     for name in given if upload is not None else ():
-        if name not in WITH_FILE:
+        if name not in options.WITH_FILE:
             words = "it is not accepted with --file, which brings its own shape and type"
             raise InvalidProblem(name, values[name], words, "Leave one of the two out.")
-    for name, (default, read, _) in CASE_OPTIONS.items():
+    for name, (default, read, _) in options.CASE_OPTIONS.items():
         if name not in given and default:
             values[name] = read(default)
     values["battery"] = not given and upload is None
     if values["repeats"] is None:
-        values["repeats"] = 2 if values["battery"] else REPEATS
+        values["repeats"] = 2 if values["battery"] else options.REPEATS
 
 
 def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> cases.Grid:
@@ -169,10 +162,10 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, ba
         block_n=arguments.blocks[1],
         window_left=arguments.window[0],
         window_right=arguments.window[1],
-        **{name: value for name in PATTERN if (value := getattr(arguments, name)) is not None},
+        **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
     )
-    gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-    case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **options)
+    gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+    case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
     if upload is not None:
         masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
         case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
@@ -240,7 +233,7 @@ class _Session:
             results = [report.result for report in self.found]
             worst = self.found[results.index(reports.worst_first(results)[0])]
             own, case = self.own.get(worst.result.case.kernel), worst.result.case
-            again = shell_command(case, own.given if own else "", str(self.arguments.file or ""))
+            again = options.shell_command(case, own.given if own else "", str(self.arguments.file or ""))
             self.arguments.html.write_text(to_html(worst, command=again, all_results=results))
 
 
