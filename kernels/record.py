@@ -1,8 +1,6 @@
 """Records on this machine's GPU what the app shows on machines without one: `python -m kernels.record`.
 
-Seven parts can be recorded, each alone: traces of the presets with their error, time and memory; lanes of
-kernels; the ceilings of the device; hardware counters per kernel; masks and scores beside FlexAttention; the
-layers of models; the sweep of all peers over lengths. The files name what could not be measured.
+Each of PARTS can be recorded alone. The files name what could not be measured.
 """
 
 import argparse
@@ -18,8 +16,6 @@ from kernels.device.backend import compute_capability
 from kernels.file_format import write
 from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
-from kernels.measure.masks import MASK_PROBLEMS
-from kernels.measure.masks import PEERS as MASK_PEERS
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS, report, shape_words
 from kernels.measure.roofline import measure_ceilings
@@ -36,6 +32,34 @@ KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed again."""
 MODEL_LENGTHS = (2048, 8192, 32768, 131072)
 MODEL_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
+DOCUMENTS = "1024 300 1748 2048 1000 2072"
+ASKED = {
+    "documents": {"mask": "documents", "documents": DOCUMENTS},
+    "prefix": {"mask": "prefix", "prefix": 1024},
+    "window with sinks": {"mask": "sinks", "window_left": 1023, "prefix": 4},
+    "window in documents": {
+        "mask": "expression",
+        "expression": "k <= q and doc(q) == doc(k) and q - k < 512",
+        "documents": DOCUMENTS,
+    },
+    "softcap": {"mask": "causal", "softcap": 50},
+    "ALiBi": {"mask": "causal", "alibi": 1},
+    "window with sink logit": {"mask": "window", "window_left": 1023, "sink_logit": 1},
+}
+MASK_PROBLEMS = {
+    (name, head_dim): AttentionProblem(
+        q_heads=2048 // head_dim,
+        kv_heads=2048 // head_dim,
+        q_len=8192,
+        kv_len=8192,
+        head_dim=head_dim,
+        dtype="bfloat16",
+        **fields,  # type: ignore[arg-type]  # each field is checked
+    )
+    for head_dim in (64, 128)
+    for name, fields in ASKED.items()
+}
+"""Masks and scores beyond a band, on which FlexAttention is timed beside ours, in the same run."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +211,7 @@ def record_masks(order: RecordOrder) -> None:
     """Ours and FlexAttention on masks and scores beyond a band, forward and backward. About two minutes."""
     measured = []
     for (name, head_dim), problem in MASK_PROBLEMS.items():
-        measured.append(measure(problem, MASK_PEERS, DIRECTIONS, budget_s=0.3))
+        measured.append(measure(problem, ("ours", "flex"), DIRECTIONS, budget_s=0.3))
         _say(f"{name}, head_dim {head_dim}: {report(measured[-1])}")
         write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
 

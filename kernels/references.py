@@ -13,7 +13,6 @@ class Reference:
     authors: str
     title: str
     where: str
-    """Where it was published."""
     why: str
     """What this project takes from it, in one line."""
     url: str = ""

@@ -38,12 +38,10 @@ def padded_sum(name: str, rows_of: BytesOf, least: int = 64, memory: str = REGIS
 
 
 def query_tile(name: str) -> ChipPart:
-    """A tile of rows of Q, O or dO."""
     return slots(name, lambda problem: problem.block_m, 16)
 
 
 def key_tile(name: str) -> ChipPart:
-    """A tile of rows of K or V."""
     return slots(name, lambda problem: problem.block_n, 16)
 
 

@@ -16,33 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernels.check import requests
-from kernels.check.case import cases
-from kernels.check.case.options import (
-    CASE_OPTIONS,
-    PATTERN,
-    REPEATS,
-    WITH_FILE,
-    add_case_options,
-    shell_command,
-)
+from kernels.check.case import cases, options
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
+from kernels.check.report import report as reports
 from kernels.check.report.html import to_html
-from kernels.check.report.report import (
-    SHELL_WORDS,
-    Report,
-    by_kernel,
-    causes,
-    indented,
-    last_words,
-    overall,
-    result_lines,
-    side_by_side,
-    summary,
-    table_text,
-    to_json,
-    varied_tables,
-    worst_first,
-)
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.check.subject.user_errors import UserKernelError
 from kernels.check.subject.user_kernel import UserKernel
@@ -67,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     except (InvalidProblem, InvalidUpload, UserKernelError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT["invalid"]
-    of_kernels = {EXIT[overall(of_one)] for of_one in by_kernel(results)}
+    of_kernels = {EXIT[reports.overall(of_one)] for of_one in reports.by_kernel(results)}
     return EXIT["fail"] if EXIT["fail"] in of_kernels else max(of_kernels, default=EXIT["invalid"])
 
 
@@ -82,9 +59,10 @@ def _parser() -> argparse.ArgumentParser:
         f"scaled_dot_product_attention (default {cases.PUBLIC_CALL}). Several are checked side by side"
     )
     add("--kernel", action="append", default=[], help=named)
-    add_case_options(parser)
+    options.add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
-    add("--repeats", type=int, help=f"runs that are compared bit by bit (default {REPEATS}, battery 2)")
+    repeats = f"runs that are compared bit by bit (default {options.REPEATS}, battery 2)"
+    add("--repeats", type=int, help=repeats)
     limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
     add("--time-limit", type=seconds, default=120.0, help=limit)
     add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
@@ -129,7 +107,7 @@ def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
         of_kernels = [[session.check(case, detailed) for case in grid.cases] for grid in grids]
     finally:
         client.close()
-        if session.reports:
+        if session.found:
             session.write(command)
     _print_summary(of_kernels, grids)
     return [result for results in of_kernels for result in results]
@@ -157,17 +135,17 @@ def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict
 def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
     """Give the options of cases their defaults. If none was given, that asks for the battery."""
     values = vars(arguments)
-    given = [name for name in CASE_OPTIONS if values[name] is not None]
+    given = [name for name in options.CASE_OPTIONS if values[name] is not None]
     for name in given if upload is not None else ():
-        if name not in WITH_FILE:
+        if name not in options.WITH_FILE:
             words = "it is not accepted with --file, which brings its own shape and type"
             raise InvalidProblem(name, values[name], words, "Leave one of the two out.")
-    for name, (default, read, _) in CASE_OPTIONS.items():
+    for name, (default, read, _) in options.CASE_OPTIONS.items():
         if name not in given and default:
             values[name] = read(default)
     values["battery"] = not given and upload is None
     if values["repeats"] is None:
-        values["repeats"] = 2 if values["battery"] else REPEATS
+        values["repeats"] = 2 if values["battery"] else options.REPEATS
 
 
 def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> cases.Grid:
@@ -184,10 +162,10 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, ba
         block_n=arguments.blocks[1],
         window_left=arguments.window[0],
         window_right=arguments.window[1],
-        **{name: value for name in PATTERN if (value := getattr(arguments, name)) is not None},
+        **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
     )
-    gradients, options = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-    case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **options)
+    gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+    case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
     if upload is not None:
         masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
         case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
@@ -213,7 +191,7 @@ class _Session:
     own: dict[str, UserKernel]
     """The user's kernels by their names among USERS."""
     client: WorkerClient
-    reports: list[Report] = field(default_factory=list)
+    found: list[reports.Report] = field(default_factory=list)
 
     def check(self, case: cases.CheckCase, detailed: bool) -> CheckResult:
         """Check a case, vary it as the arguments ask, and print what came of it."""
@@ -222,17 +200,17 @@ class _Session:
         job = self.client.submit(requests.CheckRequest(case, version), self.data, self.arguments.time_limit)
         job.wait()
         result = requests.checked_result(job, case, own.name if own else "", self.client.device)
-        print(*result_lines(result, detailed), sep="\n", flush=True)
+        print(*reports.result_lines(result, detailed), sep="\n", flush=True)
         sensitivity = determinism = None
         if case.kernel != cases.UPLOADED and not (result.refused or result.stopped):
             if self.arguments.sensitivity:
                 sensitivity = self._varied(requests.SensitivityRequest(case, version))
             if self.arguments.determinism:
                 determinism = self._varied(requests.DeterminismRequest(case, version))
-        report = Report(result, sensitivity, determinism)
-        for title, rows in varied_tables(report).items():
-            _print_indented(title, *table_text(rows).splitlines())
-        self.reports.append(report)
+        report = reports.Report(result, sensitivity, determinism)
+        for title, rows in reports.varied_tables(report).items():
+            _print_indented(title, *reports.table_text(rows).splitlines())
+        self.found.append(report)
         return result
 
     def _varied(self, request: requests.CaseRequest[Varied]) -> Varied | None:
@@ -250,17 +228,17 @@ class _Session:
     def write(self, command: str) -> None:
         """The reports that were asked for, whatever happened to the cases."""
         if self.arguments.json:
-            self.arguments.json.write_text(to_json(self.reports, command))
+            self.arguments.json.write_text(reports.to_json(self.found, command))
         if self.arguments.html:
-            results = [report.result for report in self.reports]
-            worst = self.reports[results.index(worst_first(results)[0])]
+            results = [report.result for report in self.found]
+            worst = self.found[results.index(reports.worst_first(results)[0])]
             own, case = self.own.get(worst.result.case.kernel), worst.result.case
-            again = shell_command(case, own.given if own else "", str(self.arguments.file or ""))
+            again = options.shell_command(case, own.given if own else "", str(self.arguments.file or ""))
             self.arguments.html.write_text(to_html(worst, command=again, all_results=results))
 
 
 def _print_indented(*lines: str) -> None:
-    for line in indented(*lines):
+    for line in reports.indented(*lines):
         print(line, flush=True)
 
 
@@ -268,11 +246,12 @@ def _print_summary(of_kernels: list[list[CheckResult]], grids: list[cases.Grid])
     several = len(of_kernels) > 1
     for results, grid in zip(of_kernels, grids, strict=True):
         if len(results) > 1 or several:
-            of_user = last_words(results) if results[0].case.kernel in cases.USERS else []
-            print(f"\n{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}")
-            _print_indented(*causes(results), *of_user)
+            of_user = reports.last_words(results) if results[0].case.kernel in cases.USERS else []
+            verdict = reports.SHELL_WORDS[reports.overall(results)]
+            print(f"\n{verdict:11} {results[0].label}: {reports.summary(results)}")
+            _print_indented(*reports.causes(results), *of_user)
         if grid.left_out:
             print(grid.words, file=sys.stderr)
     if several:
         print("\nLargest error over what is allowed; above 1 fails:")
-        print(table_text(side_by_side(of_kernels)))
+        print(reports.table_text(reports.side_by_side(of_kernels)))

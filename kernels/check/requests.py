@@ -35,8 +35,6 @@ class CaseRequest(Request[Result]):
 
 @dataclass(frozen=True)
 class CheckRequest(CaseRequest[CheckResult]):
-    """Is the result of a case right?"""
-
     answers = CheckResult
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -47,14 +45,11 @@ class CheckRequest(CaseRequest[CheckResult]):
         return replace(result, maps=()), maps_to_bytes(result.maps)
 
     def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
-        """The verdict, with its maps."""
         return replace(answer, maps=maps_from_bytes(blob))
 
 
 @dataclass(frozen=True)
 class SensitivityRequest(CaseRequest[Sensitivity]):
-    """How the error of a case moves with its tiles and with the scale of its input."""
-
     answers = Sensitivity
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -65,8 +60,6 @@ class SensitivityRequest(CaseRequest[Sensitivity]):
 
 @dataclass(frozen=True)
 class DeterminismRequest(CaseRequest[Determinism]):
-    """Does a case give the same bits again, in other batches and at other places?"""
-
     answers = Determinism
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
@@ -90,7 +83,6 @@ class PlayRequest(CaseRequest[TracedRun]):
         return judged, trace.to_bytes()
 
     def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
-        """The trace as it was seen."""
         return TracedRun(Trace.load(blob), *answer)
 
 

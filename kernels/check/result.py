@@ -60,12 +60,10 @@ class TensorCheck:
 
     @property
     def ratio(self) -> float:
-        """Largest error over that of the low-precision reference."""
         return _over(self.max_error, self.naive_max_error, 1.0)
 
     @property
     def words(self) -> str:
-        """What is wrong with it, in one sentence."""
         if not self.wrong_nonfinite:
             return f"{self.name} is off by {self.max_error:.1e}; {self.tolerance:.1e} is allowed"
         missing = "a number where float64 has NaN or infinity"
@@ -91,12 +89,10 @@ class Repeats:
 
     @property
     def equal(self) -> bool:
-        """Whether all runs were bitwise equal."""
         return not any(self.differing.values())
 
     @property
     def words(self) -> str:
-        """How many runs there were, and whether they are equal."""
         if self.equal:
             return f"{self.runs} runs: bitwise equal"
         by = f"by up to {self.largest:.2e}"
@@ -118,12 +114,10 @@ class KeylessRows:
 
     @property
     def right(self) -> bool:
-        """Whether all these rows are as they must be."""
         return self.wrong_output == 0 and self.wrong_lse == 0
 
     @property
     def words(self) -> str:
-        """How many there are, and whether they are right."""
         wrong = f"output is not 0 in {self.wrong_output:,} and lse wrong in {self.wrong_lse:,} of them"
         return (
             f"{self.count:,} rows see no key: {'all give 0 and their lse is right' if self.right else wrong}"
@@ -193,7 +187,6 @@ def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
 
 
 def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
-    """The reverse of `maps_to_bytes`."""
     maps: dict[str, dict] = {}
     with np.load(io.BytesIO(blob), allow_pickle=False) as file:
         for key, value in file.items():
@@ -204,8 +197,6 @@ def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """The result of the check of one case."""
-
     case: CheckCase
     label: str
     device: DeviceInfo
@@ -225,12 +216,10 @@ class CheckResult:
     changed: dict[str, int] = field(default_factory=dict)
     """By input: elements that the kernel changed in place."""
     findings: tuple[Finding, ...] = ()
-    """Defects that were seen while it ran."""
     causes: tuple[Cause, ...] = ()
     """What the wrong results equal; empty if nothing that is known fits."""
     notes: tuple[str, ...] = ()
     interpreted: bool = False
-    """Whether Triton's interpreter ran it."""
     maps: tuple[ErrorMap, ...] = ()
 
     @property
@@ -253,7 +242,6 @@ class CheckResult:
 
     @property
     def failing(self) -> list[TensorCheck]:
-        """The tensors that are wrong, the worst first."""
         return sorted((tensor for tensor in self.tensors if not tensor.passes), key=lambda t: -t.share)
 
     @property
@@ -263,7 +251,6 @@ class CheckResult:
 
     @property
     def reason(self) -> str:
-        """The verdict in one sentence."""
         if words := self.stopped or self.refused or self.broken:
             return words
         if self.changed:
@@ -326,14 +313,11 @@ class SensitivityPoint:
 
     @property
     def passes(self) -> bool:
-        """Whether the kernel ran and its largest error is allowed."""
         return not self.refused and self.max_error <= self.tolerance
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How the error moves with the tiles and with the scale of the input."""
-
     blocks: tuple[SensitivityPoint, ...]
     scales: tuple[SensitivityPoint, ...]
     notes: tuple[str, ...] = ()
@@ -378,18 +362,14 @@ class Variation:
     tensors: tuple[str, ...]
     """Tensors that were compared."""
     differences: tuple[Difference, ...] = ()
-    """Of those that differ."""
     refused: str = ""
-    """Why it did not run."""
 
     @property
     def equal(self) -> bool:
-        """Whether all bits are the same."""
         return not self.differences and not self.refused
 
     @property
     def words(self) -> str:
-        """What came of it, in words."""
         if self.refused:
             return f"not run: {self.refused}"
         differing = "; ".join(difference.words for difference in self.differences)

@@ -45,7 +45,6 @@ class _Patches:
         self.scan = interpreter.ScanOps
 
     def apply(self) -> None:
-        """Put each operation in the place of its original."""
         for name, operands in {"unary_op": 1, "binary_op": 2, "ternary_op": 3, "create_fma": 3}.items():
             self._over_handles(name, operands)
         self._dot()

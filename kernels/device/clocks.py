@@ -83,7 +83,6 @@ class Timing:
 
     @property
     def is_wide(self) -> bool:
-        """Whether a page warns of the spread."""
         return self.spread > WIDE_SPREAD
 
 
@@ -117,8 +116,6 @@ def time_calls(
 
 
 class Clock:
-    """Measures calls on one device."""
-
     device: str
     """torch's name of the device: "cpu" or "cuda"."""
     _wall_s = staticmethod(time.perf_counter)
@@ -203,8 +200,6 @@ def quick_collections() -> Iterator[None]:
 
 
 class CpuClock(Clock):
-    """The CPU of this machine."""
-
     device = "cpu"
     _processor_s = staticmethod(time.process_time)
 

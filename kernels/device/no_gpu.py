@@ -48,7 +48,6 @@ NEEDS_GPU = (
 
 
 def needs_gpu(message: str) -> bool:
-    """Whether an error says that the code needs a GPU."""
     return any(words in message for words in NEEDS_GPU)
 
 
@@ -145,7 +144,6 @@ class Configurations:
         self.number, self.settings = 0, {}
 
     def pick(self, kernel: str, configurations: list) -> Any:
-        """The configuration to take."""
         self.settings[kernel] = [_settings(configuration) for configuration in configurations]
         return configurations[self.number % len(configurations)]
 

@@ -42,11 +42,9 @@ class Document:
 
     @property
     def devices(self) -> tuple[DeviceInfo, ...]:
-        """Every device once, in the order of appearance."""
         return tuple(dict.fromkeys(entry.device for entry in self.entries))
 
     def to_json(self) -> str:
-        """The text of the file, with the name and version of the format."""
         return json.dumps({"format": FORMAT, "version": FORMAT_VERSION} | asdict(self)) + "\n"
 
 

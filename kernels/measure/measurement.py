@@ -16,7 +16,6 @@ from kernels.traffic.modelled import attention_flops
 
 DIRECTIONS = ("forward", "backward")
 Direction = Annotated[str, Meta(pattern="^(forward|backward)$")]
-"""One of DIRECTIONS."""
 MAX_RATIO_WIDTH = 2.0
 """A ratio of times is shown if its upper end is at most this many times its lower end."""
 MOSTLY = 0.5
@@ -88,8 +87,6 @@ def ratio_to_naive(ours: PeerResult, naive: PeerResult) -> TimeRatio | None:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All peers on one problem."""
-
     problem: AttentionProblem
     device: DeviceInfo
     recorded_at: Day
@@ -124,7 +121,6 @@ class Measurement:
 
 
 def shape_words(problem: AttentionProblem) -> str:
-    """A problem in a line of progress."""
     shape = f"N {problem.q_len} x {problem.kv_len} d {problem.head_dim} {problem.mask} {problem.dtype}"
     return f"{shape} b{problem.batch} h{problem.q_heads}"
 

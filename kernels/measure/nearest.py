@@ -27,7 +27,6 @@ class Estimate:
 
     @property
     def is_exact(self) -> bool:
-        """Whether just this problem was measured."""
         return not self.differences
 
     @property

@@ -26,13 +26,9 @@ FLASH_ATTENTION_4 = "flash-attn-4"
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation of attention."""
-
     label: str
     backends: tuple[str, ...]
-    """Backends that it is timed on."""
     make: Callable[[AttentionProblem], Attention]
-    """Gives the attention function for a problem."""
     differentiable: bool = True
     by_default: bool = True
     """Whether it is measured if no peers are named. FlexAttention compiles too long for that."""
@@ -52,7 +48,6 @@ class Peer:
         return package_version(self.package) if self.package else self.library_version()
 
     def runs_on(self, backend: str) -> bool:
-        """Whether it is timed on a backend, and is installed."""
         return backend in self.backends and self.is_installed
 
 
@@ -167,7 +162,6 @@ def _sdpa_mask(problem: AttentionProblem) -> dict:
 
 
 def _device() -> str:
-    """Where peers run: the GPU if there is one."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,24 +1,19 @@
-"""Time and memory of attention over several GPUs. Every rank of torch.distributed's default group calls this.
+"""Time and memory of attention over several GPUs, as frozen values. `timed_ranks.py` makes them.
 
 A time is that of the slowest rank, by device events, after all ranks have met, of calls without `check`.
 "one GPU" is the whole problem on each GPU alone, all at once: so many times its rate is the ideal.
 """
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from kernels.device.backend import DeviceInfo, device_info, utc_now
-from kernels.device.clocks import Timing, timing_of
-from kernels.device.gpu_state import GpuState, summarise, torch_gpu_uuid, watch_gpu
+from kernels.device.backend import DeviceInfo
+from kernels.device.clocks import Timing
+from kernels.device.gpu_state import GpuState
 from kernels.file_format import Count, Day
 from kernels.measure.measurement import Direction
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import attention_flops
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ONE_GPU = "one GPU"
 TORCH = {"torch all-gather": "allgather", "torch all-to-all": "alltoall"}
@@ -27,12 +22,6 @@ DECODE = "decode"
 """`context_parallel_decode`: a few queries on every rank, and keys that are shared out."""
 LONGEST_ALONE = 1 << 17
 """Tokens up to which the whole problem runs on one GPU; longer ones have the rate of this length."""
-FAR = 0.1
-"""Errors of O in bfloat16 on normal inputs lie far below it, and wrong results far above."""
-SAMPLE_MS, MOST_CALLS, MOST_SAMPLES = 40.0, 8, 12
-
-
-Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,6 @@ class RanksTime:
     layout: str
     direction: Direction
     transport: str
-    """Backend of torch.distributed."""
     device: DeviceInfo
     recorded_at: Day
     timing: Timing | None = None
@@ -55,7 +43,6 @@ class RanksTime:
     peak_extra_bytes: Count | None = None
     """Of the rank that allocates most, during a call, beyond its inputs."""
     refused: str = ""
-    """Why it was not timed."""
     gpu: GpuState | None = None
     """Clock and power of rank 0 meanwhile."""
 
@@ -87,180 +74,3 @@ def share_of_ideal(time: RanksTime, times: Iterable[RanksTime]) -> float | None:
     longest = max(alone, key=lambda other: other.problem.kv_len)
     assert longest.tflops is not None
     return time.tflops / longest.tflops
-
-
-def measure_ranks(
-    problem: AttentionProblem, method: str, layout: str, directions: Iterable[str], budget_s: float = 1.0
-) -> list[RanksTime]:
-    """Time one method on all ranks. What it refuses is said; the ranks must refuse alike."""
-    import torch.distributed as dist
-
-    from kernels.device.runtime import BACKEND
-
-    uuid = torch_gpu_uuid() if BACKEND == "cuda" else None
-    found = []
-    for direction in directions:
-        about = (problem, dist.get_world_size(), method, layout, direction, dist.get_backend())
-        given: dict[str, Any] = {}
-        with watch_gpu(uuid) as readings:
-            try:
-                given["timing"], given["peak_extra_bytes"] = _timed(
-                    problem, method, layout, direction, budget_s
-                )
-            except (ValueError, RuntimeError, NotImplementedError, AssertionError) as error:
-                given["refused"] = (str(error) or type(error).__name__).splitlines()[0][:200]
-        state = summarise(readings)
-        found.append(RanksTime(*about, device_info(BACKEND), utc_now(), gpu=state, **given))
-    return found
-
-
-def _timed(
-    problem: AttentionProblem, method: str, layout: str, direction: str, budget_s: float
-) -> tuple[Timing, int]:
-    import torch
-    import torch.distributed as dist
-
-    from kernels.attention.context_parallel.run import options_of
-    from kernels.device.runtime import BACKEND
-
-    attention: Call
-    device = "cuda" if BACKEND == "cuda" else "cpu"
-    alone = method == ONE_GPU or method in TORCH
-    parts = 1 if alone else dist.get_world_size()
-    shapes = [(problem.q_heads, problem.q_len // (1 if method == DECODE else parts))]
-    shapes += [(problem.kv_heads, problem.kv_len // parts)] * 2
-    torch.manual_seed(dist.get_rank())
-    dtype = getattr(torch, problem.dtype)
-    tensors = [
-        torch.randn(problem.batch, count, length, problem.head_dim, dtype=dtype, device=device)
-        for count, length in shapes
-    ]
-    if method in TORCH:
-        return _in_torch(tensors, problem, method, direction, budget_s)
-    if method == ONE_GPU:
-        from kernels.attention.flash_attention import flash_attention
-
-        attention, options = flash_attention, options_of(problem)
-    elif method == DECODE:
-        from kernels.attention.context_parallel import context_parallel_decode
-
-        attention, options = context_parallel_decode, {"scale": problem.scale, "check": False}
-    else:
-        from kernels.attention.context_parallel import context_parallel_attention
-
-        attention = context_parallel_attention
-        options = options_of(problem) | {"method": method, "layout": layout, "check": False}
-    return _sampled(_call(lambda *given: attention(*given, **options), tensors, direction), budget_s)
-
-
-def _in_torch(
-    tensors: "list[Tensor]", problem: AttentionProblem, method: str, direction: str, budget_s: float
-) -> tuple[Timing, int]:
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.experimental import context_parallel
-    from torch.distributed.tensor.experimental._attention import set_rotate_method
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    from kernels.attention.context_parallel import context_parallel_attention
-
-    if problem.mask not in ("full", "causal"):
-        raise ValueError("torch's context_parallel takes no window")
-    mesh = init_device_mesh(tensors[0].device.type, (dist.get_world_size(),))
-    set_rotate_method(TORCH[method])
-    options: dict[str, Any] = {
-        "is_causal": problem.is_causal,
-        "enable_gqa": problem.q_heads != problem.kv_heads,
-    }
-    with (
-        sdpa_kernel(SDPBackend.FLASH_ATTENTION),
-        context_parallel(mesh, buffers=tensors, buffer_seq_dims=[2] * 3, no_restore_buffers=set(tensors)),
-    ):
-        # looked up at each call, because torch puts another function there inside of context_parallel
-        def attention(*given: Any) -> Any:
-            return torch.nn.functional.scaled_dot_product_attention(*given, **options)
-
-        theirs, ours = attention(*tensors), context_parallel_attention(*tensors, **options)
-        if (apart := _largest(float((theirs - ours).abs().max()))) > FAR:
-            raise ValueError(
-                f"its O is {apart:.2g} off; what it gives is not attention to the whole sequence"
-            )
-        return _sampled(_call(attention, tensors, direction), budget_s)
-
-
-def _call(attention: Call, tensors: "list[Tensor]", direction: str) -> Call:
-    import torch
-
-    if direction == "forward":
-
-        def forward() -> None:
-            with torch.no_grad():
-                attention(*tensors)
-
-        return forward
-    for tensor in tensors:
-        tensor.requires_grad_()
-    out = attention(*tensors)
-    d_out = torch.randn_like(out)
-    return lambda: torch.autograd.grad(out, tensors, d_out, retain_graph=True)
-
-
-def _sampled(call: Call, budget_s: float) -> tuple[Timing, int]:
-    """The time of a call on the slowest rank, and the most bytes that a rank allocates in it.
-
-    Every rank makes as many calls as the others.
-    """
-    import torch
-
-    peak = 0
-    call()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        peak = -torch.cuda.memory_allocated()
-    first = _largest(_in_a_row(call, 1))
-    if torch.cuda.is_available():
-        peak += torch.cuda.max_memory_allocated()
-    calls = max(1, min(MOST_CALLS, round(SAMPLE_MS / first)))
-    wanted = min(max(math.ceil(1e3 * budget_s / (calls * first)), 1), MOST_SAMPLES)
-    times = [_largest(_in_a_row(call, calls)) for _ in range(wanted)]
-    return timing_of(times), int(_largest(float(peak)))
-
-
-def _in_a_row(call: Call, calls: int) -> float:
-    """Milliseconds per call on this rank, after all ranks have met."""
-    import time
-
-    import torch
-    import torch.distributed as dist
-
-    from kernels.device.runtime import BACKEND
-
-    if BACKEND != "cuda":
-        dist.barrier()
-        began = time.perf_counter()
-        for _ in range(calls):
-            call()
-        return 1e3 * (time.perf_counter() - began) / calls
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    dist.barrier()
-    torch.cuda.synchronize()
-    begin.record()
-    for _ in range(calls):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / calls
-
-
-def _largest(own: float) -> float:
-    """The largest of the ranks' numbers."""
-    import torch
-    import torch.distributed as dist
-
-    from kernels.device.runtime import BACKEND
-
-    found = torch.tensor([own], dtype=torch.float64, device="cuda" if BACKEND == "cuda" else "cpu")
-    dist.all_reduce(found, dist.ReduceOp.MAX)
-    return float(found)

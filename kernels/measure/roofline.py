@@ -32,7 +32,6 @@ class Ceiling:
     """One ceiling: the work of a call and its time."""
 
     kind: Annotated[str, Meta(pattern="^(copy|product)$")]
-    """COPY or PRODUCT."""
     dtype: str
     """Element type of a product; empty for a copy."""
     work: Annotated[float, Meta(ge=1, lt=1e30)]
@@ -109,8 +108,6 @@ class Roof:
 
 @dataclass(frozen=True)
 class RoofPoint:
-    """One call under the roof."""
-
     peer: str
     direction: str
     bytes_are: str
@@ -171,9 +168,7 @@ def timed_points(measurement: Measurement, directions: Iterable[str]) -> list[Ro
         if result.timing is not None and result.direction in directions:
             flops = attention_flops(problem, result.direction)
             formula = standard_bytes if result.peer in MATERIALISING else compulsory_bytes
-            intensity, speed = (
-                flops / formula(problem, result.direction),
-                flops / result.timing.median_ms * 1e3,
-            )
+            intensity = flops / formula(problem, result.direction)
+            speed = flops / result.timing.median_ms * 1e3
             points.append(RoofPoint(result.peer, result.direction, "modelled", intensity, speed, problem))
     return points

@@ -46,7 +46,6 @@ class SweepView:
         )
 
     def x_of(self, problem: AttentionProblem) -> int:
-        """The problem's value on the axis."""
         return {"length": problem.q_len, "head_dim": problem.head_dim, "batch": problem.batch}[self.axis]
 
     @property
@@ -117,16 +116,13 @@ class PeerCurve:
 
     @property
     def out_of_memory(self) -> tuple[CurvePoint, ...]:
-        """Points at which the device had too little memory."""
         return tuple(point for point in self.points if point.result.out_of_memory)
 
     @property
     def timings(self) -> dict[int, Timing]:
-        """The timing of each point that was measured, by x."""
         return {point.x: point.result.timing for point in self.points if point.result.timing}
 
     def values(self, metric: str) -> dict[int, float]:
-        """The measured values of a metric by x."""
         values = {point.x: point.value(metric) for point in self.points}
         return {x: value for x, value in values.items() if value is not None}
 

@@ -29,8 +29,6 @@ COMPILE_LIMIT_S = 150
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One problem of the sweep and the peers that are measured on it."""
-
     problem: AttentionProblem
     peers: tuple[str, ...]
 
@@ -66,7 +64,6 @@ def run_sweep(
     minutes: float,
     save: Callable[[Document], None],
     say: Callable[[str], None],
-    directions: tuple[str, ...] = DIRECTIONS,
 ) -> Document:
     """Measure point by point until `minutes` have passed.
 
@@ -81,7 +78,7 @@ def run_sweep(
             say(f"stopped after {minutes:g} minutes: {len(points) - index} of {len(points)} are left out")
             break
         try:
-            measurement = measure(point.problem, point.peers, directions, budget_s=BUDGET_S)
+            measurement = measure(point.problem, point.peers, DIRECTIONS, budget_s=BUDGET_S)
         except RuntimeError as error:
             say(f"{point.name}: {str(error).splitlines()[0]}")
             if "CUDA error" in str(error):

@@ -210,10 +210,8 @@ def _named_kinds(types: Any, layers: int) -> tuple[str, ...]:
 
 def _pattern(fields: _Fields, model_type: str, layers: int, notes: list[str]) -> tuple[str, ...]:
     """Which layers have the window, if no field names them one by one."""
-    every, first = (
-        fields.whole("sliding_window_pattern"),
-        fields.whole("max_window_layers", limits=(0, 1 << 20)),
-    )
+    every = fields.whole("sliding_window_pattern")
+    first = fields.whole("max_window_layers", limits=(0, 1 << 20))
     if every is None and model_type in FULL_EVERY:
         every = FULL_EVERY[model_type]
         notes.append(f"`layer_types` is missing: one layer of {every} is full, as for every {model_type}.")

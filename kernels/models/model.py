@@ -15,8 +15,6 @@ KINDS = ("full", "window")
 
 @dataclass(frozen=True)
 class Model:
-    """What the attention layers of a model compute."""
-
     name: str
     source: str
     """Repository on huggingface.co; "" for a config.json of the user's."""

@@ -116,13 +116,11 @@ class OutputReferences:
         return cls(exact, exact_lse, naive, in_float32, lse_in_float32, largest_finite(value), least)
 
     def compare(self, out: torch.Tensor) -> Comparison:
-        """An output compared with the exact one by the rule."""
         references = (self.exact, self.naive, lambda: self.in_float32)
         allowed = (FACTORS["forward"], self.largest_value, self.least_error)
         return compare(out.to(self.exact.device), *references, *allowed)
 
     def compare_lse(self, lse: torch.Tensor) -> Comparison:
-        """An lse compared with the exact one by its rule."""
         return compare_lse(lse.to(self.exact.device), self.exact_lse, self.lse_in_float32)
 
 

@@ -60,7 +60,6 @@ def config_for_blocks(block_m: int, block_n: int, head_dim: int, itemsize: int) 
 
 
 def config_of(problem: AttentionProblem) -> TileConfig:
-    """The problem's own tiles."""
     return config_for_blocks(problem.block_m, problem.block_n, problem.head_dim, problem.itemsize)
 
 
@@ -100,9 +99,7 @@ class Fixed:
     BLOCK_D: int
     """Columns of a tile: head_dim, padded to a power of two."""
     BLOCK_M: int
-    """Rows of a query tile."""
     BLOCK_N: int = 0
-    """Rows of a key tile."""
     BOUND_LEFT: bool = False
     BOUND_RIGHT: bool = False
     """Whether the left and the right bound of the band hide a key."""
@@ -114,7 +111,6 @@ class Fixed:
     """What of a pattern beside the band there is."""
 
     TRACE: bool = False
-    """Whether the program records its steps."""
 
     @property
     def PLANNED(self) -> bool:  # noqa: N802 (named like the constexprs beside it)

@@ -42,7 +42,6 @@ class LaneBuffers(NamedTuple):
 
 
 def make_lane_buffers(programs: int, lanes: int, turns: int) -> LaneBuffers:
-    """Empty buffers on the device."""
     marks = torch.zeros((programs, lanes, turns, RECORD.value), dtype=torch.int32, device=DEVICE)
     clock = torch.zeros((programs, CLOCK_COLUMNS.value), dtype=torch.int64, device=DEVICE)
     return LaneBuffers(marks, clock, lanes, turns)

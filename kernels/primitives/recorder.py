@@ -70,7 +70,6 @@ class Recorder:
 
     @property
     def with_acc(self) -> bool:
-        """Whether the kernel is to record its accumulators."""
         return self.buffers.acc is not None
 
     def rows_exist(self, steps: dict[str, np.ndarray], tile: str = "q_tile") -> np.ndarray:

@@ -125,7 +125,6 @@ def is_watched() -> bool:
 def interpreted_launch(
     kernel: Any, grid: Sequence[int], options: dict[str, Any], arguments: Sequence[Any], slots: Slots
 ) -> Start:
-    """A launch of a kernel in the interpreter."""
     of_call = _maker([*arguments], slots, lambda tensor: tensor, _remade)
     return lambda values, _stream: kernel[grid](*of_call(values), **options)
 

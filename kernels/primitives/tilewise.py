@@ -20,8 +20,6 @@ ROW_FIELDS = ("row_max", "row_sum", "row_share", "output_distance")
 
 
 class Program(NamedTuple):
-    """A query tile of one head."""
-
     number: int
     batch: int
     head: int
@@ -49,7 +47,6 @@ class StepLog:
         self._keeps_acc = steps * problem.block_m * problem.head_dim * 4 <= ACC_LIMIT_BYTES
 
     def programs(self) -> Iterator[Program]:
-        """Every query tile of every head."""
         problem = self._problem
         for number in range(problem.heads * problem.q_tiles):
             batch_head, q_tile = divmod(number, problem.q_tiles)

@@ -140,7 +140,6 @@ class AttentionProblem:
 
     @property
     def mask_node(self) -> Node | None:
-        """`mask_words`, parsed."""
         return parse(self.mask_words) if self.mask_words is not None else None
 
     @functools.cached_property
@@ -204,7 +203,6 @@ class AttentionProblem:
 
     @property
     def is_causal(self) -> bool:
-        """Whether the mask is the causal one."""
         return self.mask == "causal"
 
     def as_dict(self) -> dict[str, int | str]:

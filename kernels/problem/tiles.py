@@ -141,7 +141,6 @@ class VisitedTiles:
         return self.end - self.first
 
     def kind(self, tile: int) -> TileKind:
-        """What the mask leaves of the tile with that index."""
         if not self.first <= tile < self.end:
             return TileKind.SKIPPED
         return TileKind.FULL if self.first_full <= tile < self.end_full else TileKind.PARTIAL

@@ -49,7 +49,6 @@ def recorded_run(problem: AttentionProblem, algorithm: str) -> Recording | None:
 
 @functools.cache
 def recorded_problems(algorithm: str) -> tuple[AttentionProblem, ...]:
-    """The problems of which a run of this algorithm was recorded."""
     runs = (run for run in _index()["runs"] if run["algorithm"] == algorithm)
     return tuple(AttentionProblem(**run["problem"]) for run in runs)
 
@@ -95,7 +94,6 @@ def recorded_document(part: str) -> Document:
 
 @functools.cache
 def recorded_ranks() -> dict[str, RanksTrace]:
-    """The recorded runs on several GPUs, by name."""
     files = sorted(FOLDER.glob(f"{RANKS_PREFIX}*.npz"))
     return {file.stem.removeprefix(RANKS_PREFIX): RanksTrace.load(file) for file in files}
 

@@ -32,7 +32,6 @@ class Finding:
     """Path of the user's file; "" for an order dependence, which no single line shows."""
     line: int = 0
     source: str = ""
-    """Text of that line."""
 
     @property
     def place(self) -> str:
@@ -41,7 +40,6 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """Kind, words and place in one text."""
         place = f" ({self.place}: {self.source})" if self.file else ""
         return f"{self.kind}: {self.words}{place}"
 

@@ -45,7 +45,6 @@ class Role:
     offset: int
     dims: tuple[Dim, ...]
     heads: int
-    """Heads of the tensor."""
 
     @classmethod
     def of(cls, name: str, tensor: torch.Tensor) -> "Role":

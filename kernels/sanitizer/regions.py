@@ -86,8 +86,6 @@ class Access(NamedTuple):
 
 
 class Product(NamedTuple):
-    """One matrix product of one program."""
-
     program: int
     flops: int
 

@@ -61,7 +61,6 @@ class Ledger:
         self._add(kind, launch, region, words, len(addresses))
 
     def unwritten(self, launch: Launch, region: Region, addresses: np.ndarray) -> None:
-        """Reads of elements that nobody has written."""
         element = region.words_of(int(addresses[0]))
         words = f"reads {element}, which neither a launch nor torch has written"
         self._add("read of unwritten memory", launch, region, words, len(addresses))
@@ -100,8 +99,6 @@ NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle"
 
 
 class Request(NamedTuple):
-    """One load, store or atomic of a program."""
-
     pointers: np.ndarray
     """Tagged addresses."""
     itemsize: int
@@ -112,8 +109,6 @@ class Request(NamedTuple):
 
 
 class Watch:
-    """What was seen while the watch was on."""
-
     def __init__(self, logs: bool = False) -> None:
         self.launches = 0
         self.logged: list[Launch] = []

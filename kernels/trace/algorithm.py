@@ -44,7 +44,6 @@ class RecordedMatrix:
     """Key in Trace.matrices, or the field of Trace if `is_field`."""
     slot: str
     phase: str
-    """The phase that makes it."""
     label: str = ""
     """What it is called above the picture; its name if empty."""
     is_field: bool = False
@@ -339,7 +338,6 @@ class Algorithm(Particular):
     Measured for 512 queries and keys, head_dim 64 and tiles of 64 x 64.
     """
     timed_as: TimedAs = NOT_TIMED
-    """Whose time is shown for it."""
     checked: str = ""
     """What the Check page calls it; "" if it is not offered there."""
     gives_lse: bool = True

@@ -27,7 +27,6 @@ class Activity:
     kind: str
     """One of KINDS. A product is under way on the tensor cores while the lane does something else."""
     phase: str
-    """The phase of the algorithm's kernels that it belongs to."""
     begin: str
     end: str
     turns_back: int = 0
@@ -53,11 +52,9 @@ class LaneRole:
         return any(each.kind in (PRODUCT, SOFTMAX) for each in self.activities)
 
     def number(self, mark: str) -> int:
-        """Place of a mark in a record."""
         return self.marks.index(mark)
 
     def named(self, activity: str) -> tuple[Activity, ...]:
-        """Its activities of that name."""
         return tuple(each for each in self.activities if each.name == activity)
 
 

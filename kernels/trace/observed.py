@@ -30,8 +30,6 @@ class ObservedSite:
 
 @dataclass(frozen=True)
 class ObservedKernel:
-    """One kernel, by its launches."""
-
     name: Text
     file: Text
     sites: tuple[ObservedSite, ...]

@@ -100,11 +100,6 @@ class RanksTrace(ArrayFile):
         chosen = self.span_kind == KINDS.index(kind)
         return chosen if rank is None else chosen & (self.span_rank == rank)
 
-    def busy_ns(self, rank: int) -> int:
-        """Time in which a rank computed."""
-        own = self.of("attend", rank) | self.of("merge", rank)
-        return int((self.span_end_ns - self.span_begin_ns)[own].sum())
-
     def pairs(self, rank: int) -> int:
         """Pairs of a query and a key that a rank attended to, per head that it computes."""
         return int(self.span_pairs[self.of("attend", rank)].sum())

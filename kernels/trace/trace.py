@@ -58,7 +58,6 @@ class Trace(ArrayFile):
     kernels: tuple[str, ...]
     """Names of the kernels, in launch order."""
     launches: tuple[LaunchInfo, ...]
-    """How each of these kernels was launched."""
     recorded_at: str
     """UTC date and time, ISO 8601."""
     tensors: tuple[str, ...]
@@ -158,7 +157,6 @@ class Trace(ArrayFile):
 
     @property
     def result_bytes(self) -> int:
-        """Size of output and gradients in memory."""
         results = (self.output, self.d_query, self.d_key, self.d_value)
         return sum(result.nbytes for result in results if result is not None)
 

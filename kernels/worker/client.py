@@ -43,7 +43,6 @@ class Job(Generic[Result]):
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, with a result or a failure."""
         return self._end.done()
 
     @property

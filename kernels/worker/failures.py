@@ -48,8 +48,6 @@ class Crashed(JobFailure):
 
 
 class Cancelled(JobFailure):
-    """Somebody cancelled the job."""
-
     def __init__(self) -> None:
         super().__init__("Cancelled.")
 

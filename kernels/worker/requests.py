@@ -228,13 +228,10 @@ class LessonGradients:
     kernel: dict[str, list]
     """By this project's kernels in float32."""
     torch: str
-    """Version of torch."""
 
 
 @dataclass(frozen=True)
 class LessonGradientsRequest(Request[LessonGradients]):
-    """The derivatives of a small layer, by torch and by our kernels."""
-
     answers = LessonGradients
     lesson: GradientLesson
 

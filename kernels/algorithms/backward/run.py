@@ -19,10 +19,6 @@ from kernels.trace.lanes import Lanes
 
 
 def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
-    """Run the forward kernel, then the three backward kernels with TRACE on.
-
-    Inputs, dO and tiles are the problem's own.
-    """
     config, call = tiles_of_backward(problem), call_of(problem)
     preprocess, dk_dv, dq = (make_recorder(kernel, problem, row=row) for kernel in ENTRY.kernels)
     launches = [

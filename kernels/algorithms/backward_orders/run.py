@@ -17,15 +17,15 @@ from kernels.algorithms.flash2.run import forward
 from kernels.device.runtime import DEVICE
 from kernels.oracle.exact import Gradients
 from kernels.primitives.assemble import assemble
-from kernels.primitives.launch import TileConfig, config_of, launch_on_tiles
+from kernels.primitives.launch import config_of, launch_on_tiles
 from kernels.primitives.recorder import Recorder, make_recorder
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace.algorithm import Algorithm
 
-Launch = Callable[[BackwardCall, TileConfig, Recorder | None], LaunchInfo]
-"""Fills d_query, d_key and d_value of a call; how the kernel was launched."""
+Arguments = tuple[dict[str, Tensor], tuple[Tensor, ...], tuple[tuple[Tensor, Tensor], ...]]
+"""Tensors of a launch that are cut into tiles, its others, and (gradient, float32 sum) of each sum in HBM."""
 
 
 def _sum_of(tensor: Tensor) -> Tensor:
@@ -33,48 +33,19 @@ def _sum_of(tensor: Tensor) -> Tensor:
     return torch.zeros(tensor.shape, dtype=torch.float32, device=tensor.device)
 
 
-def _launch(
-    kernel: Any,
-    call: BackwardCall,
-    tensors: dict[str, Tensor],
-    others: tuple[Tensor, ...],
-    config: TileConfig,
-    recorder: Recorder | None,
-) -> LaunchInfo:
-    batch, kv_heads = call.inputs.key.shape[:2]
-    return launch_on_tiles(
-        kernel,
-        (batch * kv_heads,),
-        tensors,
-        *others,
-        band=call.inputs.band,
-        scale=call.inputs.scale,
-        config=replace(config, num_stages=1),  # a load must not run ahead of the stores of the step before it
-        recorder=recorder,
-        described=(),
-        kv_heads=kv_heads,
-    )
-
-
-def launch_kv_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
-    """Launch `_attn_bwd_kv_outer` of a call whose D is there."""
+def kv_outer_arguments(call: BackwardCall) -> Arguments:
+    """Of `_attn_bwd_kv_outer`, for a call whose D is there."""
     sum_dq = _sum_of(call.inputs.query)
     tensors = call.tensors | {"sum": sum_dq, "dk": call.d_key, "dv": call.d_value}
-    others = (call.inputs.lse, call.delta)
-    info = _launch(_attn_bwd_kv_outer, call, tensors, others, config, recorder)
-    call.d_query.copy_(sum_dq)
-    return info
+    return tensors, (call.inputs.lse, call.delta), ((call.d_query, sum_dq),)
 
 
-def launch_q_outer(call: BackwardCall, config: TileConfig, recorder: Recorder | None = None) -> LaunchInfo:
-    """Launch `_attn_bwd_q_outer`, which computes D itself."""
+def q_outer_arguments(call: BackwardCall) -> Arguments:
+    """Of `_attn_bwd_q_outer`, which computes D itself."""
     given, sum_dk, sum_dv = call.inputs, _sum_of(call.inputs.key), _sum_of(call.inputs.value)
     tensors = {"q": given.query, "k": given.key, "v": given.value, "o": given.out, "do": given.d_out}
     tensors |= {"dq": call.d_query, "sum": sum_dk}
-    info = _launch(_attn_bwd_q_outer, call, tensors, (sum_dv, given.lse), config, recorder)
-    call.d_key.copy_(sum_dk)
-    call.d_value.copy_(sum_dv)
-    return info
+    return tensors, (sum_dv, given.lse), ((call.d_key, sum_dk), (call.d_value, sum_dv))
 
 
 @dataclass(frozen=True)
@@ -82,7 +53,8 @@ class LoopOrder:
     """A runner: see `kernels.algorithms.Runner`."""
 
     entry: Algorithm
-    launch: Launch
+    kernel: Any
+    arguments: Callable[[BackwardCall], Arguments]
 
     forward = staticmethod(forward)
     """O and lse by the forward kernel of FlashAttention-2."""
@@ -98,7 +70,7 @@ class LoopOrder:
             results["delta"] = call.delta
         grid = (problem.key_heads, problem.group_size * problem.q_tiles * problem.kv_tiles)
         recorder = make_recorder(self.entry.kernels[-1], problem, grid=grid, row=row)
-        launches.append((recorder, self.launch(call, config_of(problem), recorder)))
+        launches.append((recorder, self._launch(problem, call, recorder)))
         return assemble(self.entry, problem, launches, output=call.inputs.out, lse=call.inputs.lse, **results)
 
     def gradients(self, problem: AttentionProblem, *tensors: Tensor) -> Gradients:
@@ -106,7 +78,7 @@ class LoopOrder:
         call = self._call(problem, *tensors)
         if PREPROCESS in self.entry.kernels:
             call.preprocess()
-        self.launch(call, config_of(problem), None)
+        self._launch(problem, call)
         return call.d_query, call.d_key, call.d_value
 
     def _call(self, problem: AttentionProblem, *tensors: Tensor) -> BackwardCall:
@@ -115,6 +87,26 @@ class LoopOrder:
         inputs = BackwardInputs(query, key, value, *results, d_out, problem.band, problem.scale)
         return BackwardCall(inputs)
 
+    def _launch(
+        self, problem: AttentionProblem, call: BackwardCall, recorder: Recorder | None = None
+    ) -> LaunchInfo:
+        tensors, others, sums = self.arguments(call)
+        info = launch_on_tiles(
+            self.kernel,
+            (problem.key_heads,),
+            tensors,
+            *others,
+            band=problem.band,
+            scale=problem.scale,
+            config=replace(config_of(problem), num_stages=1),  # no load ahead of the stores of a step before
+            recorder=recorder,
+            described=(),
+            kv_heads=problem.kv_heads,
+        )
+        for gradient, total in sums:
+            gradient.copy_(total)
+        return info
 
-KV_OUTER = LoopOrder(KV_OUTER_ENTRY, launch_kv_outer)
-Q_OUTER = LoopOrder(Q_OUTER_ENTRY, launch_q_outer)
+
+KV_OUTER = LoopOrder(KV_OUTER_ENTRY, _attn_bwd_kv_outer, kv_outer_arguments)
+Q_OUTER = LoopOrder(Q_OUTER_ENTRY, _attn_bwd_q_outer, q_outer_arguments)

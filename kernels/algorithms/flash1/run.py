@@ -14,7 +14,6 @@ from kernels.trace import Trace
 
 
 def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
-    """Run the kernel on the problem's own inputs and tiles with TRACE on."""
     grid = (problem.heads, problem.q_tiles * problem.kv_tiles)
     recorder = make_recorder(FORWARD, problem, grid=grid, row=row)
     inputs = make_inputs(problem, DEVICE)
@@ -23,5 +22,4 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """O and lse with the problem's mask and tiles."""
     return flash_forward_kv_outer(query, key, value, **asked_of(problem))[:2]

@@ -23,7 +23,6 @@ from kernels.trace.sampled_trace import of_query_tiles
 
 
 def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
-    """Run the kernel on the problem's own inputs and tiles with TRACE on."""
     recorder = make_recorder(FORWARD, problem, row=row)
     out, lse, launch = flash_forward(*make_inputs(problem, DEVICE), **asked_of(problem), recorder=recorder)
     return assemble(ENTRY, problem, [(recorder, launch)], output=out, lse=lse)
@@ -64,7 +63,6 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """O and lse with the problem's mask and tiles."""
     return flash_forward(query, key, value, **asked_of(problem))[:2]
 
 

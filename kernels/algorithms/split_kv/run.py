@@ -51,10 +51,8 @@ def run_traced(problem: AttentionProblem, row: int | None = None) -> Trace:
 
 
 def run_sampled(problem: AttentionProblem, sample: Sample, row: int | None = None) -> Trace:
-    """Run some key heads in as many parts of the keys as the whole run has."""
     return sampled(ENTRY, problem, sample, run_traced, row)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """O and lse with the problem's mask, tiles and parts of the keys."""
     return flash_split_kv(query, key, value, **asked_of(problem), splits=problem.kv_splits)[:2]

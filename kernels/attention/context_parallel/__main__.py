@@ -16,18 +16,11 @@ import torch
 import torch.distributed as dist
 
 from kernels.attention.context_parallel.run import RunOrder, run_on_this_rank
-from kernels.device.runtime import BACKEND
+from kernels.device.runtime import BACKEND, DEVICE
 from kernels.file_format import write
 from kernels.measure.document import Document, read_document
-from kernels.measure.ranks import (
-    DECODE,
-    LONGEST_ALONE,
-    ONE_GPU,
-    TORCH,
-    RanksTime,
-    measure_ranks,
-    share_of_ideal,
-)
+from kernels.measure.ranks import DECODE, LONGEST_ALONE, ONE_GPU, TORCH, RanksTime, share_of_ideal
+from kernels.measure.timed_ranks import measure_ranks
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import divisor_of
 from kernels.recordings import FILES, FOLDER, RANKS_PREFIX
@@ -108,20 +101,13 @@ def check(arguments: argparse.Namespace) -> bool:
     world, wrong = dist.get_world_size(), False
     length = 1024 if BACKEND == "cuda" else 16 * world
     for change in CHECKS:
-        shape: dict[str, Any] = {
-            "q_len": length,
-            "kv_len": length,
-            "head_dim": 64,
-            "q_heads": 4,
-            "kv_heads": 4,
-        }
         if "kv_len" in change:
             change = change | {"kv_len": 2 * length}
-        problem = AttentionProblem(**(shape | change))
+        problem = AttentionProblem(q_len=length, kv_len=length, q_heads=4, kv_heads=4).with_(**change)
         for method, layout in WAYS:
             refusal = _left_out(problem, method, layout)
             for direction in () if refusal else DIRECTIONS:
-                trace = run_on_this_rank(RunOrder(problem, method, layout, direction), _device())
+                trace = run_on_this_rank(RunOrder(problem, method, layout, direction), DEVICE)
                 for name, report in (trace.reports if trace else {}).items():
                     wrong |= not report.passes
                     verdict = "right" if report.passes else "WRONG"
@@ -130,10 +116,6 @@ def check(arguments: argparse.Namespace) -> bool:
             if refusal:
                 _say(f"left out: {method}, {layout}, {change}: {refusal}")
     return wrong
-
-
-def _device() -> str:
-    return "cuda" if BACKEND == "cuda" else "cpu"
 
 
 def _left_out(problem: AttentionProblem, method: str, layout: str) -> str:
@@ -171,7 +153,6 @@ def measure(arguments: argparse.Namespace) -> bool:
 
 
 def _times(arguments: argparse.Namespace) -> list[RanksTime]:
-    """Times of the parts "ways" and "decoding"."""
     standard = [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
     lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
     times = Times(arguments.budget)
@@ -205,16 +186,16 @@ def record(arguments: argparse.Namespace) -> bool:
     times, path = _times(arguments), arguments.out / FILES["ranks"]
     if times and not dist.get_rank():
         old = read_document(path.read_bytes()) if path.exists() else Document()
-        again = {(time.problem, time.method, time.layout, time.direction) for time in times}
-        kept = [
-            time
-            for time in old.ranks
-            if (time.problem, time.method, time.layout, time.direction) not in again
-        ]
+        again = {_cell(time) for time in times}
+        kept = [time for time in old.ranks if _cell(time) not in again]
         command = f"torchrun --nproc-per-node {dist.get_world_size()} -m kernels.attention.context_parallel"
         commands = dict.fromkeys(filter(None, (old.command, f"{command} {' '.join(sys.argv[1:])}")))
         write(path, Document("; ".join(commands), ranks=(*kept, *times)).to_json())
     return wrong
+
+
+def _cell(time: RanksTime) -> tuple:
+    return time.problem, time.method, time.layout, time.direction
 
 
 def _record_traces(arguments: argparse.Namespace) -> bool:
@@ -224,7 +205,7 @@ def _record_traces(arguments: argparse.Namespace) -> bool:
     problem, wrong = AttentionProblem(**(LAYER | {"q_len": length, "kv_len": length} | small)), False
     for direction in DIRECTIONS:
         for method, layout in WAYS if direction == "forward" else WAYS[:1]:
-            trace = run_on_this_rank(RunOrder(problem, method, layout, direction), _device())
+            trace = run_on_this_rank(RunOrder(problem, method, layout, direction), DEVICE)
             if trace is None:
                 continue
             wrong |= not all(report.passes for report in trace.reports.values())

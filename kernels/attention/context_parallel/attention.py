@@ -59,7 +59,6 @@ class World:
 
     @contextmanager
     def noted(self, kind: str, owner: int, share: Share) -> Iterator[None]:
-        """Note when it began and ended."""
         begin = self.log.mark()
         yield
         self.log.add(kind, owner, begin, self.log.mark(), share=share)

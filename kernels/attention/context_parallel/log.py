@@ -24,8 +24,6 @@ class Mark:
 
 @dataclass(frozen=True)
 class Span:
-    """Something that a rank did."""
-
     kind: str
     """One of `kernels.trace.ranks.KINDS`."""
     step: int
@@ -73,7 +71,6 @@ class RankLog(Log):
     rows: Tensor
     """Places of the rows in this rank's part."""
     progress: Callable[[int], None] | None = None
-    """Called with each step."""
     is_on = True
     spans: list[Span] = field(default_factory=list)
     lse: list[Tensor] = field(default_factory=list)
@@ -117,9 +114,6 @@ class RankLog(Log):
 
     def after_step(self) -> None:
         self.lse.append(self._sums)
-
-    def lse_rows(self) -> list[list[float]]:
-        return [lse.tolist() for lse in self.lse]
 
     def host_ns(self, mark: Mark) -> int:
         """A moment by the host's clock; the GPU must be done."""

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kernels.attention.context_parallel.run import RunOrder
-from kernels.device.runtime import BACKEND
+from kernels.device.runtime import BACKEND, DEVICE
 from kernels.trace.ranks import RanksTrace
 
 POLL_S = 0.1
@@ -31,16 +31,14 @@ class RankFailed(RuntimeError):
 
 
 def traced_on_ranks(
-    order: RunOrder,
-    ranks: int,
-    limit_s: float = LIMIT_S,
-    progress: Callable[[float], None] = lambda share: None,
+    order: RunOrder, ranks: int, progress: Callable[[float], None] = lambda share: None
 ) -> RanksTrace:
     """The trace of a run on so many ranks. Raises as `run_on_ranks`.
 
     `progress` is called with the share of the steps that the slowest rank has done.
     """
-    return RanksTrace.load(run_on_ranks(functools.partial(_traced, order), ranks, limit_s, progress)[0])
+    files = run_on_ranks(functools.partial(_traced, order), ranks, progress=progress)
+    return RanksTrace.load(files[0])
 
 
 def _traced(order: RunOrder, device: str, progress: Callable[[int], None]) -> bytes:
@@ -133,7 +131,6 @@ def _value(rank: int, error: BaseException | None, value: Any) -> Any:
 def _rank(
     work: Work, rank: int, ranks: int, folder: str, pipe: Connection, steps: Any, limit_s: float
 ) -> None:
-    """What one rank's process does."""
     import torch
     import torch.distributed as dist
 
@@ -141,13 +138,12 @@ def _rank(
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     try:
-        device = "cuda" if BACKEND == "cuda" else "cpu"
-        if device == "cuda":
+        if BACKEND == "cuda":
             torch.cuda.set_device(rank % torch.cuda.device_count())
         store = f"file://{folder}/store"
         late = timedelta(seconds=2 * limit_s)  # the parent is to notice first
         dist.init_process_group("gloo", store, timeout=late, rank=rank, world_size=ranks)
-        pipe.send((None, work(device, functools.partial(steps.__setitem__, rank))))
+        pipe.send((None, work(DEVICE, functools.partial(steps.__setitem__, rank))))
     except Exception as error:  # the parent says it
         known = error if isinstance(error, ValueError) else RuntimeError(f"{type(error).__name__}: {error}")
         pipe.send((known, None))

@@ -29,8 +29,6 @@ NOTED_ROWS = 16
 
 @dataclass(frozen=True)
 class RunOrder:
-    """What all ranks run."""
-
     problem: AttentionProblem
     """Of the whole sequence. Its mask is full, causal or a window."""
     method: str = "ring"
@@ -78,7 +76,8 @@ def run_on_this_rank(
     if BACKEND == "cuda":
         torch.cuda.synchronize()
     positions = np.concatenate([run.positions for run in runs_of(rank, world, problem.q_len, order.layout)])
-    own = ([_numbers(log, span) for span in log.spans], positions[rows.numpy()].tolist(), log.lse_rows())
+    noted = positions[rows.numpy()].tolist(), [lse.tolist() for lse in log.lse]
+    own = ([_numbers(log, span) for span in log.spans], *noted)
     gathered: list[Any] = [None] * world
     dist.gather_object(
         (own, log.clock_error_ns, [each.cpu() for each in results]), gathered if not rank else None

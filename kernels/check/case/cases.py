@@ -126,19 +126,6 @@ class CheckCase:
         return " ".join(filter(None, parts))
 
 
-TRUSTED_SHAPES = (
-    (113, 203),
-    (128, 217),
-    (108, 256),
-    (256, 512),
-    (512, 256),
-    (1024, 1024),
-    (1023, 1024),
-    (1024, 1023),
-)
-"""(q_len, kv_len) of FlashAttention's own tests: Dao-AILab/flash-attention, tests/test_flash_attn.py."""
-TRUSTED_CAUSAL_SHAPES = ((1, 239), (3, 799), (127, 512), (127, 513))
-"""Shapes that the same file adds for causal masks."""
 MAX_SHAPES = 100
 MAX_CASES = 400
 INTERPRETER_CASE_S = 3.0
@@ -157,6 +144,12 @@ def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
     if not 1 <= len(shapes) <= MAX_SHAPES:
         raise InvalidProblem("shapes", f"{len(shapes)} shapes", f"expected 1 to {MAX_SHAPES}")
     return tuple(dict.fromkeys(shapes))
+
+
+TRUSTED_SHAPES = parse_shapes("113x203, 128x217, 108x256, 256x512, 512x256, 1024, 1023x1024, 1024x1023")
+"""(q_len, kv_len) of FlashAttention's own tests: Dao-AILab/flash-attention, tests/test_flash_attn.py."""
+TRUSTED_CAUSAL_SHAPES = parse_shapes("1x239, 3x799, 127x512, 127x513")
+"""Shapes that the same file adds for causal masks."""
 
 
 @dataclass(frozen=True)

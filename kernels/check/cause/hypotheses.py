@@ -11,17 +11,8 @@ from itertools import islice
 
 import torch
 
+from kernels.check.cause import variants
 from kernels.check.cause.patterns import PatternSetting, pattern_variants
-from kernels.check.cause.variants import (
-    HERE,
-    Backward,
-    Compute,
-    Gradients,
-    Setting,
-    gradient_variants,
-    known_factor,
-    output_variants,
-)
 from kernels.check.judge.calls import Calls
 from kernels.check.result import Cause
 from kernels.oracle.naive import whole_mask
@@ -38,8 +29,6 @@ before its own rounding is computed."""
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a check found out about a wrong result."""
-
     calls: Calls
     compared: dict[str, Comparison]
     wrong: list[str]
@@ -47,11 +36,11 @@ class Evidence:
     """(batch, q_heads, q_len): what the weights of each row add up to; None if they are not known."""
 
     @cached_property
-    def setting(self) -> Setting:
+    def setting(self) -> variants.Setting:
         """The call as it should have been computed."""
         query, key, value = self.calls.tensors.inputs
         given = (query, key, value, whole_mask(self.calls.band, query.device), self.calls.scale)
-        return PatternSetting(*given, self.pattern) if self.pattern else Setting(*given)
+        return PatternSetting(*given, self.pattern) if self.pattern else variants.Setting(*given)
 
     @property
     def pattern(self) -> Pattern | None:
@@ -59,16 +48,15 @@ class Evidence:
         return self.calls.band if isinstance(self.calls.band, Pattern) else None
 
     @property
-    def output_variants(self) -> Iterator[tuple[str, Compute]]:
-        """What a wrong O may equal."""
+    def output_variants(self) -> Iterator[tuple[str, variants.Compute]]:
         case, band = self.calls.case, self.calls.band
         if isinstance(self.setting, PatternSetting):
             yield from pattern_variants(self.setting, case.problem)
-        yield from output_variants(
+        yield from variants.output_variants(
             self.setting, band.band if isinstance(band, Pattern) else band, case.layout
         )
 
-    def equals(self, name: str, compute: Compute) -> bool:
+    def equals(self, name: str, compute: variants.Compute) -> bool:
         """Whether the result of that name equals what is computed, by the rule."""
         got, exact = self.calls.got[name], compute(torch.float64)
         if not float(absolute_error(got, exact).max()) < NEARER * self.compared[name].report.max_error:
@@ -79,7 +67,9 @@ class Evidence:
         return compare(got, exact, low, lambda: compute(torch.float32), factor, largest).report.passes
 
 
-def _one_of(compute: Callable[[torch.dtype], Gradients], name: str, dtype: torch.dtype) -> torch.Tensor:
+def _one_of(
+    compute: Callable[[torch.dtype], variants.Gradients], name: str, dtype: torch.dtype
+) -> torch.Tensor:
     return compute(dtype)[name]
 
 
@@ -102,7 +92,7 @@ def _shorter_type(evidence: Evidence) -> Iterator[Cause]:
     setting, calls = evidence.setting, evidence.calls
     if evidence.pattern:
         return
-    right = Backward(setting, calls.tensors.d_out)
+    right = variants.Backward(setting, calls.tensors.d_out)
     computed = {"O": setting} | {name: partial(_one_of, right, name) for name in GRADIENTS}
     names = tuple(name for name in evidence.wrong if name in computed)
     for name in names:
@@ -116,7 +106,7 @@ def _shorter_type(evidence: Evidence) -> Iterator[Cause]:
 
 def _cause(words: str, *tensors: str) -> Cause:
     """The words of a variant may end in numbers of this case."""
-    sentence, _, numbers = words.partition(HERE)
+    sentence, _, numbers = words.partition(variants.HERE)
     return Cause(sentence, tensors, numbers)
 
 
@@ -144,7 +134,7 @@ def _factor_cause(evidence: Evidence, name: str) -> Cause | None:
     allowed = comparison.report.tolerance * max(1.0, abs(factor))
     if not float((got - factor * exact).abs().max()) <= allowed:
         return None
-    words = known_factor(factor, evidence.setting)
+    words = variants.known_factor(factor, evidence.setting)
     return Cause(words or "the exact one times a number", (name,), "" if words else f"{factor:.4g} here")
 
 
@@ -182,7 +172,7 @@ def _lse_causes(evidence: Evidence) -> Iterator[Cause]:
     got, report = evidence.calls.got["lse"], evidence.compared["lse"].report
     allowed = min(2 * report.tolerance, NEARER * report.max_error)  # of large scores, l says little
     plus = torch.where(exact == -math.inf, math.inf, exact)
-    variants = {
+    mistakes = {
         "the exact one in units of log2: lse / ln 2 (declare it, see the README)": exact / math.log(2),
         "the exact one times ln 2": exact * math.log(2),
         "the row max m alone: the logarithm of l is missing": m,
@@ -194,7 +184,7 @@ def _lse_causes(evidence: Evidence) -> Iterator[Cause]:
         "the exact one, with +inf for a row without a key: the convention of FlashAttention-2": plus,
         "the exact one with the other sign": -exact,
     }
-    for words, values in variants.items():
+    for words, values in mistakes.items():
         if float(absolute_error(got, values).max()) <= allowed:
             yield Cause(words, ("lse",))
 
@@ -207,7 +197,7 @@ def _gradient_cause(evidence: Evidence, wrong: list[str]) -> Cause | None:
     best, d_out = None, evidence.calls.tensors.d_out
     if isinstance(evidence.calls.band, Pattern):
         return scaled
-    for words, compute in gradient_variants(evidence.setting, d_out, evidence.calls.band):
+    for words, compute in variants.gradient_variants(evidence.setting, d_out, evidence.calls.band):
         fitting = [name for name in wrong if evidence.equals(name, partial(_one_of, compute, name))]
         if len(fitting) > (len(best.tensors) if best else 0):
             best = _cause(words, *fitting)

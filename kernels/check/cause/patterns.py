@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from kernels.check.cause.variants import MINUS_INFINITY, Named, Setting
-from kernels.oracle.naive import changed_scores, one_key_head_per_query_head, per_head, whole_mask
+from kernels.check.cause.variants import Named, Setting
+from kernels.oracle.naive import changed_scores, per_head, whole_mask
 from kernels.problem import LIMITS, AttentionProblem, Pattern
 
 
@@ -17,16 +17,9 @@ class PatternSetting(Setting):
 
     pattern: Pattern
 
-    def changed(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores before the mask, and V, one head per query head."""
-        query, key, value = (tensor.to(dtype) for tensor in (self.query, self.key, self.value))
-        key, value = one_key_head_per_query_head(query, key, value)
-        scores, _ = changed_scores(query @ key.transpose(-2, -1) * self.scale, self.pattern)
-        return scores, value
-
-    def scores(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        scores, value = self.changed(dtype)
-        return scores.masked_fill(~self.visible, MINUS_INFINITY), value
+    def unmasked(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        scores, value = super().unmasked(dtype)
+        return changed_scores(scores, self.pattern)[0], value
 
     def __call__(self, dtype: torch.dtype) -> torch.Tensor:
         scores, value = self.scores(dtype)
@@ -89,5 +82,5 @@ def _last_key_before(pattern: Pattern, device: torch.device) -> torch.Tensor:
 
 
 def _capped_after(setting: PatternSetting, dtype: torch.dtype) -> torch.Tensor:
-    scores, value = setting.changed(dtype)
+    scores, value = setting.unmasked(dtype)
     return torch.softmax(scores.masked_fill(~setting.visible, -setting.pattern.softcap), dim=-1) @ value

@@ -40,11 +40,15 @@ class Setting:
     """bool (q_len, kv_len)"""
     scale: float
 
-    def scores(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scaled scores with -inf at keys that are not seen, and V, one head per query head."""
+    def unmasked(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scaled scores before the mask, and V, one head per query head."""
         query, key, value = (tensor.to(dtype) for tensor in (self.query, self.key, self.value))
         key, value = one_key_head_per_query_head(query, key, value)
-        scores = query @ key.transpose(-2, -1) * self.scale
+        return query @ key.transpose(-2, -1) * self.scale, value
+
+    def scores(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same with -inf at keys that are not seen."""
+        scores, value = self.unmasked(dtype)
         return scores.masked_fill(~self.visible, MINUS_INFINITY), value
 
     def __call__(self, dtype: torch.dtype) -> torch.Tensor:
@@ -53,11 +57,9 @@ class Setting:
         return torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0) @ value
 
     def of_keys(self, change: Change) -> "Setting":
-        """With other K and V."""
         return replace(self, key=change(self.key), value=change(self.value))
 
     def of_all(self, change: Change) -> "Setting":
-        """With other Q, K and V."""
         return replace(self.of_keys(change), query=change(self.query))
 
 

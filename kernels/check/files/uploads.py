@@ -81,7 +81,6 @@ class UploadFacts:
 
     @property
     def has_output(self) -> bool:
-        """Whether the file holds a result to check."""
         return "output" in self.names
 
     def problem(self, template: AttentionProblem) -> AttentionProblem:

@@ -81,7 +81,6 @@ class Calls:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said beside the numbers."""
         of_subject = [*self.subject.notes, *self.subject.of_case] if self.subject else []
         if self.band != self.case.problem.rule:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
@@ -137,7 +136,6 @@ class Calls:
         return tuple(gradient.clone() for gradient in gradients)
 
     def references(self, inputs: Inputs) -> OutputReferences:
-        """What O and lse on these inputs are held against."""
         return OutputReferences.of(inputs, self.scale, self.band)
 
     def _count(self, handed: Handed) -> None:

@@ -1,9 +1,7 @@
 """Runs a case again in other ways: how does the error of O move, and what changes the bits of a row?
 
-Sensitivity: other tile sizes, and other scales of the query until its type overflows. Determinism: the same
-inputs again; the same sequence in larger batches; the same row at another place of the query, in another
-head, or alone; and for split-KV another number of parts. A kernel whose row depends on none of these is
-deterministic and batch invariant.
+Sensitivity: other tile sizes, and other scales of the query until its type overflows. Determinism: TITLES of
+`kernels.check.result`. A kernel whose row depends on none of them is deterministic and batch invariant.
 """
 
 import math

@@ -75,7 +75,6 @@ def overall(results: Sequence[CheckResult]) -> str:
 
 
 def summary(results: Sequence[CheckResult]) -> str:
-    """One sentence on all results of one kernel."""
     failing, stopped, invalid, passing = (
         [result for result in results if result.verdict == verdict] for verdict in ORDER
     )
@@ -162,7 +161,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
 
 
 def indented(*lines: str) -> list[str]:
-    """Lines below that of a case or a kernel."""
     return [f"        {line}" for line in lines]
 
 
@@ -176,7 +174,6 @@ class Report:
 
 
 def tables_of(report: Report) -> dict[str, list[Row]]:
-    """By title: errors and ulps of the result."""
     return {
         "Errors against float64": [*map(error_row, report.result.tensors)],
         "Share of the elements of O by units in the last place": ulp_rows(report.result.tensor("O")),
@@ -184,7 +181,6 @@ def tables_of(report: Report) -> dict[str, list[Row]]:
 
 
 def varied_tables(report: Report) -> dict[str, list[Row]]:
-    """By title: what came of other tiles, other scales, and of running again."""
     tables = {}
     if varied := report.sensitivity:
         tables["Tile sizes"] = [point_row(point, "difference") for point in varied.blocks]
@@ -241,12 +237,10 @@ def point_row(point: SensitivityPoint, more: str) -> Row:
 
 
 def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Failures first, then those with the largest share of the allowed error."""
     return sorted(results, key=lambda result: (ORDER.index(result.verdict), -result.worst_share))
 
 
 def case_row(result: CheckResult) -> dict[str, str | int | float | None]:
-    """One of many cases."""
     problem, repeats = result.case.problem, result.repeats
     return {
         "verdict": VERDICT_WORDS[result.verdict],

@@ -45,7 +45,6 @@ class Compiled:
     """What the compiler says of the kernels that a case launches."""
 
     kernels: tuple[str, ...] = ()
-    """Those that compile."""
     finding: Finding | None = None
     not_done: str = ""
     """Why not all of them were compiled; "" if they were."""
@@ -62,8 +61,6 @@ class Compiled:
 
 @dataclass(frozen=True)
 class CompileRequest(Request[Compiled]):
-    """Do the kernels that a case launches compile for a GPU?"""
-
     answers = Compiled
     case: CheckCase
     kernel: str

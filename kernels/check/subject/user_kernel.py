@@ -24,9 +24,6 @@ from kernels.check.subject.user_modules import UserModules, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, Band, InvalidProblem, Rule
 
-if TYPE_CHECKING:
-    from kernels.check.case.cases import CheckCase
-
 NAME = "CHECK"
 LAYOUTS_BY_STRIDES = {
     "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
@@ -123,8 +120,6 @@ ASK_FOR_MASK = "Choose a full mask, or a causal one with equal lengths; or decla
 
 @dataclass(frozen=True)
 class UserKernel:
-    """The file and the name of the function."""
-
     path: Path
     function: str
     given: str = field(default="", compare=False)
@@ -154,7 +149,6 @@ class UserKernel:
 
     @property
     def name(self) -> str:
-        """What the page calls the function."""
         return f"{self.path.name}:{self.function}"
 
     @property
@@ -207,7 +201,6 @@ class LoadedKernel:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Surroundings of every call of the function."""
         with _surroundings(self.modules) as said:
             try:
                 yield
