@@ -43,7 +43,7 @@ export class Pane {
   }
 
   usePalette(root) {
-    this.palette = usePalette(root, this.model.data.palettes);
+    return (this.palette = usePalette(root, this.model.data.palettes));
   }
 
   // The cursor at a position, with what the drawing asks of it; at so many tiles per second. `ghost` is how
