@@ -14,12 +14,7 @@ from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
-from viz.explore.figures import (
-    MAX_SPANS,
-    busy_share,
-    timeline_figure,
-    without_pauses,
-)
+from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data, title_of
 from viz.player.drawn import Drawn, drawn_of, is_large
@@ -135,13 +130,7 @@ def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun,
 
 
 @st.fragment
-def player_panel(
-    run: runs.Run,
-    gpu: Gpu,
-    lanes: tuple[LanesRun, ...] = (),
-    plays: bool = False,
-    runs_rows: bool = False,
-) -> None:
+def player_panel(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...], plays: bool, runs_rows: bool) -> None:
     """The player, with its state in the URL. A fragment: a new state reruns this panel alone.
 
     `lanes` can be opened below the grid. `plays`: it starts to play by itself, phase by phase. `runs_rows`:

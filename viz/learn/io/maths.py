@@ -91,13 +91,14 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
     or "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM
     from d to N d: Dao et al. 2022, proposition 3).
     """
-    once = 4 * length * d * itemsize
-    if name == "compulsory":
-        return once
-    if name == "standard":
-        return once + 4 * length * length * itemsize
-    if name == "lower_bound":
-        return length * length * d * d / memory * itemsize
+    once, square = 4 * length * d * itemsize, length * length * itemsize
+    without_tiles = {
+        "compulsory": once,
+        "standard": once + 4 * square,
+        "lower_bound": square * d * d / memory,
+    }
+    if name in without_tiles:
+        return without_tiles[name]
     if name == "row_wise":
         rows = row_wise_rows(length, d, memory)
         return row_wise_bytes(length, d, rows, itemsize) if rows else None
