@@ -76,15 +76,11 @@ function mapValues(object, change) {
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
 }
 
-function findTurns({ count, turn }) {
-  const turnFirst = new Uint32Array(count);
-  const turnLast = new Uint32Array(count);
-  for (let i = 0; i < count; i++) turnFirst[i] = i > 0 && turn[i] === turn[i - 1] ? turnFirst[i - 1] : i;
-  for (let i = count - 1; i >= 0; i--) {
-    turnLast[i] = i < count - 1 && turn[i] === turn[i + 1] ? turnLast[i + 1] : i;
-  }
-  return { turnFirst, turnLast };
-}
+// The first and the last step of the turn of each step.
+const findTurns = ({ turn }) => ({
+  turnFirst: turn.map((each) => turn.indexOf(each)),
+  turnLast: turn.map((each) => turn.lastIndexOf(each)),
+});
 
 // What each step reads and writes of each tensor, and the requested bytes before each step.
 function sumBytes({ data, count }) {
