@@ -30,11 +30,6 @@ def query_outer_blocks(memory: int, d: int, share: int = 4) -> BlockSizes:
     return BlockSizes(rows, min(rows, d))
 
 
-def key_outer_blocks(memory: int, d: int) -> BlockSizes:
-    """The same with the large tile on the key side (Dao et al. 2022, algorithm 1, line 1, rounded down)."""
-    return BlockSizes(*reversed(query_outer_blocks(memory, d)))
-
-
 def forward_blocks(sizes: BlockSizes, d: int) -> dict[str, int]:
     """Elements of the four blocks of the forward pass's inner loop (list before eq 43); K and V share one."""
     query, key = sizes.query * d, sizes.key * d
@@ -108,8 +103,12 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
 
 
 def largest_blocks(name: str, memory: int, d: int) -> BlockSizes:
-    """The tiles of "flash1" or "flash2" on its curve."""
-    return key_outer_blocks(memory, d) if name == "flash1" else query_outer_blocks(memory, d)
+    """The tiles of "flash2" on its curve; those of "flash1" have the large tile on the key side.
+
+    Dao et al. 2022, algorithm 1, line 1, rounded down.
+    """
+    sizes = query_outer_blocks(memory, d)
+    return BlockSizes(*reversed(sizes)) if name == "flash1" else sizes
 
 
 def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> list[float | None]:
