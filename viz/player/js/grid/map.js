@@ -10,8 +10,6 @@ import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt }
 const ROOM_FOR_A_LETTER = 13; // on a tile
 const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
 
-const gapBetween = ({ cellWidth, cellHeight }) => (cellWidth > 7 && cellHeight > 7 ? 1 : 0);
-
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
 // lower than that. Rows past the end look like the last one.
 export function visiblePath(context, model, step, box) {
@@ -38,7 +36,7 @@ function drawTile(context, layout, model, palette, step, part = 1) {
   const { cells } = model.kernels[model.kernel[step]];
   if (!hasTile(model, step) || !cells || part <= 0) return;
   const box = cellBox(layout, model, step);
-  const gap = gapBetween(layout);
+  const gap = layout.cellWidth > 7 && layout.cellHeight > 7 ? 1 : 0;
   const kind = tileKind(model, step);
   const [w, h] = [Math.max((box.w - gap) * part, 0.6), Math.max(box.h - gap, 0.6)];
   const isHidden = kind === KIND.hidden && cells === "share";

@@ -5,7 +5,7 @@
 // them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
-import { lerp, smooth, within } from "./easing.js";
+import { lerp, smooth } from "./easing.js";
 import { decode, sum } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
@@ -102,11 +102,6 @@ export class Timeline extends Track {
     const [from, to] = [times[moment - 1] ?? last, times[moment] ?? last];
     const time = moment === 0 ? -1 : lerp(from, to, position - moment);
     return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
-  }
-
-  partAt(time, step) {
-    const { start, end } = this.moments;
-    return within(time, start[step], end[step]);
   }
 
   isDone(at, step) {
