@@ -130,7 +130,13 @@ def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun,
 
 
 @st.fragment
-def player_panel(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...], plays: bool, runs_rows: bool) -> None:
+def player_panel(
+    run: runs.Run,
+    gpu: Gpu,
+    lanes: tuple[LanesRun, ...] = (),
+    plays: bool = False,
+    runs_rows: bool = False,
+) -> None:
     """The player, with its state in the URL. A fragment: a new state reruns this panel alone.
 
     `lanes` can be opened below the grid. `plays`: it starts to play by itself, phase by phase. `runs_rows`:
