@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { headLayouts } from "../../../../viz/player/js/grid/layout.js";
 import { drawMap, visiblePath } from "../../../../viz/player/js/grid/map.js";
 import { drawStrips, nameHeads, stripState } from "../../../../viz/player/js/grid/strips.js";
+import { SvgContext } from "../../../../viz/player/js/grid/svg.js";
 import { KIND, stepsOfTile, tileKind } from "../../../../viz/player/js/run/model.js";
 import { given, givenRun, isNear, range, standing, stepsWhere } from "./given.js";
 
@@ -205,4 +206,16 @@ test("a hidden tile that was computed looks like those that are skipped", () => 
     boxes.map(({ fill }) => fill),
     ["hidden"],
   );
+});
+
+test("what a mask leaves of a tile can be drawn as vectors", () => {
+  const { model } = givenRun(given("cut")[0].name);
+  const step = range(model.count).find((each) => tileKind(model, each) === KIND.partial);
+  globalThis.document = { createElement: () => ({ getContext: () => ({}) }) };
+  const context = new SvgContext("white");
+  delete globalThis.document;
+  context.frame({ x: 0, y: 0, scale: 1, width: 10, height: 10 });
+  visiblePath(context, model, step, { x: 1, y: 2, w: 8, h: 8 });
+  context.fill();
+  assert.match(context.text(10, 10), /<path d="(M[\d.]+ [\d.]+h[\d.]+v[\d.]+h-[\d.]+Z)+" fill="#000"\/>/);
 });
