@@ -5,17 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from kernels.check.case.cases import (
-    TRUSTED_CAUSAL_SHAPES,
-    TRUSTED_SHAPES,
-    USERS,
-    CheckCase,
-    Grid,
-    battery,
-    estimated_seconds,
-    grid_cases,
-    parse_shapes,
-)
+from kernels.check.case import cases
 from kernels.check.report import report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
@@ -51,12 +41,12 @@ def _shape_words(shapes: tuple[tuple[int, int], ...]) -> str:
 
 SHAPES_HELP = (
     f"Lengths such as 256, 113x203, separated by commas (query x key); or “{TRUSTED}” for the list of "
-    f"FlashAttention's own tests: {_shape_words(TRUSTED_SHAPES)}; causal also "
-    f"{_shape_words(TRUSTED_CAUSAL_SHAPES)}."
+    f"FlashAttention's own tests: {_shape_words(cases.TRUSTED_SHAPES)}; causal also "
+    f"{_shape_words(cases.TRUSTED_CAUSAL_SHAPES)}."
 )
 
 
-def grid_panel(context: CheckContext, base: CheckCase) -> None:
+def grid_panel(context: CheckContext, base: cases.CheckCase) -> None:
     """Choose the grid, run it, and show what has ended."""
     columns = st.columns([2, 1, 1, 1])
     shapes = columns[0].text_input(
@@ -66,8 +56,8 @@ def grid_panel(context: CheckContext, base: CheckCase) -> None:
     dtypes = columns[2].multiselect("dtypes", list(DTYPES), ["float16"], key="dtypes", bind="query-params")
     masks = columns[3].multiselect("masks", MASKS, ["full", "causal"], key="masks", bind="query-params")
     try:
-        chosen = None if shapes.strip().lower() == TRUSTED else parse_shapes(shapes)
-        grid = grid_cases(base, context.backend, chosen, head_dims, dtypes, masks)
+        chosen = None if shapes.strip().lower() == TRUSTED else cases.parse_shapes(shapes)
+        grid = cases.grid_cases(base, context.backend, chosen, head_dims, dtypes, masks)
     except InvalidProblem as error:
         st.error(plain(str(error)), icon=":material/error:")
         return
@@ -77,17 +67,17 @@ def grid_panel(context: CheckContext, base: CheckCase) -> None:
         st.warning(f"Nothing is left to run: {grid.words}. Choose shorter shapes.", icon=":material/timer:")
 
 
-def battery_panel(context: CheckContext, base: CheckCase) -> None:
+def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
     """The battery of small cases: for the chosen kernel; for all of the user's if it is one of them."""
-    own = USERS[: len(context.users)]
+    own = cases.USERS[: len(context.users)]
     kernels = own if base.kernel in own else (base.kernel,)
-    cases = [case for name in kernels for case in battery(replace(base, kernel=name, repeats=2))]
-    seconds = sum(estimated_seconds(case, context.backend) for case in cases)
+    small = [case for name in kernels for case in cases.battery(replace(base, kernel=name, repeats=2))]
+    seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
     words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
-    _run_panel(context, Grid(tuple(cases)), words)
+    _run_panel(context, cases.Grid(tuple(small)), words)
 
 
-def _run_panel(context: CheckContext, grid: Grid, about: str) -> None:
+def _run_panel(context: CheckContext, grid: cases.Grid, about: str) -> None:
     """The button that runs the cases, and what has ended of exactly these, by this version of the file."""
     requests = context.checks(*grid.cases)
     run: GridRun | None = st.session_state.get(STATE)

@@ -59,18 +59,14 @@ def judged_again(machine: Machine, run: runs.Run, button_place: DeltaGenerator) 
     if not is_shipped or not _has_results(run.trace) or not machine.has_worker:
         return run
     key = f"judged {run.trace.algorithm} {run.trace.problem}"
-    icon = ":material/fact_check:"
-    button_place.button("Compute its error here", icon=icon, width="stretch", on_click=_remember, args=(key,))
+    icon, remember = ":material/fact_check:", functools.partial(st.session_state.update, {key: True})
+    button_place.button("Compute its error here", icon=icon, width="stretch", on_click=remember)
     report = _report(machine, run.trace) if key in st.session_state else None
     return replace(run, report=report, judged_here=True) if report else run
 
 
 def _has_results(trace: Trace) -> bool:
     return trace.output is not None or trace.d_query is not None
-
-
-def _remember(key: str) -> None:
-    st.session_state[key] = True
 
 
 def _opened() -> tuple[bytes, str]:
@@ -86,8 +82,8 @@ def _opened() -> tuple[bytes, str]:
     path = named_file("--trace")
     if path is None or st.session_state.get(CLOSED):
         return b"", ""
-    icon = ":material/close:"
-    st.sidebar.button(f"Close {path.name}", icon=icon, width="stretch", on_click=_remember, args=(CLOSED,))
+    icon, close = ":material/close:", functools.partial(st.session_state.update, {CLOSED: True})
+    st.sidebar.button(f"Close {path.name}", icon=icon, width="stretch", on_click=close)
     try:
         return _file_bytes(path, path.stat().st_mtime_ns), path.name
     except OSError as error:

@@ -16,17 +16,7 @@ from kernels.trace.algorithm import Algorithm, RecordedSum
 from kernels.trace.schedule import ProgramSpan
 from kernels.traffic.modelled import whole_traffic
 from viz.shared import theme
-from viz.shared.figures.charts import (
-    DOWNWARDS,
-    OUTSIDE,
-    chart,
-    evenly_spaced,
-    hatched,
-    lengths,
-    line,
-    log_ticks,
-    rows,
-)
+from viz.shared.figures import charts
 from viz.shared.formats import format_bytes, format_count, format_number
 
 MAX_SPANS = 4000
@@ -49,7 +39,7 @@ def timeline_figure(spans: list[ProgramSpan], algorithm: Algorithm, colors: them
         (span.sm, span.kernel, span.batch_head, word, tile, steps, span.start / 1e3, span.end / 1e3)
         for span, word, tile, steps in zip(spans, words, tiles, counts, strict=True)
     ]
-    bars = rows(
+    bars = charts.rows(
         [lines[span.sm] for span in spans],
         [(span.end - span.start) / 1e3 for span in spans],
         base=[span.start / 1e3 for span in spans],
@@ -58,8 +48,8 @@ def timeline_figure(spans: list[ProgramSpan], algorithm: Algorithm, colors: them
         hovertemplate=HOVER,
     )
     height = min(150 + 5 * len(lines), 620) if len(lines) > 6 else 120 + 22 * len(lines)
-    x, y = {"title": "time in µs"}, {"title": "SM", "showticklabels": False, **DOWNWARDS}
-    return chart([bars], colors, height, "", x, y, bargap=0.05, showlegend=False, margin_t=12)
+    x, y = {"title": "time in µs"}, {"title": "SM", "showticklabels": False, **charts.DOWNWARDS}
+    return charts.chart([bars], colors, height, "", x, y, bargap=0.05, showlegend=False, margin_t=12)
 
 
 def _tile_marker(tiles: list[int], words: list[str], colors: theme.Palette) -> dict:
@@ -137,21 +127,21 @@ def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Fi
         _ledger_bars(second, names, colors.standard, colors),
         _ledger_bars(first, names, colors.flash, colors),
     ]
-    x = lengths(max(*first.bytes.values(), *second.bytes.values(), 1), 1.18)
+    x = charts.lengths(max(*first.bytes.values(), *second.bytes.values(), 1), 1.18)
     y = {"autorange": "reversed", "tickfont_size": 15}
     legend = {"traceorder": "reversed", "orientation": "v"}
-    return chart(bars, colors, 110 + 44 * len(names), "", x, y, bargap=0.2, legend=legend)
+    return charts.chart(bars, colors, 110 + 44 * len(names), "", x, y, bargap=0.2, legend=legend)
 
 
 def _ledger_bars(ledger: Ledger, names: list[str], color: str, colors: theme.Palette) -> go.Bar:
     values = [ledger.bytes.get(name, 0) for name in names]
-    return rows(
+    return charts.rows(
         names,
         values,
         name=f"{ledger.label}: {format_bytes(sum(values))}",
-        marker=hatched(color, "/" if ledger.modelled else "", colors),
+        marker=charts.hatched(color, "/" if ledger.modelled else "", colors),
         text=[format_bytes(value) if value else "none" for value in values],
-        **OUTSIDE,
+        **charts.OUTSIDE,
         textfont_size=12,
         constraintext="none",
         hovertemplate="%{y}: %{text}<extra></extra>",
@@ -187,7 +177,7 @@ def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
     known = (trace.batch_head == head) & (trace.q_tile >= 0)
     step, offset = np.nonzero(~np.isnan(recorded) & known[:, None])
     rows = np.unique(trace.q_tile[step] * trace.problem.block_m + offset)
-    return [(int(head), int(row)) for row in rows[evenly_spaced(len(rows), count)]]
+    return [(int(head), int(row)) for row in rows[charts.evenly_spaced(len(rows), count)]]
 
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
@@ -265,7 +255,7 @@ def _gradient_lines(trace: Trace, kernel: int, each: RecordedSum) -> Iterator[Li
     known = np.flatnonzero(adds & ~np.isnan(distance))
     known = known[head[known] == head[known].min(initial=trace.problem.heads)]
     tiles = np.unique(tile[known])
-    for shown in tiles[evenly_spaced(len(tiles), SPREAD)]:
+    for shown in tiles[charts.evenly_spaced(len(tiles), SPREAD)]:
         steps = known[tile[known] == shown]
         name = f"{'key' if by_keys else 'query'} tile {shown}"
         yield Line(name, np.arange(1, len(steps) + 1), distance[steps])
@@ -282,18 +272,18 @@ def _figure(title: str, unit: str, lines: list[Line], scale: str, colors: theme.
         powers = range(first, last + 1, 1 + (last - first) // MOST_DECADES)
         ticks = {zero: "0"} if (values == 0).any() else {}
         ticks |= {10.0**power: f"10<sup>{power}</sup>".replace("-", "−") for power in powers}
-        y = log_ticks([*ticks], [*ticks.values()])
+        y = charts.log_ticks([*ticks], [*ticks.values()])
         if last == first and len(ticks) == 1:
             y = {"type": "log", "exponentformat": "power"}
     scatters = [_scatter(line, index, unit, zero, colors) for index, line in enumerate(lines)]
     x, legend = {"title": {"text": unit, "standoff": 4}}, {"y": -0.24, "yanchor": "top"}
-    return chart(scatters, colors, 300, title, x, y, legend=legend, margin_t=34)
+    return charts.chart(scatters, colors, 300, title, x, y, legend=legend, margin_t=34)
 
 
 def _scatter(drawn: Line, index: int, unit: str, zero: float, colors: theme.Palette) -> go.Scatter:
     hues = (colors.query, colors.key, colors.value, colors.output, colors.state)
     broken, few = not np.isfinite(drawn.y).all(), len(drawn.x) <= MOST_MARKERS
-    return line(
+    return charts.line(
         drawn.x,
         np.where(drawn.y == 0, zero, drawn.y),
         hues[index % len(hues)],

@@ -14,12 +14,7 @@ from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
-from viz.explore.figures import (
-    MAX_SPANS,
-    busy_share,
-    timeline_figure,
-    without_pauses,
-)
+from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data, title_of
 from viz.player.drawn import Drawn, drawn_of, is_large

@@ -72,9 +72,9 @@ def gpu_here(store: runs.RunStore | None) -> str:
     return device.name if device and runs.backend(store) == "cuda" else ""
 
 
-def gpu_choice(key: str, width: Width, value: str = DEFAULT_GPU, words: str | None = None) -> str:
+def gpu_choice(key: str, width: Width, words: str | None = None) -> str:
     """A key of GPUS. `words` is the help text."""
-    return choice("GPU", list(GPUS), value, key, width, words)
+    return choice("GPU", list(GPUS), DEFAULT_GPU, key, width, words)
 
 
 def switch(

@@ -50,11 +50,8 @@ def counted_runs(
     new = [item for item in missing if store.peek(requests[item]) is None]
     seconds = sum(runs.estimated_seconds(problem, ALGORITHMS[name], backend) for problem, name in new)
     if new and (ask or seconds > AT_ONCE_S):
-        words, start = (
-            f"Count with the kernels, about {max(seconds, 1):,.0f} s",
-            [requests[item] for item in new],
-        )
-        icon = ":material/calculate:"
+        words, icon = f"Count with the kernels, about {max(seconds, 1):,.0f} s", ":material/calculate:"
+        start = [requests[item] for item in new]
         st.button(words, key=f"{key}_count", icon=icon, on_click=store.start, args=(start,))
     else:
         store.start(requests[item] for item in new)

@@ -57,15 +57,11 @@ def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
 
 
 def _chosen(curves: list[PeerCurve], choice: Choice) -> list[PeerCurve]:
-    found = []
-    for curve in curves:
-        if choice.axis == ONE_POINT:
-            at_it = tuple(point for point in curve.points if point.x == choice.view.length)
-            curve = replace(curve, points=at_it)
-        chosen = curve.peer in choice.peers or curve.source == FILE
-        if chosen and curve.points and curve.direction in choice.directions:
-            found.append(curve)
-    return found
+    if choice.axis == ONE_POINT:
+        at_it = (tuple(each for each in curve.points if each.x == choice.view.length) for curve in curves)
+        curves = [replace(curve, points=points) for curve, points in zip(curves, at_it, strict=True)]
+    of_peers = [curve for curve in curves if curve.peer in choice.peers or curve.source == FILE]
+    return [curve for curve in of_peers if curve.points and curve.direction in choice.directions]
 
 
 def problem_lines(curves: list[PeerCurve], choice: Choice, dtype: str | None) -> str:

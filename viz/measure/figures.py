@@ -29,10 +29,8 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
             bars.append(
                 charts.rows([_label(total)], [moved], marker=marker, hovertext=words, hoverinfo="text")
             )
-    x, y = (
-        charts.lengths(max(total.bytes or 0 for total in totals), 1.32),
-        charts.DOWNWARDS | {"tickfont_size": 14},
-    )
+    x = charts.lengths(max(total.bytes or 0 for total in totals), 1.32)
+    y = charts.DOWNWARDS | {"tickfont_size": 14}
     layout = {"barmode": "stack", "bargap": 0.28, "showlegend": False, "margin_t": 34}
     figure = charts.chart(bars, colors, 60 + 62 * len(totals), title, x, y, **layout)
     for total in totals:

@@ -40,17 +40,13 @@ def controls() -> tuple[Model | None, int, int]:
     with st.container(horizontal=True, gap="small"):
         for each in LENGTHS:
             label, key = format_length(each), f"to-{each}"
-            st.button(label, key, on_click=_set_length, args=(each,), type="tertiary")
+            st.button(label, key, on_click=st.session_state.update, args=({LENGTH: each},), type="tertiary")
     return (_own_model() if name == OWN else MODELS[name]), length, batch
 
 
 def _number(place: DeltaGenerator, label: str, key: str, first: int, high: int) -> int:
     about = number_help(1, high, first)
     return int(place.number_input(label, 1, high, first, 1, key=key, bind="query-params", help=about))
-
-
-def _set_length(length: int) -> None:
-    st.session_state[LENGTH] = length
 
 
 def _own_model() -> Model | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernels.file_format import strict
-from kernels.problem.ranks import runs_of
+from kernels.problem.ranks import Run, runs_of
 from kernels.trace.ranks import KINDS, RanksTrace
 from viz.shared import theme
 from viz.shared.formats import format_count, format_length, problem_words
@@ -64,6 +64,7 @@ def _run(trace: RanksTrace, name: str) -> dict:
         for i in np.argsort(trace.span_begin_ns, kind="stable")
     ]
     rows = most_shared_rows(trace)
+    parts = [runs_of(rank, world, problem.q_len, trace.layout) for rank in range(world)]
     return {
         "name": name,
         "title": title_of(trace),
@@ -74,22 +75,15 @@ def _run(trace: RanksTrace, name: str) -> dict:
         "heads": f"1/{world}" if trace.method == "all_to_all" else "all",
         "spans": spans,
         "held": [held_by(trace, rank) for rank in range(world)],
-        "parts": [_part(trace, rank) for rank in range(world)],
-        "part_words": [_part_words(trace, rank) for rank in range(world)],
+        "parts": [[[part.first, part.length, part.step] for part in own] for own in parts],
+        "part_words": [_part_words(trace, rank, own) for rank, own in enumerate(parts)],
         "row_words": [f"row {trace.positions[rank, row]:,}" for rank, row in enumerate(rows)],
         "lse": [_sums(trace, rank, row) for rank, row in enumerate(rows)],
     }
 
 
-def _part(trace: RanksTrace, rank: int) -> list[list[int]]:
-    """The runs of a rank's positions: first, length, step."""
-    runs = runs_of(rank, trace.ranks, trace.problem.q_len, trace.layout)
-    return [[run.first, run.length, run.step] for run in runs]
-
-
-def _part_words(trace: RanksTrace, rank: int) -> str:
+def _part_words(trace: RanksTrace, rank: int, runs: Sequence[Run]) -> str:
     """The positions of a rank: "0-4k, 28-32k"."""
-    runs = runs_of(rank, trace.ranks, trace.problem.q_len, trace.layout)
     if trace.layout == "striped":
         return f"{rank}, {rank + trace.ranks}, …"
     ends = ((format_length(run.first), format_length(run.first + run.length)) for run in runs)

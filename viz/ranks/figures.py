@@ -43,11 +43,8 @@ def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Pal
         name = name_of(method, layout)
         said = [f"{name}<br>{x:,} tokens: {share:.0%} of ideal, {_ms(time)}" for x, share, time in own]
         xs, ys = [x for x, _, _ in own], [share for _, share, _ in own]
-        lines.append(
-            line(xs, ys, getattr(colors, color), 3, dash, name=name, text=said, hoverinfo="text").update(
-                mode="lines+markers"
-            )
-        )
+        shown = {"name": name, "text": said, "hoverinfo": "text", "mode": "lines+markers"}
+        lines.append(line(xs, ys, getattr(colors, color), 3, dash, **shown))
     lengths = sorted({time.problem.q_len for time in times if time.method != ONE_GPU})
     return chart(
         lines,

@@ -26,6 +26,8 @@ WAYS = {f"ring.{layout}": ("ring", layout) for layout in LAYOUTS} | {
     f"{method}.zigzag": (method, "zigzag") for method in ("all_gather", "all_to_all")
 }
 BACKWARD = "backward"
+WAY_LABELS = {name: f"{LABELS[method]}, {layout}" for name, (method, layout) in WAYS.items()}
+WAY_LABELS |= {NONE: "nothing", BACKWARD: "Ring, zigzag, backward"}
 FIRST = UrlField("way", "ring.zigzag", (*WAYS, BACKWARD))
 SECOND = UrlField("against", "ring.contiguous", (*WAYS, NONE))
 FIRST_NUMBER, MOST_RANKS, MOST_HEADS = 4, 8, 32
@@ -33,12 +35,6 @@ MASKS = ("causal", "full")
 MOST_TOKENS = {"interpreter": 1024, "cuda": 1 << 17}
 # Seconds until a rank has a GPU, and of a head of so many tokens in the interpreter on two cores.
 START_S, STEP_TOKENS, STEP_S = 4.0, 64, 0.08
-
-
-def labels() -> dict[str, str]:
-    """What each choice is called."""
-    ways = {name: f"{LABELS[method]}, {layout}" for name, (method, layout) in WAYS.items()}
-    return ways | {NONE: "nothing", BACKWARD: "Ring, zigzag, backward"}
 
 
 def recorded_traces(first: str, second: str) -> list[RanksTrace]:
@@ -125,8 +121,8 @@ def show() -> None:
         "of some tokens. Its queries need the keys of all ranks, so keys travel."
     )
     left, right, source_place = st.columns([2, 2, 2], vertical_alignment="bottom")
-    first = by_name(left, "Watch", FIRST, labels())
-    second = by_name(right, "Against", SECOND, labels())
+    first = by_name(left, "Watch", FIRST, WAY_LABELS)
+    second = by_name(right, "Against", SECOND, WAY_LABELS)
     with source_place:
         source = segments("Runs", (RECORDED, HERE), "source") if store else RECORDED
     if store and source == HERE:

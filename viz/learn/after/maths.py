@@ -37,10 +37,8 @@ class SplitRow:
     lse: float
     weights: np.ndarray
     """exp(lse of the part - lse), which add up to 1."""
-    merged: np.ndarray
-    """(head_dim,): the outputs of the parts with their weights."""
     error: float
-    """Largest difference of `merged` from the row computed whole."""
+    """Largest difference of the parts, merged by their weights, from the row computed whole."""
     mean_error: float
     """The same for the plain mean of the parts."""
 
@@ -61,10 +59,12 @@ def split_row(row: AttentionProblem, splits: int) -> SplitRow:
     outputs = np.stack([softmax(scores[part]) @ value[part] for part in parts])
     lse = float(log_sum_exp(lse_of_part))
     weights = np.exp(lse_of_part - lse)
-    merged, whole = weights @ outputs, softmax(scores) @ value
-    error, mean_error = (float(np.abs(got - whole).max()) for got in (merged, outputs.mean(axis=0)))
+    whole = softmax(scores) @ value
+    error, mean_error = (
+        float(np.abs(got - whole).max()) for got in (weights @ outputs, outputs.mean(axis=0))
+    )
     row_sum = np.exp(lse_of_part - row_max)
-    return SplitRow(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, merged, error, mean_error)
+    return SplitRow(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, error, mean_error)
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,6 @@ def query_outer_blocks(memory: int, d: int, share: int = 4) -> BlockSizes:
     return BlockSizes(rows, min(rows, d))
 
 
-def key_outer_blocks(memory: int, d: int) -> BlockSizes:
-    """The same with the large tile on the key side (Dao et al. 2022, algorithm 1, line 1, rounded down)."""
-    return BlockSizes(*reversed(query_outer_blocks(memory, d)))
-
-
 def forward_blocks(sizes: BlockSizes, d: int) -> dict[str, int]:
     """Elements of the four blocks of the forward pass's inner loop (list before eq 43); K and V share one."""
     query, key = sizes.query * d, sizes.key * d
@@ -91,13 +86,14 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
     or "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM
     from d to N d: Dao et al. 2022, proposition 3).
     """
-    once = 4 * length * d * itemsize
-    if name == "compulsory":
-        return once
-    if name == "standard":
-        return once + 4 * length * length * itemsize
-    if name == "lower_bound":
-        return length * length * d * d / memory * itemsize
+    once, square = 4 * length * d * itemsize, length * length * itemsize
+    without_tiles = {
+        "compulsory": once,
+        "standard": once + 4 * square,
+        "lower_bound": square * d * d / memory,
+    }
+    if name in without_tiles:
+        return without_tiles[name]
     if name == "row_wise":
         rows = row_wise_rows(length, d, memory)
         return row_wise_bytes(length, d, rows, itemsize) if rows else None
@@ -107,8 +103,12 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
 
 
 def largest_blocks(name: str, memory: int, d: int) -> BlockSizes:
-    """The tiles of "flash1" or "flash2" on its curve."""
-    return key_outer_blocks(memory, d) if name == "flash1" else query_outer_blocks(memory, d)
+    """The tiles of "flash2" on its curve; those of "flash1" have the large tile on the key side.
+
+    Dao et al. 2022, algorithm 1, line 1, rounded down.
+    """
+    sizes = query_outer_blocks(memory, d)
+    return BlockSizes(*reversed(sizes)) if name == "flash1" else sizes
 
 
 def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> list[float | None]:

@@ -65,14 +65,10 @@ def show() -> None:
     explore_link(f"Watch standard attention move S and P, N = {drawn:,}", played, "standard")
 
 
-def share_in_sram(problem: AttentionProblem, gpu: Gpu) -> tuple[float, str]:
-    """The part of S that fits into the shared memory of one SM, and which of ALL, PART and SPECK it is."""
-    share = gpu.shared_bytes_per_sm / matrix_bytes(problem)
-    return share, ALL if share >= 1 else PART if share >= 0.01 else SPECK
-
-
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
-    share, answer = share_in_sram(problem, gpu)
+    """Which part of S fits into the shared memory of one SM."""
+    share = gpu.shared_bytes_per_sm / matrix_bytes(problem)
+    answer = ALL if share >= 1 else PART if share >= 0.01 else SPECK
     ask(
         *(WORDS, "question", f"memory_{problem.q_len}_{gpu.name}", (ALL, PART, SPECK), answer),
         problem=problem,

@@ -77,7 +77,8 @@ def _look(step: Step) -> tuple[str, int]:
 
 
 def _point(gpu: Gpu, case: str, step: Step, colors: theme.Palette) -> go.Scatter:
-    rate, (color, size), (symbol, _, words) = _attainable(gpu, step), _look(step), CASES[case]
+    (color, size), (symbol, _, words) = _look(step), CASES[case]
+    rate = datasheet_roof(gpu).attainable(step.intensity)
     fill = getattr(colors, color)
     edge = {"width": 3, "color": fill} if case == "none" else {"width": 2, "color": colors.background}
     hover = (
@@ -86,10 +87,6 @@ def _point(gpu: Gpu, case: str, step: Step, colors: theme.Palette) -> go.Scatter
     )
     choices = {"name": f"{step.name}, {case}", "showlegend": False, "hovertemplate": hover}
     return points([step.intensity], [rate], fill, size, symbol, edge, **choices)
-
-
-def _attainable(gpu: Gpu, step: Step) -> float:
-    return datasheet_roof(gpu).attainable(step.intensity)
 
 
 def _groups(dots: Sequence[Dot]) -> list[list[Dot]]:
@@ -113,7 +110,7 @@ def _add_names(figure: go.Figure, gpu: Gpu, group: Sequence[Dot], below: bool, c
     on_slope, away = first.intensity < gpu.balance, LEADER if below else -LEADER
     figure.add_annotation(
         x=math.log10(first.intensity),
-        y=math.log10(_attainable(gpu, first)),
+        y=math.log10(datasheet_roof(gpu).attainable(first.intensity)),
         text="<br>".join(f"{signs} {name}</span>" for name, signs in lines.items()),
         font_size=14,
         align="left",

@@ -40,10 +40,6 @@ export class Race extends Track {
     return this.clamp(Math.round(this.position) + direction * this.ticks);
   }
 
-  played(units) {
-    return Math.min(this.position + units * this.ticks, this.last());
-  }
-
   now() {
     return (this.longest * this.position) / this.last();
   }
@@ -91,31 +87,16 @@ export class Duel extends Playback {
   constructor(root, onSettled = () => {}) {
     super("duel", root, onSettled);
     this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
-    this.build();
-    this.begin(this.panes.map(({ stage }) => stage));
-  }
-
-  build() {
-    this.titles = this.panes.map(() => element("div", { class: "fa-head" }));
-    this.columns = this.panes.map(({ stage }, i) =>
-      element("div", { class: "fa-column", role: "group" }, [this.titles[i], stage]),
-    );
-    this.caption = element("p", { class: "fa-caption" });
     this.bytes = element("div", { class: "fa-bytes" });
     const orders = Object.fromEntries(Object.entries(AXES).map(([order, { label }]) => [order, label]));
     this.orders = choice("over the same", orders, (order) => this.setOrder(order));
-    this.root.append(
-      element("div", { class: "fa-duel" }, this.columns),
-      this.caption,
-      this.bytes,
-      this.controls.panel([this.orders.node, this.save.button], [this.notes]),
-      this.save.node,
-    );
+    const stages = this.panes.map(({ stage }) => stage);
+    this.buildColumns(stages, "fa-duel", [this.bytes], [this.orders.node]);
   }
 
   load(data, state) {
-    const isNew = this.data?.id !== data.id;
-    this.data = data;
+    const isNew = this.shown?.id !== data.id;
+    this.shown = data;
     const differ = data.runs[0].grid_words !== data.runs[1].grid_words;
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
@@ -129,7 +110,7 @@ export class Duel extends Playback {
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.largestShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
-    this.panes.forEach((pane) => pane.usePalette(this.root));
+    [this.palette] = this.panes.map((pane) => pane.usePalette(this.root));
     const rows = models.map((model, i) => countedRow(model, `${"AB"[i]}  ${model.data.label}`));
     this.showBytes = byteBars(this.bytes, rows, this.palette);
     if (isNew) {
@@ -146,14 +127,6 @@ export class Duel extends Playback {
   stand(state) {
     this.race.goToText(state.place);
     this.transport.use(this.race);
-  }
-
-  get palette() {
-    return this.panes[0].palette;
-  }
-
-  get shown() {
-    return this.data;
   }
 
   state() {

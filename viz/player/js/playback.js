@@ -21,6 +21,23 @@ export class Playback {
     );
   }
 
+  // Runs beside each other: a column for each canvas with its title above, then the caption and `more`.
+  buildColumns(canvases, looks, more = [], tools = []) {
+    this.titles = canvases.map(() => element("div", { class: "fa-head" }));
+    this.columns = canvases.map((node, i) =>
+      element("div", { class: "fa-column", role: "group" }, [this.titles[i], node]),
+    );
+    this.caption = element("p", { class: "fa-caption" });
+    this.root.append(
+      element("div", { class: looks }, this.columns),
+      this.caption,
+      ...more,
+      this.controls.panel([...tools, this.save.button], [this.notes]),
+      this.save.node,
+    );
+    this.begin(canvases);
+  }
+
   // Take the keys of the page, and draw again whenever a canvas changes its size.
   begin(canvases) {
     this.dropKeys = takeKeys(this);

@@ -76,7 +76,9 @@ export class Player extends Playback {
   // Show a run in a state. The same run again (a rerun, another theme, another GPU's SRAM) keeps its own.
   load(data, state) {
     const isNew = this.pane.load(data);
-    this.pane.usePalette(this.root);
+    this.shown = data;
+    this.timeline = this.pane.timeline;
+    this.palette = this.pane.usePalette(this.root);
     this.lanes.load(data.lanes, this.palette);
     if (isNew) {
       this.stand(state);
@@ -101,18 +103,6 @@ export class Player extends Playback {
     this.showsLanes = state.lanes === "open";
     this.isPlain = Boolean(state.plays ?? state.plain);
     this.transport.use(this.timeline);
-  }
-
-  get palette() {
-    return this.pane.palette;
-  }
-
-  get shown() {
-    return this.pane.model.data;
-  }
-
-  get timeline() {
-    return this.pane.timeline;
   }
 
   positionOf(value) {

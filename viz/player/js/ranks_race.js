@@ -1,12 +1,13 @@
 // Runs on several ranks beside each other, over the same time.
 
-import { canvas, element, write } from "./controls/dom.js";
+import { canvas, write } from "./controls/dom.js";
 import { fitCanvas, usePalette } from "./grid/draw.js";
 import { Playback } from "./playback.js";
 import { clamp } from "./run/easing.js";
 import { Track } from "./run/timeline.js";
 import { drawRanks } from "./ranks/picture.js";
-import { ranksWords, saidOfRanks } from "./ranks/words.js";
+import { ranksWords } from "./ranks/words.js";
+import { formatMs } from "./run/formats.js";
 
 const TICKS = 1000; // from the first begin to the last end
 
@@ -24,18 +25,6 @@ class Clock extends Track {
     const moments = this.moments.filter(beyond);
     return this.clamp(direction > 0 ? Math.min(TICKS, ...moments) : Math.max(0, ...moments));
   }
-
-  played(units) {
-    return Math.min(this.position + units, TICKS);
-  }
-
-  tileRate() {
-    return 0;
-  }
-
-  tilesBetween() {
-    return 1;
-  }
 }
 
 export class RanksRace extends Playback {
@@ -44,18 +33,7 @@ export class RanksRace extends Playback {
     this.transport.speed = 64;
     this.clock = new Clock();
     this.canvases = [0, 1].map(() => canvas("stage", "ranks, their chunks of keys and their scores"));
-    this.titles = this.canvases.map(() => element("div", { class: "fa-head" }));
-    this.columns = this.canvases.map((node, i) =>
-      element("div", { class: "fa-column", role: "group" }, [this.titles[i], node]),
-    );
-    this.caption = element("p", { class: "fa-caption" });
-    this.root.append(
-      element("div", { class: "fa-duel fa-ranks" }, this.columns),
-      this.caption,
-      this.controls.panel([this.save.button], [this.notes]),
-      this.save.node,
-    );
-    this.begin(this.canvases);
+    this.buildColumns(this.canvases, "fa-duel fa-ranks");
   }
 
   load(data, state = {}) {
@@ -101,8 +79,9 @@ export class RanksRace extends Playback {
       drawRanks(context, size, run, this.palette, ns, this.longest);
     });
     this.slider.value = this.clock.position;
-    write(this.caption, ranksWords(runs, ns));
-    write(this.controls.count, saidOfRanks(this.longest, ns));
-    this.controls.tell(ranksWords(runs, ns), now);
+    const words = ranksWords(runs, ns);
+    write(this.caption, words);
+    write(this.controls.count, `${formatMs(ns / 1e6)} of ${formatMs(this.longest / 1e6)}`);
+    this.controls.tell(words, now);
   }
 }

@@ -10,7 +10,7 @@ from viz.shared.theme import LIGHT
 
 PARTS = (slice(0, 64), slice(64, 100))
 SUMS, WEIGHTS = np.array([1, 3]), np.array([0.25, 0.75])
-ROW = SplitRow(PARTS, np.zeros(2), SUMS, np.ones((2, 3)), np.log(SUMS), 1.4, WEIGHTS, np.ones(3), 0.0, 0.0)
+ROW = SplitRow(PARTS, np.zeros(2), SUMS, np.ones((2, 3)), np.log(SUMS), 1.4, WEIGHTS, 0.0, 0.0)
 RESCALES = [LateRescale(0, 10, 20, 1.0, 0.0), LateRescale(8, 0, 20, 9.0, 0.0)]
 PRECISIONS = [
     PrecisionResult("float16", 1e-4, 1e-3),

@@ -36,7 +36,7 @@ def test_parts_and_their_price_are_those_of_the_kernel():
     last = np.flatnonzero(np.diff(run.program[~combine], append=-1))
     np.testing.assert_allclose(run.row_max[~combine][last, 0], row.row_max, rtol=1e-5)
     np.testing.assert_allclose(run.row_sum[~combine][last, 0], row.row_sum, rtol=1e-4)
-    np.testing.assert_allclose(run.output[0, 0, 0], row.merged, atol=2e-3)
+    np.testing.assert_allclose(run.output[0, 0, 0], row.weights @ row.outputs, atol=2e-3)
     partial = run.total_bytes - maths.cache_bytes(problem) - (len(row.parts) + 1) * 16 * 2 - 4  # Q, O and lse
     assert (partial, maths.partial_bytes(problem, 1)) == (maths.partial_bytes(problem, len(row.parts)), 0)
     assert maths.cache_bytes(DECODING) == 2 * 8 * 8192 * 64 * 2

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { headLayouts } from "../../../../viz/player/js/grid/layout.js";
 import { drawMap, visiblePath } from "../../../../viz/player/js/grid/map.js";
 import { drawStrips, nameHeads, stripState } from "../../../../viz/player/js/grid/strips.js";
+import { SvgContext } from "../../../../viz/player/js/grid/svg.js";
 import { KIND, stepsOfTile, tileKind } from "../../../../viz/player/js/run/model.js";
 import { given, givenRun, isNear, range, standing, stepsWhere } from "./given.js";
 
@@ -21,21 +22,15 @@ function noting() {
   return { context, boxes };
 }
 
-// The corners of the path of a tile's visible part.
-function cornersOf(model, step, box) {
-  const corners = [];
-  const lineTo = (x, y) => corners.push([x, y]);
-  visiblePath({ beginPath() {}, closePath() {}, lineTo }, model, step, box);
-  return corners;
+// The boxes of the path of a tile's visible part.
+function boxesOf(model, step, box) {
+  const boxes = [];
+  visiblePath({ beginPath() {}, rect: (...each) => boxes.push(each) }, model, step, box);
+  return boxes;
 }
 
-function isInside(corners, x, y) {
-  const crosses = ([fromX, fromY], i) => {
-    const [toX, toY] = corners[(i + 1) % corners.length];
-    return fromY > y !== toY > y && x < fromX + ((toX - fromX) * (y - fromY)) / (toY - fromY);
-  };
-  return corners.filter(crosses).length % 2 === 1;
-}
+const isInside = (boxes, x, y) =>
+  boxes.some(([left, top, w, h]) => left <= x && x < left + w && top <= y && y < top + h);
 
 for (const { name, visible, rows } of given("cut")) {
   test(`a partly masked tile of ${name} shows exactly the keys that its rows see`, () => {
@@ -46,7 +41,7 @@ for (const { name, visible, rows } of given("cut")) {
     const steps = range(model.count).filter(isCut);
     assert.ok(steps.length > 0);
     for (const step of steps) {
-      const corners = cornersOf(model, step, { x: 0, y: 0, w: wide, h: high });
+      const boxes = boxesOf(model, step, { x: 0, y: 0, w: wide, h: high });
       for (const offset of range(high)) {
         const row = model.q[step] * high + offset;
         if (row >= rows) continue;
@@ -54,7 +49,7 @@ for (const { name, visible, rows } of given("cut")) {
         for (const place of range(wide)) {
           const key = model.kv[step] * wide + place;
           assert.equal(
-            isInside(corners, place + 0.5, offset + 0.5),
+            isInside(boxes, place + 0.5, offset + 0.5),
             first <= key && key < end,
             `${row} ${key}`,
           );
@@ -211,4 +206,16 @@ test("a hidden tile that was computed looks like those that are skipped", () => 
     boxes.map(({ fill }) => fill),
     ["hidden"],
   );
+});
+
+test("what a mask leaves of a tile can be drawn as vectors", () => {
+  const { model } = givenRun(given("cut")[0].name);
+  const step = range(model.count).find((each) => tileKind(model, each) === KIND.partial);
+  globalThis.document = { createElement: () => ({ getContext: () => ({}) }) };
+  const context = new SvgContext("white");
+  delete globalThis.document;
+  context.frame({ x: 0, y: 0, scale: 1, width: 10, height: 10 });
+  visiblePath(context, model, step, { x: 1, y: 2, w: 8, h: 8 });
+  context.fill();
+  assert.match(context.text(10, 10), /<path d="(M[\d.]+ [\d.]+h[\d.]+v[\d.]+h-[\d.]+Z)+" fill="#000"\/>/);
 });

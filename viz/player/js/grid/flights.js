@@ -30,7 +30,8 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const [from, to] = loads ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
-      const words = i === 0 && phase === at.phase ? bytesWords(model, at, phase) : "";
+      const bytes = i === 0 && phase === at.phase ? sum(bytesOfPhase(model, at.step, phase)) : 0;
+      const words = bytes > 0 ? formatBytes(bytes) : "";
       drawCopy(context, from, to, flies, { color, palette, words, reduced, bottom: chip.y + chip.h });
     });
   });
@@ -60,11 +61,6 @@ function placeInHbm(layout, model, step, name) {
     w: EDGE - 2,
     h: layout.cellHeight,
   };
-}
-
-function bytesWords(model, at, phase) {
-  const bytes = sum(bytesOfPhase(model, at.step, phase));
-  return bytes > 0 ? formatBytes(bytes) : "";
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.

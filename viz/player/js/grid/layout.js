@@ -128,14 +128,6 @@ export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns
 // The second product of the backward pass stands beside the first, if the chip is wide: [row, column] of what
 // stands below it otherwise.
 const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [0, 8], dQ: [1, 8] };
-const isBackward = (slots) => slots.some(({ row }) => row > 1);
-
-function besideEachOther(slots) {
-  return slots.map((slot) => {
-    const [row, column] = BESIDE[slot.name] ?? [slot.row, slot.column];
-    return { ...slot, row, column };
-  });
-}
 
 // Where things of these sizes begin, one after another, and where they end.
 const placesAfter = (sizes, from, unit, gap) =>
@@ -145,7 +137,11 @@ const placesAfter = (sizes, from, unit, gap) =>
 // product has its first factor on its left and its second above it: rows and columns line up.
 export function benchLayout(box, given, hasState, widest = 1.5) {
   if (!given.length) return { slots: {}, state: null };
-  const slots = isBackward(given) && box.w > box.h ? besideEachOther(given) : given;
+  const beside = box.w > box.h && given.some(({ row }) => row > 1) ? BESIDE : {};
+  const slots = given.map((slot) => {
+    const [row, column] = beside[slot.name] ?? [slot.row, slot.column];
+    return { ...slot, row, column };
+  });
   const columns = [...new Set(slots.map(({ column }) => column))].toSorted((a, b) => a - b);
   const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
   const widths = columns.map((column) => {

@@ -10,10 +10,8 @@ import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt }
 const ROOM_FOR_A_LETTER = 13; // on a tile
 const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
 
-const gapBetween = ({ cellWidth, cellHeight }) => (cellWidth > 7 && cellHeight > 7 ? 1 : 0);
-
-// The part of a tile that the mask leaves, as a path: a staircase with a stair per row, or two per pixel if
-// the rows are lower than that. Rows past the end look like the last one. Stairs of several ranges are boxes.
+// The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
+// lower than that. Rows past the end look like the last one.
 export function visiblePath(context, model, step, box) {
   const { problem } = model.data;
   const { block_m, block_n, rows } = problem;
@@ -21,31 +19,16 @@ export function visiblePath(context, model, step, box) {
   const firstKey = model.kv[step] * block_n;
   const keys = (model.kvEnd[step] - model.kv[step]) * block_n;
   const stairs = Math.min(block_m, Math.ceil(2 * box.h));
-  // [first, end) of the tile's keys that a stair shows
-  const seen = range(stairs).map((stair) => {
-    const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
-    return keysOfRow(problem, row, model.head[step])
-      .map((ends) => ends.map((key) => Math.max(0, Math.min(key - firstKey, keys))))
-      .filter(([first, end]) => first < end);
-  });
-  const corner = (key, stair) =>
-    context.lineTo(box.x + (box.w * key) / keys, box.y + (box.h * stair) / stairs);
-  context.beginPath();
-  if (seen.every((ranges) => ranges.length < 2)) {
-    const edges = seen.map(([ends]) => ends ?? [0, 0]);
-    edges.forEach(([, end], stair) => [stair, stair + 1].forEach((at) => corner(end, at)));
-    edges
-      .toReversed()
-      .forEach(([first], i) => [stairs - i, stairs - i - 1].forEach((at) => corner(first, at)));
-    context.closePath();
-    return;
-  }
   const [unit, height] = [box.w / keys, box.h / stairs];
-  seen.forEach((ranges, stair) =>
-    ranges.forEach(([first, end]) =>
-      context.rect(box.x + first * unit, box.y + stair * height, (end - first) * unit, height),
-    ),
-  );
+  context.beginPath();
+  for (const stair of range(stairs)) {
+    const row = Math.min(firstRow + Math.floor(((stair + 0.5) * block_m) / stairs), rows - 1);
+    for (const ends of keysOfRow(problem, row, model.head[step])) {
+      const [first, end] = ends.map((key) => clamp(key - firstKey, 0, keys)); // of the tile's keys
+      if (first < end)
+        context.rect(box.x + first * unit, box.y + stair * height, (end - first) * unit, height);
+    }
+  }
 }
 
 // A tile in one colour, of the part of it that is there: from its left, as a scan goes.
@@ -53,7 +36,7 @@ function drawTile(context, layout, model, palette, step, part = 1) {
   const { cells } = model.kernels[model.kernel[step]];
   if (!hasTile(model, step) || !cells || part <= 0) return;
   const box = cellBox(layout, model, step);
-  const gap = gapBetween(layout);
+  const gap = layout.cellWidth > 7 && layout.cellHeight > 7 ? 1 : 0;
   const kind = tileKind(model, step);
   const [w, h] = [Math.max((box.w - gap) * part, 0.6), Math.max(box.h - gap, 0.6)];
   const isHidden = kind === KIND.hidden && cells === "share";

@@ -7,7 +7,7 @@ import { drawFlights } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { drawCard, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
 import { progressOf } from "../run/bench.js";
-import { meltOf, scanOf } from "../run/easing.js";
+import { meltOf, scanOf, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
 import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber } from "../run/model.js";
@@ -43,7 +43,7 @@ export class Pane {
   }
 
   usePalette(root) {
-    this.palette = usePalette(root, this.model.data.palettes);
+    return (this.palette = usePalette(root, this.model.data.palettes));
   }
 
   // The cursor at a position, with what the drawing asks of it; at so many tiles per second. `ghost` is how
@@ -86,7 +86,9 @@ export class Pane {
     context.clearRect(0, 0, width, height);
     roundBox(context, hbm, 12, { fill: palette.surface });
     if (layouts.length === 1) drawCard(context, layouts[0], model, palette);
-    const running = atOnce ? active.map((step) => [step, timeline.partAt(at.time, step)]) : [];
+    const { start, end } = timeline.moments;
+    const partOf = (step) => within(at.time, start[step], end[step]);
+    const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
     this.drawAround(context, hbm, layouts, heads, at);
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette);

@@ -89,8 +89,8 @@ export class SvgContext {
     this.path += `${this.path ? "L" : "M"}${round(x)} ${round(y)}`;
   }
 
-  closePath() {
-    this.path += "Z";
+  rect(x, y, w, h) {
+    this.path += `M${round(x)} ${round(y)}h${round(w)}v${round(h)}h${round(-w)}Z`;
   }
 
   roundRect(x, y, w, h, radius) {

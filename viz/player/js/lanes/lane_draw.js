@@ -109,8 +109,6 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   }
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
-  }
-  for (const { y: top, h } of tracks) {
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });
   }
 }

@@ -84,20 +84,10 @@ export function smOf(run, event) {
 
 // The events of a track that are at least in part between two times: [first, end).
 export function visibleEvents(run, { first, end }, from, to) {
-  return [
-    firstWhere(first, end, (event) => run.end[event] > from),
-    firstWhere(first, end, (event) => run.begin[event] >= to),
-  ];
-}
-
-// The first number from `low` to before `high` for which `holds`, which then holds for all later ones.
-function firstWhere(low, high, holds) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(middle)) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  let [low, high] = [first, end];
+  while (low < end && run.end[low] <= from) low++;
+  while (high > low && run.begin[high - 1] >= to) high--;
+  return [low, high];
 }
 
 export function productShare(run, { tracks }, from, to) {

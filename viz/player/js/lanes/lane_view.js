@@ -75,7 +75,9 @@ export class LanesView {
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
     this.fillChooser();
-    this.beginAtFirst();
+    const [{ sms, busiest, end }] = runs;
+    const [track] = sms[busiest].tracks;
+    this.span.place(0, Math.min(this.span.last, end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1]));
     const chartOf = (run, i) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(i, sm));
     this.charts = runs.map(chartOf);
     const waits = runs.some((run) => run.waits.names.length);
@@ -92,12 +94,6 @@ export class LanesView {
     const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
     this.legend.replaceChildren(...shown.map((kind) => swatch(lookOf(data.looks[kind]), LEGEND[kind])));
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
-  }
-
-  beginAtFirst() {
-    const [run] = this.model.runs;
-    const [{ first, end }] = run.sms[this.chosen[0]].tracks;
-    this.span.place(0, Math.min(this.span.last, run.end[Math.min(first + FIRST_BLOCKS, end) - 1]));
   }
 
   fillChooser() {

@@ -166,15 +166,9 @@ function drawShares(context, { y, row, shares }, run, palette, rank, ns) {
     const w = share * place.w;
     fillBox(context, colorOf(palette, owner), { ...place, x, w });
     if (w > 40) {
-      const words = { size: SMALL, align: "center", weight: "600" };
-      text(
-        context,
-        `${Math.round(100 * share)} %`,
-        x + w / 2,
-        place.y + place.h / 2,
-        palette.background,
-        words,
-      );
+      const style = { size: SMALL, align: "center", weight: "600" };
+      const [middle, words] = [place.y + place.h / 2, `${Math.round(100 * share)} %`];
+      text(context, words, x + w / 2, middle, palette.background, style);
     }
     x += w;
   }
@@ -198,11 +192,7 @@ function drawLanes(context, { lanes }, run, palette, ns, longest) {
   }
   const x = xOf(Math.min(ns, run.ns));
   const bottom = lanes.y + run.ranks * (LANE + 3);
-  fillBox(
-    context,
-    palette.background,
-    { x, y: lanes.y - 1, w: lanes.x + lanes.w - x + 2, h: bottom - lanes.y },
-    0.72,
-  );
+  const later = { x, y: lanes.y - 1, w: lanes.x + lanes.w - x + 2, h: bottom - lanes.y };
+  fillBox(context, palette.background, later, 0.72);
   drawLine(context, palette.now, 2, [x, lanes.y - 4, x, bottom]);
 }

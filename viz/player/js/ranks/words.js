@@ -4,10 +4,6 @@ import { formatBytes, formatMs, formatNumber } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
 import { within } from "../run/easing.js";
 
-export function saidOfRanks(longest, ns) {
-  return `${formatMs(ns / 1e6)} of ${formatMs(longest / 1e6)}`;
-}
-
 export function ranksWords(runs, ns) {
   const ends = runs.map((run) => run.ns);
   if (runs.length > 1 && runs.every((run) => ns >= run.ns)) {
@@ -15,9 +11,7 @@ export function ranksWords(runs, ns) {
     const ratio = formatNumber(slow.ns / fast.ns);
     return `${slow.name} takes ${ratio} times as long as ${fast.name}. ${runs.map(busyWords).join(" ")}`;
   }
-  return runs.length > 1
-    ? runs.map((run) => `${run.name}: ${runWords(run, ns)}`).join(" ")
-    : runWords(runs[0], ns);
+  return runs.map((run) => `${run.name && `${run.name}: `}${runWords(run, ns)}`).join(" ");
 }
 
 function runWords(run, ns) {
@@ -35,12 +29,10 @@ function runWords(run, ns) {
 }
 
 function busyWords(run) {
-  const busy = range(run.ranks).map((rank) => Math.round((100 * busyNs(run, rank, run.ns)) / run.ns));
+  const busy = range(run.ranks).map((rank) => {
+    const own = run.spans.filter((span) => span.rank === rank && span.kind !== "transfer");
+    return Math.round((100 * sum(own.map(({ begin, end }) => end - begin))) / run.ns);
+  });
   const whose = run.name ? `The ranks of ${run.name}` : "The ranks";
   return `${whose} compute for ${Math.min(...busy)} to ${Math.max(...busy)} % of its time.`;
-}
-
-export function busyNs({ spans }, rank, ns) {
-  const own = spans.filter((span) => span.rank === rank && span.kind !== "transfer");
-  return sum(own.map(({ begin, end }) => Math.max(0, Math.min(ns, end) - begin)));
 }

@@ -47,7 +47,7 @@ export function makeModel(data) {
     kvEnd: decode(steps.kv_end, Int32Array),
     share: decode(steps.share, Uint16Array),
     offsets: rows.offsets,
-    values: mapValues(rows.values, decodeValues),
+    values: mapValues(rows.values, (sent) => ({ ...sent, values: decode(sent.data, ARRAYS[sent.scale]) })),
     matrices: mapValues(data.matrices, (sent) => ({ ...sent, values: decode(sent.data, Float32Array) })),
     hasMatrices: Object.keys(data.matrices).length > 0,
     matrixRow: data.matrix_row ?? null, // the only row of each query tile that they hold
@@ -76,20 +76,11 @@ function mapValues(object, change) {
   return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
 }
 
-// Values that a step has one of (per_tile), or one per drawn row.
-function decodeValues({ data, scale, per_tile }) {
-  return { values: decode(data, ARRAYS[scale]), scale, perTile: per_tile };
-}
-
-function findTurns({ count, turn }) {
-  const turnFirst = new Uint32Array(count);
-  const turnLast = new Uint32Array(count);
-  for (let i = 0; i < count; i++) turnFirst[i] = i > 0 && turn[i] === turn[i - 1] ? turnFirst[i - 1] : i;
-  for (let i = count - 1; i >= 0; i--) {
-    turnLast[i] = i < count - 1 && turn[i] === turn[i + 1] ? turnLast[i + 1] : i;
-  }
-  return { turnFirst, turnLast };
-}
+// The first and the last step of the turn of each step.
+const findTurns = ({ turn }) => ({
+  turnFirst: turn.map((each) => turn.indexOf(each)),
+  turnLast: turn.map((each) => turn.lastIndexOf(each)),
+});
 
 // What each step reads and writes of each tensor, and the requested bytes before each step.
 function sumBytes({ data, count }) {
@@ -252,12 +243,12 @@ export function tilesOf(model, along, i) {
   return along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
 }
 
-// A value after step i: of a drawn row (its index in model.offsets), or of the tile. null if not recorded. On
-// a log scale what is sent as 0 is 0.
+// A value after step i: of a drawn row (its index in model.offsets), or of the tile (per_tile). null if not
+// recorded. On a log scale what is sent as 0 is 0.
 export function valueAt(model, name, i, row) {
   const sent = model.values[name];
   if (!sent) return null;
-  const value = sent.values[sent.perTile ? i : i * model.offsets.length + row];
+  const value = sent.values[sent.per_tile ? i : i * model.offsets.length + row];
   if (sent.scale === "float") return value;
   if (sent.scale === "share" || value === 0) return value / 65535;
   return 10 ** ((value / 65535) * 12 - 9);

@@ -131,13 +131,14 @@ function wordsOf(model, at, row) {
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const index = rowNumber(model, { q: model.q[at.step], row });
+  const who = named(`row ${index}`, model.data.words?.[0][index % model.data.problem.q_len]);
   const sees = keysOfRow(model.data.problem, index, model.head[at.step]).length > 0;
   const state = softmaxState(model, at.step, row);
   const names = ["P", "lse", "partial lse", "D"];
   const [P, lse, part, D] = names.map((name) => rowNamed(model, name, at.step, row));
   return {
     ...about,
-    who: `${nameOfRow(model, index)}${isInPart(model, at.step) ? " in this part" : ""}`,
+    who: `${who}${isInPart(model, at.step) ? " in this part" : ""}`,
     sees,
     isBlind: !sees || state?.m === -Infinity,
     ...scoreWords(model, at.step, row),
@@ -149,14 +150,8 @@ function wordsOf(model, at, row) {
   };
 }
 
-// A row by its number, with its word if the inputs are a text.
-function nameOfRow({ data: { words, problem } }, number) {
-  return words ? `“${words[0][number % problem.q_len]}” (row ${number})` : `row ${number}`;
-}
-
-function nameOfKey({ data: { words } }, key) {
-  return words ? `“${words[1][key]}” (key ${key})` : `key ${key}`;
-}
+// A row or a key by its number, with its word if the inputs are a text.
+const named = (name, word) => (word ? `“${word}” (${name})` : name);
 
 function changeWords({ softcap, alibi }) {
   const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
@@ -178,10 +173,11 @@ function scoreWords(model, step, row) {
   const keys = keysOfRow(model.data.problem, number, model.head[step]);
   const isSeen = (_, i) => holds(keys, firstKey + i);
   const largest = Math.max(...scaled.filter(isSeen)); // of the keys that the row may see
+  const key = firstKey + scaled.findIndex((value) => Object.is(value, largest));
   const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
     largest: Number.isFinite(largest) ? formatSteady(largest) : "",
-    key: nameOfKey(model, firstKey + scaled.findIndex((value) => Object.is(value, largest))),
+    key: named(`key ${key}`, model.data.words?.[1][key]),
     hidden: rangesOf(hidden).join(", ") || "none of these",
   };
 }

@@ -36,7 +36,7 @@ export function recordedSeries(model, kernel) {
   return model.kernels[kernel].series.flatMap((name) => {
     const value = SERIES[name].sumOf ?? name;
     const sent = model.values[value];
-    const { scale, perTile } = sent ?? {};
+    const { scale, per_tile: perTile } = sent ?? {};
     const { changes } = SERIES[value];
     return sent ? [{ ...SERIES[name], changes, key: name, value, log: scale === "log", perTile }] : [];
   });

@@ -5,7 +5,7 @@
 // them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
-import { lerp, smooth, within } from "./easing.js";
+import { lerp, smooth } from "./easing.js";
 import { decode, sum } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
@@ -16,10 +16,23 @@ const slowlyFirst = (part) => Math.min(1, part) ** 2.6;
 export class Track {
   position = 0;
 
+  get ticks() {
+    return 1;
+  }
+
   clamp(position) {
     const whole = Math.round(position);
     const near = Math.abs(position - whole) < NEAR ? whole : position;
     return Math.max(0, Math.min(this.last(), near));
+  }
+
+  // The position after so much of playback, in ticks.
+  played(units) {
+    return Math.min(this.position + units * this.ticks, this.last());
+  }
+
+  tileRate() {
+    return 0;
   }
 
   between(from, to, part) {
@@ -91,11 +104,6 @@ export class Timeline extends Track {
     return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
   }
 
-  partAt(time, step) {
-    const { start, end } = this.moments;
-    return within(time, start[step], end[step]);
-  }
-
   isDone(at, step) {
     return at.finished || (this.order === "gpu" ? this.moments.end[step] <= at.time : step < at.done);
   }
@@ -115,9 +123,7 @@ export class Timeline extends Track {
 
   // The position after so many tiles of playback, or moments.
   played(units) {
-    const { position } = this;
-    if (this.order === "gpu") return Math.min(position + units, this.last());
-    return this.positionOf(this.timeOf(position) + units);
+    return this.order === "gpu" ? super.played(units) : this.positionOf(this.timeOf(this.position) + units);
   }
 
   tileRate(speed) {
@@ -129,7 +135,7 @@ export class Timeline extends Track {
   }
 
   between(from, to, part) {
-    if (this.order === "gpu") return lerp(from, to, part);
+    if (this.order === "gpu") return super.between(from, to, part);
     return this.positionOf(lerp(this.timeOf(from), this.timeOf(to), part));
   }
 

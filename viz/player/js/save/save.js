@@ -67,6 +67,7 @@ export class SavePanel extends Panel {
   }
 
   close() {
+    this.node.querySelector(":focus")?.blur(); // or else a hidden field has the keys for a moment
     super.close();
     this.button.setAttribute("aria-expanded", "false");
     this.button.focus();

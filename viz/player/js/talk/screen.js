@@ -7,7 +7,7 @@ import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { clamp } from "../run/easing.js";
 import { toldRow } from "../run/figure.js";
-import { modelOf, once } from "../run/model.js";
+import { modelOf, once, range } from "../run/model.js";
 import { Player } from "../player.js";
 import { sentenceAt, standing } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
@@ -150,12 +150,10 @@ export class Screen {
   tileBeside(direction) {
     const { opened, pane, timeline } = this.owners.player;
     if (!direction) return `${opened.stepToOpen(pane.pinned)}.1`;
-    const { model } = pane;
     const from = Math.max(0, timeline.cursor().step);
-    const isThere = (step) => step >= 0 && step < model.count;
-    let step = from + direction;
-    while (isThere(step) && !opened.shows(step)) step += direction;
-    return `${isThere(step) ? step : from}.1`;
+    const isBeside = (step) => (step - from) * direction > 0 && opened.shows(step);
+    const steps = range(pane.model.count).filter(isBeside);
+    return `${steps.at(direction > 0 ? 0 : -1) ?? from}.1`;
   }
 
   stateOf(scene, step) {
