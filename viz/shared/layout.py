@@ -92,10 +92,7 @@ def header(title: str, store: runs.RunStore | None) -> None:
     left.markdown(f"#### {title}")
     with right:
         _named_kernels()
-        if store and runs.backend(store) == "starting":
-            _waiting_chip(store)
-        else:
-            _chip(store)
+        _chip(store)
 
 
 def _named_kernels() -> None:
@@ -121,11 +118,20 @@ def _chip(store: runs.RunStore | None) -> None:
         st.badge(words, icon=icon, color=color, help=_backend_words(store))
 
 
+def redraw_when_started() -> None:
+    """Draw the page again when the worker has said what it runs on. Call this after the page.
+
+    What polls begins last: if it asks for the page again while that is still being drawn, Streamlit can lose
+    what the page had yet to send ("Bad delta path").
+    """
+    store = runs.run_store()
+    if store and runs.backend(store) == "starting":
+        _poll(store)
+
+
 @st.fragment(run_every=0.5)
-def _waiting_chip(store: runs.RunStore) -> None:
-    if runs.backend(store) == "starting":
-        _chip(store)
-    else:
+def _poll(store: runs.RunStore) -> None:
+    if runs.backend(store) != "starting":
         st.rerun()  # limits and choices depend on the backend
 
 
