@@ -33,8 +33,9 @@ SECOND = UrlField("against", "ring.contiguous", (*WAYS, NONE))
 FIRST_NUMBER, MOST_RANKS, MOST_HEADS = 4, 8, 32
 MASKS = ("causal", "full")
 MOST_TOKENS = {"interpreter": 1024, "cuda": 1 << 17}
-# Seconds until a rank has a GPU, and of a head of so many tokens in the interpreter on two cores.
-START_S, STEP_TOKENS, STEP_S = 4.0, 64, 0.08
+# Seconds per call of a kernel, of which each way makes one per pair of ranks. Measured in the interpreter on
+# two cores, 64 to 1,024 tokens: 0.06 to 0.21.
+CALL_S = 0.2
 
 
 def recorded_traces(first: str, second: str) -> list[RanksTrace]:
@@ -66,8 +67,7 @@ def live_traces(store: runs.RunStore, backend: str, first: str, second: str) -> 
     chosen = ["ring.zigzag"] if first == BACKWARD else [name for name in (first, second) if name != NONE]
     ways = tuple(WAYS[name] for name in dict.fromkeys(chosen))
     request = RanksRequest(problem, ranks, ways, direction)
-    steps = problem.q_heads * (length / STEP_TOKENS) ** 2 * len(ways)
-    seconds = START_S * ranks if on_gpu else 0.25 * ranks + STEP_S * steps
+    seconds = CALL_S * ranks**2 * len(ways)
     job = asked_job(store, request, seconds, f"Run it on {ranks} ranks", holder="ranks")
     found = result_of(store, job, "ranks")
     return list(found) if found else []

@@ -121,8 +121,7 @@ def _chip(store: runs.RunStore | None) -> None:
 def redraw_when_started() -> None:
     """Draw the page again when the worker has said what it runs on. Call this after the page.
 
-    What polls begins last: if it asks for the page again while that is still being drawn, Streamlit can lose
-    what the page had yet to send ("Bad delta path").
+    What polls begins last, so that it does not ask for the page again while that is still being drawn.
     """
     store = runs.run_store()
     if store and runs.backend(store) == "starting":

@@ -57,7 +57,7 @@ export function drawRanks(context, { width, height }, run, palette, ns, longest)
 function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, run, palette) {
   const grey = { size: SMALL };
   const isWide = names > NARROW_NAMES;
-  const own = run.lse.length ? "tokens by rank; rows against keys of rank" : "all tokens, by its own heads";
+  const own = run.lse.length ? "rows against keys of rank" : "all tokens, by its own heads";
   text(context, isWide ? "holds K, V of" : "holds", hold.x, 14, palette.muted, grey);
   text(context, isWide ? own : "scores", left, 14, palette.muted, grey);
   if (run.lse.length && shares.w > 60) {
