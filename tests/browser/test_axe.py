@@ -17,7 +17,7 @@ from viz.talk.shipped import NAMES
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 pytestmark = pytest.mark.browser
 
-PAGES = ["/", "/?open=tile", "/measure", "/check", "/talk", "/model"]
+PAGES = ["/", "/?open=tile", "/measure", "/check", "/talk", "/model", "/ranks"]
 BACKGROUND = f"""() => getComputedStyle(
   {ROOT} ?? document.querySelector('.stApp') ?? document.body).backgroundColor"""
 UNFOLD = """() => {
