@@ -5,7 +5,6 @@ from pathlib import Path
 import streamlit as st
 
 from viz.explore.first_visit import is_first_visit
-from viz.shared.layout import redraw_when_started
 from viz.shared.link import remember_link, say_refused
 from viz.shared.options import named_file
 
@@ -35,4 +34,3 @@ if begins and named_file("--talk") and st.session_state.setdefault("opens_talk",
 remember_link(page.url_path)
 page.run()
 say_refused()
-redraw_when_started()

@@ -13,6 +13,7 @@ from kernels.problem import DTYPES, MASKS, InvalidProblem
 from kernels.worker.client import Job
 from viz.check.context import CheckContext
 from viz.shared.formats import plain
+from viz.shared.fragment import fragment
 from viz.shared.layout import download
 
 TRUSTED = "trusted"
@@ -110,7 +111,7 @@ def _start(context: CheckContext, requests: tuple[CheckRequest, ...]) -> None:
     st.session_state[STATE] = GridRun(requests)
 
 
-@st.fragment(run_every=POLL_S)
+@fragment(run_every=POLL_S)
 def _running(context: CheckContext, run: "GridRun") -> None:
     """Hands out the next cases, with what has ended below the bar."""
     run.advance(context)

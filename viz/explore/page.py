@@ -17,6 +17,7 @@ from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.figures.sweep import memory_figure, time_figure
 from viz.shared.formats import format_bytes, plain
+from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot
 from viz.shared.link import takes_from_link
@@ -80,7 +81,7 @@ def _ways_on() -> None:
         st.page_link("viz/measure/page.py", label="Measure it", icon=":material/speed:")
 
 
-@st.fragment
+@fragment()
 def _below(
     run: runs.Run,
     other: runs.Run | None,

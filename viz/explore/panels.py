@@ -27,6 +27,7 @@ from viz.player.talk.scene import Scene
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
+from viz.shared.fragment import fragment
 from viz.shared.layout import PLAYER, TIMELINE, TRACE, colors, download, explore_link, plot
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
@@ -129,7 +130,7 @@ def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun,
     return data | {"lanes": lanes_data(lanes)} if lanes else data
 
 
-@st.fragment
+@fragment()
 def player_panel(
     run: runs.Run,
     gpu: Gpu,
@@ -152,7 +153,7 @@ def player_panel(
         ask_for_row(run.trace)
 
 
-@st.fragment
+@fragment()
 def duel_panel(first: runs.Run, second: runs.Run, gpu: Gpu) -> None:
     """Both runs side by side under one transport, with their state in the URL."""
     _kept_in_url(duel_of(first, second, gpu), "duel", OF_TWO_RUNS, (first.trace, second.trace), gpu)

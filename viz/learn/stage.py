@@ -11,6 +11,7 @@ from viz.player.component import duel_of, show_player
 from viz.player.data import player_data
 from viz.player.html_page import State
 from viz.shared import runs
+from viz.shared.fragment import fragment
 
 
 def stage(preset: str, algorithm: str, state: State, versus: str = "") -> Callable[[], None]:
@@ -23,7 +24,7 @@ def state_key(preset: str, algorithm: str, versus: str = "") -> str:
     return f"stage_{preset}_{algorithm}_{versus}"
 
 
-@st.fragment
+@fragment()
 def _stage(preset: str, algorithm: str, state: State, versus: str) -> None:
     """A fragment: a new state reruns the player alone."""
     key = state_key(preset, algorithm, versus)

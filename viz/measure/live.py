@@ -17,6 +17,7 @@ from viz.measure.controls import Choice
 from viz.measure.sources import HERE, Source, merged
 from viz.shared import runs
 from viz.shared.formats import format_count, plain
+from viz.shared.fragment import fragment
 from viz.shared.waiting import job_words
 
 BUDGET_S = {"cuda": 0.2, "interpreter": 0.4}
@@ -142,7 +143,7 @@ def live_panel() -> None:
         st.warning(plain(failure), icon=":material/error:")
 
 
-@st.fragment(run_every=0.4)
+@fragment(run_every=0.4)
 def sweep_progress(sweep: LiveSweep) -> None:
     """Carry the sweep on, show its progress, and redraw the page after each point."""
     measurement = sweep.advance()

@@ -12,6 +12,7 @@ from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem, InvalidProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
+from viz.shared.fragment import fragment
 from viz.shared.kept_problem import measure_fields
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
@@ -93,6 +94,8 @@ def header(title: str, store: runs.RunStore | None) -> None:
     with right:
         _named_kernels()
         _chip(store)
+        if store and runs.backend(store) == "starting":
+            _redraw_when_started(store)
 
 
 def _named_kernels() -> None:
@@ -118,18 +121,8 @@ def _chip(store: runs.RunStore | None) -> None:
         st.badge(words, icon=icon, color=color, help=_backend_words(store))
 
 
-def redraw_when_started() -> None:
-    """Draw the page again when the worker has said what it runs on. Call this after the page.
-
-    What polls begins last, so that it does not ask for the page again while that is still being drawn.
-    """
-    store = runs.run_store()
-    if store and runs.backend(store) == "starting":
-        _poll(store)
-
-
-@st.fragment(run_every=0.5)
-def _poll(store: runs.RunStore) -> None:
+@fragment(run_every=0.5)
+def _redraw_when_started(store: runs.RunStore) -> None:
     if runs.backend(store) != "starting":
         st.rerun()  # limits and choices depend on the backend
 

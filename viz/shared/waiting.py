@@ -14,6 +14,7 @@ from kernels.worker.client import Job
 from kernels.worker.failures import FAILURES, Cancelled
 from kernels.worker.requests import Request
 from viz.shared.formats import format_count
+from viz.shared.fragment import fragment
 from viz.shared.runs import RunStore
 
 Item = TypeVar("Item")
@@ -93,7 +94,7 @@ def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "T
     st.button(label, key, icon=":material/refresh:", on_click=store.forget, args=tuple(jobs))
 
 
-@st.fragment(run_every=POLL_S)
+@fragment(run_every=POLL_S)
 def redraw_when_done(job: Job) -> None:
     """Draw the page again when the job has ended; shows nothing."""
     if job.done:
@@ -106,7 +107,7 @@ def job_words(job: Job) -> str:
     return f"{format_count(ahead, 'job')} ahead in the queue" if ahead else job.label
 
 
-@st.fragment(run_every=POLL_S)
+@fragment(run_every=POLL_S)
 def show_progress(jobs: tuple[Job, ...], key: str) -> None:
     """A bar that moves while the jobs run, and a button that stops them."""
     done = sum(job.done for job in jobs)

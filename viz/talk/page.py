@@ -13,6 +13,7 @@ from viz.player.talk.scene import InvalidTalk, Talk
 from viz.player.talk.stage import live_answers, show_talk
 from viz.shared import runs
 from viz.shared.formats import plain
+from viz.shared.fragment import fragment
 from viz.shared.layout import download, header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_file
@@ -61,7 +62,7 @@ def _stage(path: Path) -> None:
         _answers(path)
 
 
-@st.fragment
+@fragment()
 def _answers(path: Path) -> None:
     """Answers what the stage asks. A question draws this part of the page anew, and nothing else."""
     store = runs.run_store()  # also without a question: the worker needs some seconds to start

@@ -9,7 +9,6 @@ from viz.player.talk.scene import Scene, scene_toml
 HELP = "What you see, as a scene. Copy it into the file of a talk; its page says what a talk is."
 
 
-@st.fragment
 def scene_popover(scene: Callable[[], Scene | str], key: str, words: str = HELP) -> None:
     """A button that shows the scene; `scene` may say instead why there is none. It is asked at each click."""
     with st.popover("Scene for a talk", icon=":material/content_copy:", key=key):

@@ -1,0 +1,54 @@
+"""A part of a page that is drawn again at once leaves the rest of the page in its place."""
+
+import pytest
+from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
+
+from tests.app.pages import open_page
+
+
+@pytest.fixture
+def sent():
+    """What pages send to the browser, in order."""
+    messages = []
+    ForwardMsgQueue.on_before_enqueue_msg(messages.append)
+    yield messages
+    ForwardMsgQueue.on_before_enqueue_msg(None)
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("", {"mask": "causal"}),
+        ("", {"mask": "causal", "vs": "flash1"}),
+        ("learn", {"chapter": "kernel"}),
+        ("learn", {"chapter": "backward"}),
+        ("check", {}),
+    ],
+)
+def test_what_is_cut_out_of_the_queue_moves_nothing_else(sent, page, query):
+    """If a fragment runs again before all is sent, Streamlit drops the rest of what that fragment drew."""
+    open_page(page, **query)
+    fragments = {message.delta.fragment_id for message in sent} - {""}
+    assert fragments
+    for fragment in fragments:
+        for begin in range(len(sent)):
+            rest = ForwardMsgQueue()
+            rest._queue = sent[begin:]
+            rest.clear(retain_lifecycle_msgs=True, fragment_ids_this_run=[fragment])
+            assert misplaced([*sent[:begin], *rest.flush()]) == [], fragment
+
+
+def misplaced(messages):
+    """The paths in the page, of what comes before something that stands above it."""
+    children, wrong = {(place,): 0 for place in range(4)}, []
+    for message in messages:
+        if not message.HasField("delta"):
+            continue
+        *parent, index = message.metadata.delta_path
+        if index > children.get(tuple(parent), -1):
+            wrong.append((*parent, index))
+            continue
+        children[tuple(parent)] = max(children[tuple(parent)], index + 1)
+        if message.delta.HasField("add_block"):
+            children[(*parent, index)] = 0
+    return wrong
