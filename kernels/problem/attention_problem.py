@@ -14,7 +14,7 @@ DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4}
 """Accepted element types and the size of one element in bytes."""
 
 MASKS = ("full", "causal", "window", "documents", "prefix", "sinks", "expression")
-INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant", "text")
+INPUTS = ("normal", "growing_max", "falling_max", "large", "one_hot", "constant", "text", "shared")
 BLOCKS = (4, 8, 16, 32, 64, 128)
 
 LIMITS = {

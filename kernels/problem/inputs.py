@@ -30,6 +30,7 @@ def make_inputs(
     one_hot       each query matches one key that it sees, and ignores the others
     constant      all scores of a row are equal: attention is the mean of the visible values
     text          the words of problem.text: see words.py
+    shared        normal, with the same keys and values in every head and batch; dO is 1 everywhere
     """
     import torch
 
@@ -51,13 +52,21 @@ def draw_inputs(problem: AttentionProblem) -> tuple[np.ndarray, np.ndarray, np.n
         return draw_text(problem)
     rng = np.random.default_rng(problem.seed)
     query, key = _DRAW[problem.inputs](problem, rng)
-    return query, key, _normal(rng, problem.kv_shape)
+    value = _normal(rng, problem.kv_shape)
+    if problem.inputs == "shared":
+        key, value = (np.broadcast_to(each[:1, :1], each.shape).copy() for each in (key, value))
+    return query, key, value
 
 
 def make_d_output(problem: AttentionProblem, device: str = "cpu") -> "torch.Tensor":
-    """Gradient of the output, (batch, q_heads, q_len, head_dim): standard normal, from a seed of its own."""
+    """Gradient of the output, (batch, q_heads, q_len, head_dim): standard normal, from a seed of its own.
+
+    Of shared inputs it is that of `out.sum()`: 1 everywhere.
+    """
     import torch
 
+    if problem.inputs == "shared":
+        return torch.ones(problem.q_shape, dtype=getattr(torch, problem.dtype), device=device)
     rng = np.random.default_rng((problem.seed, 1))
     return torch.from_numpy(_normal(rng, problem.q_shape)).to(getattr(torch, problem.dtype)).to(device)
 
@@ -105,6 +114,7 @@ def _draw_ramp(
 
 _DRAW = {
     "normal": _draw_normal,
+    "shared": _draw_normal,
     "growing_max": lambda problem, rng: _draw_ramp(problem, rng, +1),
     "falling_max": lambda problem, rng: _draw_ramp(problem, rng, -1),
     "large": lambda problem, rng: _draw_normal(problem, rng, 16),  # scores of standard deviation 256

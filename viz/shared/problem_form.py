@@ -54,6 +54,7 @@ INPUT_WORDS = {
     "one_hot": "each query finds one key",
     "constant": "all scores equal: the mean of the values",
     "text": "the words of a sentence, with random vectors: no trained model is in it",
+    "shared": "the same keys and values in every head and batch",
 }
 SHAPE = {
     "q_len": ("N, queries", ""),

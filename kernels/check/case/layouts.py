@@ -6,7 +6,7 @@ import torch
 
 NAMES = ("query", "key", "value", "dO")
 PADDING = 8
-"""Rows, heads and columns around a sliced tensor."""
+"""Rows and columns before and after a sliced tensor, unless its layout says otherwise."""
 
 
 class Handed:
@@ -29,8 +29,11 @@ def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor
     query, key, value, *rest = tensors
     if layout == "transposed":
         return tuple(map(_transposed, tensors))
-    if layout == "sliced":
-        return tuple(map(_sliced, tensors))
+    if layout.startswith("sliced"):
+        around = int(layout.partition(":")[2] or PADDING)
+        return tuple(_sliced(tensor, around) for tensor in tensors)
+    if layout == "expanded":
+        return (_plain(query), *map(_expanded, (key, value, *rest)))
     if layout == "packed":
         same = query.shape == key.shape
         parts = [part.transpose(1, 2) for part in ((query, key, value) if same else (key, value))]
@@ -49,11 +52,20 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
     return _plain(tensor.transpose(1, 2)).transpose(1, 2)
 
 
-def _sliced(tensor: torch.Tensor) -> torch.Tensor:
+def _expanded(tensor: torch.Tensor) -> torch.Tensor:
+    """Stride 0 along each axis in which all is the same: `out.sum()` gives such a dO."""
+    one = tensor
+    for axis in range(tensor.ndim):
+        first = one.narrow(axis, 0, 1)
+        one = first if bool((one == first).all()) else one
+    return _plain(one).expand(tensor.shape)
+
+
+def _sliced(tensor: torch.Tensor, padding: int = PADDING) -> torch.Tensor:
     """The middle of a larger tensor: every stride but the last is larger, and it starts later.
 
     What lies around it is NaN: a kernel that reads there shows it.
     """
     batch, heads, length, head_dim = tensor.shape
-    around = tensor.new_full((batch, heads + 1, length + PADDING, head_dim + 2 * PADDING), float("nan"))
-    return around[:, 1:, PADDING:, PADDING : PADDING + head_dim].copy_(tensor)
+    around = tensor.new_full((batch, heads + 1, length + padding, head_dim + 2 * padding), float("nan"))
+    return around[:, 1:, padding:, padding : padding + head_dim].copy_(tensor)
