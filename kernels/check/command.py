@@ -10,13 +10,16 @@ is judged alone, and the status is the worst: 1, else 2, else 0.
 """
 
 import argparse
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from kernels.check import requests
-from kernels.check.case import cases, options
+from kernels.check.case import cases, fit, options
+from kernels.check.case.battery import battery, tried
 from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
 from kernels.check.report import report as reports
 from kernels.check.report.html import to_html
@@ -39,7 +42,11 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit status is the verdict."""
     arguments = _parser().parse_args(argv)
     command = " ".join(["python -m kernels.check", *(sys.argv[1:] if argv is None else argv)])
+    command = re.sub(r"(--seed[ =])random\b", rf"\g<1>{arguments.seed}", command)
     try:
+        if arguments.list:
+            _list(arguments)
+            return EXIT["pass"]
         results = _run(arguments, command)
     except (InvalidProblem, InvalidUpload, UserKernelError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -59,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         f"scaled_dot_product_attention (default {cases.PUBLIC_CALL}). Several are checked side by side"
     )
     add("--kernel", action="append", default=[], help=named)
+    add("--list", action="store_true", help="list the battery, what each case is there to catch; run nothing")
     options.add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
     repeats = f"runs that are compared bit by bit (default {options.REPEATS}, battery 2)"
@@ -90,10 +98,12 @@ def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
     named = _named_kernels(arguments, upload)
     _fill_in(arguments, upload)
     first = next(iter(named))
-    _cases(arguments, upload, first, "cuda")  # refuses what it can before the worker starts
+    _cases(arguments, upload, first, "cuda", {})  # refuses what it can before the worker starts
     if upload is not None:
         judged = "the O in the file" if first == cases.UPLOADED else "the kernel, on Q, K and V of the file"
         print(f"Judged: {judged}. {upload.facts.axes_words}")
+    else:
+        print(_asked(arguments))
     own = {name: kernel for name, kernel in named.items() if kernel}
     client = WorkerClient(kernels=[kernel.argument for kernel in own.values()])
     session = _Session(arguments, data, own, client)
@@ -102,9 +112,9 @@ def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
         if missing or not client.wait_ready(START_LIMIT_S) or client.device is None:
             why = missing or client.start_failure or "it did not start"
             raise InvalidProblem("worker", "python -m kernels.worker", why)
-        grids = [_cases(arguments, upload, name, client.device.backend) for name in named]
+        grids = [_cases(arguments, upload, name, client.device.backend, own) for name in named]
         detailed = len(grids[0].cases) <= DETAILED_CASES
-        of_kernels = [[session.check(case, detailed) for case in grid.cases] for grid in grids]
+        of_kernels = [session.check_all(grid.cases, detailed) for grid in grids]
     finally:
         client.close()
         if session.found:
@@ -143,12 +153,51 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
     for name, (default, read, _) in options.CASE_OPTIONS.items():
         if name not in given and default:
             values[name] = read(default)
-    values["battery"] = not given and upload is None
+    values["battery"] = not {*given} - {*options.OF_BATTERY} and upload is None
+    values["given"] = given
     if values["repeats"] is None:
         values["repeats"] = 2 if values["battery"] else options.REPEATS
 
 
-def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, backend: str) -> cases.Grid:
+def _asked(arguments: argparse.Namespace) -> str:
+    """What is run, and why it is not the battery if it is not."""
+    if arguments.battery:
+        return f"The battery, seed {arguments.seed}."
+    given = ", ".join(options.option(name) for name in arguments.given)
+    return f"Not the battery, but the cases that are asked for by {given}."
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    """Print the battery of each kernel, and what is not tried."""
+    named = _named_kernels(arguments, None)
+    _fill_in(arguments, None)
+    if not arguments.battery or arguments.file:
+        given = ", ".join(map(options.option, arguments.given)) or "--file"
+        raise InvalidProblem("list", f"with {given}", "the battery takes --seed alone")
+    for name, kernel in named.items():
+        limits = kernel.limits if kernel else None
+        of_kernel = tried(cases.CheckCase(AttentionProblem(), name), arguments.seed, limits)
+        print(f"{kernel.name if kernel else name}, seed {arguments.seed}: {len(of_kernel)} cases")
+        rows = [
+            {
+                "case": each.case.words,
+                "heads": each.case.heads_words,
+                "is there to catch": each.catches,
+                "fitted to limits": "; ".join(each.case.within),
+            }
+            for each in of_kernel
+        ]
+        _print_indented(*reports.table_text(rows).splitlines())
+    print(reports.NOT_CHECKED, reports.NEEDS_GPU, sep="\n")
+
+
+def _cases(
+    arguments: argparse.Namespace,
+    upload: Upload | None,
+    kernel: str,
+    backend: str,
+    own: Mapping[str, UserKernel],
+) -> cases.Grid:
     for name in ("blocks", "window"):
         if len(getattr(arguments, name)) != 2:
             raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
@@ -171,7 +220,8 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, ba
         case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
         return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
     if arguments.battery:
-        return cases.Grid(cases.battery(case))
+        limits = own[kernel].limits if kernel in own else None
+        return cases.Grid(battery(case, arguments.seed, limits))
     shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
     grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
     # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
@@ -192,6 +242,18 @@ class _Session:
     """The user's kernels by their names among USERS."""
     client: WorkerClient
     found: list[reports.Report] = field(default_factory=list)
+
+    def check_all(self, of_kernel: Sequence[cases.CheckCase], detailed: bool) -> list[CheckResult]:
+        """Check the cases of one kernel. Those of the battery that it refuses are fitted and tried again."""
+        results = [self.check(case, detailed) for case in of_kernel]
+        for _ in range(fit.ROUNDS if self.arguments.battery else 0):
+            if not (tries := fit.second_tries(results)):
+                break
+            print(f"{len(tries)} cases that it refuses, fitted to what it takes:")
+            for place, case in tries.items():
+                self.found = [report for report in self.found if report.result is not results[place]]
+                results[place] = self.check(case, detailed)
+        return results
 
     def check(self, case: cases.CheckCase, detailed: bool) -> CheckResult:
         """Check a case, vary it as the arguments ask, and print what came of it."""

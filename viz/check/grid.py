@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from kernels.check.case import cases
+from kernels.check.case import battery, cases
 from kernels.check.report import report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
@@ -72,7 +72,10 @@ def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
     """The battery of small cases: for the chosen kernel; for all of the user's if it is one of them."""
     own = cases.USERS[: len(context.users)]
     kernels = own if base.kernel in own else (base.kernel,)
-    small = [case for name in kernels for case in cases.battery(replace(base, kernel=name, repeats=2))]
+    small: list[cases.CheckCase] = []
+    for name in kernels:
+        limits = user.limits if (user := context.user(name)) else None
+        small += battery.battery(replace(base, kernel=name, repeats=2), limits=limits)
     seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
     words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
     _run_panel(context, cases.Grid(tuple(small)), words)

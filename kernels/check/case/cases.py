@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from kernels.algorithms import ALGORITHMS
@@ -14,10 +14,12 @@ from kernels.problem.tiles import count_tiles
 BOTH = ("cuda", "interpreter")
 USERS = ("user", *(f"user{number}" for number in range(2, 9)))
 """Names of the user's own kernels, in the order in which the command line gives them as file.py:function."""
-LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed")
+LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed", "expanded")
 """How Q, K and V lie in memory. transposed: views of (batch, length, heads, head_dim). sliced: parts of
-larger tensors. packed: views of one (batch, length, 3, heads, head_dim) tensor, or of one for K and V if the
-shape of Q differs. mixed: Q contiguous, K transposed, V column by column: its last stride is not 1."""
+larger tensors, sliced:24 with 24 elements around them. packed: views of one (batch, length, 3, heads,
+head_dim) tensor, or of one for K and V if the shape of Q differs. mixed: Q contiguous, K transposed, V column
+by column: its last stride is not 1. expanded: stride 0 along each axis of K, V and dO in which all is the
+same, as it is in shared inputs."""
 UPLOADED = "uploaded"
 """In place of a kernel's name if a file holds the result, which was computed elsewhere."""
 
@@ -82,14 +84,17 @@ class CheckCase:
     scale: float | None = None
     axes: str = "bhld"
     """Order of the axes of the file's tensors: see `uploads.AXES`."""
+    within: tuple[str, ...] = field(default=(), compare=False)
+    """Limits to which a case of the battery was fitted: where each is from, ": ", and the limit."""
 
     def __post_init__(self) -> None:
         if self.kernel not in KERNELS and self.kernel != UPLOADED:
             raise InvalidProblem("kernel", self.kernel, f"expected one of {', '.join(KERNELS)}")
         if type(self.repeats) is not int or not 1 <= self.repeats <= MAX_REPEATS:
             raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
-        if self.layout not in LAYOUTS:
-            raise InvalidProblem("layout", self.layout, f"expected one of {', '.join(LAYOUTS)}")
+        if self.layout not in LAYOUTS and not re.fullmatch(r"sliced:\d{1,3}", self.layout, re.ASCII):
+            accepted = f"expected one of {', '.join(LAYOUTS)}, or such as sliced:24"
+            raise InvalidProblem("layout", self.layout, accepted)
         if self.scale is not None and not 0 < self.scale < math.inf:
             raise InvalidProblem("scale", self.scale, "expected a finite number above 0")
 
@@ -110,6 +115,11 @@ class CheckCase:
         shape = f"{problem.q_len}x{problem.kv_len} d{problem.head_dim} {problem.mask}"
         dtype = "" if problem.dtype == "float16" else problem.dtype
         return " ".join(filter(None, (shape, dtype, self.more_words)))
+
+    @property
+    def heads_words(self) -> str:
+        """Such as "b1 h4/2"."""
+        return f"b{self.problem.batch} h{self.problem.q_heads}/{self.problem.kv_heads}"
 
     @property
     def more_words(self) -> str:
@@ -226,76 +236,3 @@ def quick_case(case: CheckCase, backend: str, limit_s: float) -> CheckCase:
         head = problem.with_(batch=1, q_heads=problem.group_size, kv_heads=1, **lengths)
         case = replace(case, problem=head)
     return case
-
-
-BASE = AttentionProblem(q_heads=2, kv_heads=2, block_m=32, block_n=32)
-
-BATTERY = (
-    CheckCase(BASE.with_(q_len=128, kv_len=128)),
-    CheckCase(BASE.with_(q_len=70, kv_len=109, batch=2)),
-    CheckCase(BASE.with_(q_len=128, kv_len=128, head_dim=32, mask="causal")),
-    CheckCase(BASE.with_(q_len=113, kv_len=113, mask="causal")),
-    CheckCase(BASE.with_(q_len=33, kv_len=290, head_dim=32, inputs="growing_max")),
-    CheckCase(BASE.with_(q_len=70, kv_len=130, mask="causal")),
-    CheckCase(BASE.with_(q_len=96, kv_len=64, mask="causal")),
-    CheckCase(BASE.with_(q_len=40, kv_len=90, head_dim=32, q_heads=6, kv_heads=2, batch=2)),
-    CheckCase(BASE.with_(q_len=40, kv_len=40, mask="causal", q_heads=4, kv_heads=2, batch=2)),
-    CheckCase(BASE.with_(q_len=64, kv_len=96, head_dim=128)),
-    CheckCase(BASE.with_(q_len=64, kv_len=64, head_dim=80, mask="causal")),
-    CheckCase(BASE.with_(q_len=96, kv_len=160, dtype="bfloat16")),
-    CheckCase(BASE.with_(q_len=64, kv_len=128, inputs="large")),
-    CheckCase(BASE.with_(q_len=1, kv_len=2100)),
-    CheckCase(BASE.with_(q_len=40, kv_len=70, batch=2), layout="transposed"),
-    CheckCase(BASE.with_(q_len=50, kv_len=64, batch=2), layout="sliced"),
-    CheckCase(BASE.with_(q_len=50, kv_len=50, mask="causal", batch=2), layout="packed"),
-    CheckCase(BASE.with_(q_len=64, kv_len=96), scale=0.3),
-    CheckCase(BASE.with_(q_len=40, kv_len=40, mask="causal", q_heads=4, kv_heads=2), scale=0.3),
-    CheckCase(BASE.with_(q_len=33, kv_len=40, head_dim=32, q_heads=9, kv_heads=9)),
-    CheckCase(BASE.with_(q_len=96, kv_len=96, mask="causal", inputs="large")),
-    CheckCase(BASE.with_(q_len=290, kv_len=290, head_dim=32, mask="causal", q_heads=1, kv_heads=1)),
-    CheckCase(BASE.with_(q_len=64, kv_len=90), layout="mixed"),
-    CheckCase(BASE.with_(q_len=96, kv_len=96, mask="window", window_left=20, window_right=0)),
-    CheckCase(
-        BASE.with_(
-            q_len=40, kv_len=100, mask="window", window_left=50, window_right=10, q_heads=4, kv_heads=2
-        )
-    ),
-    CheckCase(BASE.with_(q_len=48, kv_len=65, head_dim=32)),
-    CheckCase(BASE.with_(q_len=24, kv_len=40, head_dim=32, q_heads=4, kv_heads=1)),
-    CheckCase(BASE.with_(q_len=20, kv_len=7, head_dim=32, inputs="large")),
-    CheckCase(BASE.with_(q_len=40, kv_len=72, head_dim=96)),
-    CheckCase(BASE.with_(q_len=40, kv_len=70, dtype="float32")),
-    CheckCase(BASE.with_(q_len=40, kv_len=40, head_dim=32, mask="causal", dtype="float32")),
-)
-"""Lengths that no tile divides, batch 2, causal masks with equal and unequal lengths, windows, shared key
-heads, one key head for all, one key more than tiles hold, fewer keys than a tile, many heads, several head
-dims, bfloat16, float32, a row max that grows, scores that overflow or are far below 0, one query over many
-keys, several tiles of 128 rows, other layouts.
-
-Properties that a kernel may treat in a branch of its own meet each other: a causal mask with a batch, with a
-scale and with float32; a batch with strides; a window with unequal lengths and shared heads."""
-
-
-PATTERN_BATTERY = (
-    CheckCase(BASE.with_(q_len=70, kv_len=100, mask="documents", documents="40 1 0 33 26", kv_heads=1)),
-    CheckCase(BASE.with_(q_len=64, kv_len=90, head_dim=32, mask="sinks", window_left=20, sink_logit=1)),
-    CheckCase(BASE.with_(q_len=70, kv_len=70, head_dim=32, mask="prefix", prefix=20, softcap=3, batch=2)),
-    CheckCase(BASE.with_(q_len=40, kv_len=90, head_dim=32, mask="causal", alibi=1, q_heads=6, kv_heads=2)),
-)
-"""For kernels that take masks and scores beyond a band: a document of one key and an empty one, borders
-inside tiles, a window with sinks and a sink logit, a softcap beside a prefix, ALiBi on shared heads."""
-
-
-def battery(base: CheckCase) -> tuple[CheckCase, ...]:
-    """The cases for the kernel of `base`, with its number of runs and whether its gradients are checked.
-
-    Only the user's kernels and flash_attention take a scale, so only they get the case with one.
-    """
-    entry = ALGORITHMS.get(base.kernel)
-    takes_patterns = base.kernel == PUBLIC_CALL or (entry is not None and entry.takes_patterns)
-    takes_scale = base.kernel in (*USERS, PUBLIC_CALL)
-    return tuple(
-        replace(case, kernel=base.kernel, gradients=base.gradients, repeats=base.repeats)
-        for case in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()))
-        if takes_scale or case.scale is None
-    )

@@ -1,11 +1,12 @@
 """The options that describe a case on the command line, and the command that repeats a case."""
 
 import argparse
+import secrets
 import shlex
 from typing import Any
 
 from kernels.check.case.cases import LAYOUTS, UPLOADED, USERS, CheckCase
-from kernels.problem import BLOCKS, DTYPES, INPUTS, MASKS
+from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS
 from kernels.tool_arguments import numbers, words
 
 
@@ -15,6 +16,11 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         accepted = "expected whole numbers separated by commas, such as 64,128"
         raise argparse.ArgumentTypeError(f"{text!r} is not accepted: {accepted}") from None
+
+
+def _seed(text: str) -> int:
+    """A number, or "random" for one that nobody knows beforehand."""
+    return 1 + secrets.randbelow(LIMITS["seed"][1]) if text == "random" else int(text)
 
 
 LENGTHS = 'lengths such as "256,113x203" (query x key), or "trusted" for FlashAttention\'s own list'
@@ -36,15 +42,18 @@ CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
     "kv_heads": ("", int, "default: as many as --q-heads"),
     "blocks": ("64,64", _numbers, TILES),
     "inputs": ("normal", str, ""),
-    "seed": ("0", int, ""),
-    "layout": (LAYOUTS[0], str, "of Q, K and V"),
+    "seed": ("0", _seed, "of the inputs; alone, of a battery of other cases that try the same. Or: random"),
+    "layout": (LAYOUTS[0], str, f"of Q, K and V: one of {', '.join(LAYOUTS)}"),
     "scale": ("", float, "factor on the scores; else 1 / sqrt(head_dim)"),
 }
-"""By name: the default if another one is given, how it is read, and help. Without any the battery is run."""
-CHOICES = {"inputs": INPUTS, "layout": LAYOUTS}
+"""By name: the default if another one is given, how it is read, and help. Without any, or with a seed alone,
+the battery is run."""
+CHOICES = {"inputs": INPUTS}
 PATTERN = ("prefix", "documents", "expression", "softcap", "alibi", "sink_logit")
 WITH_FILE = ("mask", "window", *PATTERN, "blocks", "layout", "scale")
 """What a file of tensors does not say itself."""
+OF_BATTERY = ("seed",)
+"""What the battery takes."""
 REPEATS = 3
 
 
@@ -52,10 +61,11 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Let the command line take them; None stands for one that is not given."""
     for name, (default, read, about) in CASE_OPTIONS.items():
         help_words = "; ".join(filter(None, (about, default and f"default {default}")))
-        parser.add_argument(_option(name), type=read, choices=CHOICES.get(name), help=help_words)
+        parser.add_argument(option(name), type=read, choices=CHOICES.get(name), help=help_words)
 
 
-def _option(name: str) -> str:
+def option(name: str) -> str:
+    """As it is written on the command line."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -79,6 +89,6 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
     }
     for name in WITH_FILE if case.upload else CASE_OPTIONS:
         if values[name] is not None and str(values[name]) != CASE_OPTIONS[name][0]:
-            parts.append(f"{_option(name)} {shlex.quote(str(values[name]))}")
+            parts.append(f"{option(name)} {shlex.quote(str(values[name]))}")
     parts += [f"--repeats {case.repeats}"] if case.repeats != REPEATS else []
     return " ".join([*parts, *([] if case.gradients else ["--forward"])])

@@ -40,7 +40,10 @@ NAMED_CASES, NAMED_NOTES = 5, 3
 """A summary names so many failing cases, and so many notes on the compiler."""
 COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
 """Beginnings of the notes on the compiler."""
-NOT_CHECKED = "Not part of the check: an arbitrary attn_mask, dropout, nested tensors."
+NOT_CHECKED = (
+    "Not part of the check: an arbitrary attn_mask, dropout, nested tensors, and tensors of more than 2^31 "
+    "elements, whose offsets an int32 does not hold."
+)
 NEEDS_GPU = (
     "Without a GPU programs run one after the other. Found are two that write different values to one place, "
     "and a result that depends on their order. Not checked: other races, more programs than a GPU runs at "
@@ -81,14 +84,35 @@ def summary(results: Sequence[CheckResult]) -> str:
     forward_only = sum(result.tensor("dQ") is None for result in passing)
     reasons = Counter(re.split(r"[:,.](?:\s|$)", result.reason)[0] for result in invalid)
     counted = [reason if len(reasons) == 1 else f"{n} {reason}" for reason, n in reasons.most_common()]
+    seeds = ", ".join(str(n) for n in sorted({result.case.problem.seed for result in results}) if n)
     parts = {
         f"{len(failing)} of {len(results)} cases fail ({_named(failing)})": failing,
         f"{len(stopped)} gave no verdict ({_named(stopped)})": stopped,
         f"{len(passing)} pass{f' ({forward_only} without gradients)' if forward_only else ''}": passing,
         f"{len(invalid)} not checked ({'; '.join(counted)})": invalid,
         "too few were checked for a verdict on the kernel": overall(results) == "few",
+        **{f"within limits {where} ({'; '.join(words)})": True for where, words in _limits(results).items()},
+        f"seed {seeds}": seeds,
     }
     return ", ".join(words for words, is_said in parts.items() if is_said)
+
+
+def _limits(results: Sequence[CheckResult]) -> dict[str, list[str]]:
+    """The limits of the kernel to which cases that ran were fitted, by where they are from.
+
+    Those that differ in their last word are one: "not head_dim 80, 96".
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for within in dict.fromkeys(
+        each for result in results if not result.refused for each in result.case.within
+    ):
+        where, _, words = within.partition(": ")
+        first, _, last = words.rpartition(" ")
+        found.setdefault(where, {}).setdefault(first, []).append(last)
+    return {
+        where: [f"{first} {', '.join(last)}".strip() for first, last in words.items()]
+        for where, words in found.items()
+    }
 
 
 def _named(results: Sequence[CheckResult]) -> str:
@@ -147,8 +171,9 @@ def facts(result: CheckResult, detailed: bool = True) -> list[str]:
 def result_lines(result: CheckResult, detailed: bool = True) -> list[str]:
     """The verdict of a case and why; all tensors and notes if `detailed`, else the tensors that fail."""
     problem = result.case.problem
-    batch = f"b{problem.batch} h{problem.q_heads}/{problem.kv_heads}"
-    first = f"{SHELL_WORDS[result.verdict]:11} {result.case.words} ({batch} {problem.dtype}): {result.reason}"
+    heads, seed = result.case.heads_words, f" seed {problem.seed}" if problem.seed else ""
+    case = f"{result.case.words} ({heads} {problem.dtype}{seed})"
+    first = f"{SHELL_WORDS[result.verdict]:11} {case}: {result.reason}"
     tensors = [_tensor_line(tensor) for tensor in result.tensors if detailed or not tensor.passes]
     notes = result.notes if detailed else ()
     return [first, *indented(*facts(result, detailed), *tensors, *result.trace.splitlines(), *notes)]

@@ -11,9 +11,11 @@ import pytest
 
 from kernels.algorithms import run_traced
 from kernels.check import command as command_line
+from kernels.check.case.battery import BATTERY
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.options import shell_command
 from kernels.check.judge import run as judge_run
+from kernels.check.report.report import NOT_CHECKED
 from kernels.check.requests import checked_result
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.backend import device_info
@@ -120,6 +122,36 @@ def test_the_command_of_a_report_repeats_the_check(here, tmp_path):
         status, (found,) = run(tmp_path, *shell_command(case).split()[3:])
         assert status == 0
         assert msgspec.convert(found["case"], CheckCase) == case
+
+
+def test_the_battery_is_fitted_to_a_kernel_and_repeated_by_its_seed(tmp_path, capsys, here):
+    takes = "assert q.shape[2] % 32 == 0 == k.shape[2] % 32, 'round'; assert q.shape[3] == 64"
+    (tmp_path / "mine.py").write_text(f"import torch\ndef f(q, k, v):\n    {takes}\n{RIGHT}")
+    kernel = ["--kernel", f"{tmp_path}/mine.py:f", "--forward", "--repeats", "1"]
+    status, checks = run(tmp_path, *kernel, "--seed", "random")
+    assert status == 0
+    assert len(checks) == len(BATTERY)
+    said = capsys.readouterr().out
+    (seed,) = {check["case"]["problem"]["seed"] for check in checks}
+    assert f"The battery, seed {seed}." in said
+    assert all(words in said for words in ("lengths that 32 divides", "not head_dim", f", seed {seed}\n"))
+    case = msgspec.convert(checks[-1]["case"], CheckCase)
+    status, (again,) = run(tmp_path, *shell_command(case, kernel[1]).split()[3:])
+    assert again["tensors"] == checks[-1]["tensors"]
+
+
+def test_that_the_battery_is_not_run_is_said_and_it_can_be_listed(tmp_path, capsys, here):
+    assert run(tmp_path, *QUICK, "--seed", "3")[0] == 0
+    assert "Not the battery" in (said := capsys.readouterr().out)
+    assert all(option in said.splitlines()[0] for option in ("--shapes", "--head-dim", "--seed"))
+    (tmp_path / "mine.py").write_text("CHECK = {'lengths': 64}\nraise SystemExit('nobody runs me')")
+    assert command_line.main(["--list", "--kernel", f"{tmp_path}/mine.py:f"]) == 0
+    said = capsys.readouterr().out
+    assert all(each.catches in said for each in BATTERY)
+    assert "70x109" not in said
+    assert "128x192 d64 full batch 2" in said
+    assert NOT_CHECKED in said
+    assert command_line.main(["--list", "--scale", "1"]) == 2
 
 
 def test_the_exit_status_is_the_worst_verdict_of_the_kernels(here, tmp_path, capsys, monkeypatch):

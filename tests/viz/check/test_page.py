@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import run_traced
-from kernels.check.case import cases as battery
+from kernels.check.case import battery
 from kernels.check.case.cases import CheckCase, Grid
 from kernels.device.backend import DeviceInfo
 from kernels.device.runtime import DEVICE
@@ -314,7 +314,7 @@ def test_the_way_to_check_a_kernel_of_ones_own_is_on_the_page_until_one_is_named
 def test_the_battery_of_several_kernels_is_one_table_side_by_side(mine, monkeypatch):
     mine.write_text("def attention(q, k, v):\n    raise NotImplementedError\n")
     small = AttentionProblem(head_dim=16, block_m=16, block_n=16)
-    cases = tuple(CheckCase(small.with_(q_len=n, kv_len=n)) for n in (48, 40))
+    cases = tuple(battery.Tried("", CheckCase(small.with_(q_len=n, kv_len=n))) for n in (48, 40))
     monkeypatch.setattr(battery, "BATTERY", cases)
     app = run_all(open_page(view="battery", kernel="buggy_kernel.py:attention"))
     names = app.selectbox(key="kernel").options[:4]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kernels.check.case.cases import PATTERN_BATTERY, CheckCase, battery
+from kernels.check.case.battery import PATTERN_BATTERY, battery
+from kernels.check.case.cases import CheckCase
 from kernels.problem import AttentionProblem
 
 SOURCE = """
@@ -84,4 +85,4 @@ def test_kernels_that_take_patterns_get_their_cases():
     for kernel, takes in (("flash2", True), ("flash_attention", True), ("flash1", False), ("user", False)):
         cases = battery(CheckCase(BASE, kernel, gradients=False, repeats=1))
         assert any(case.problem.pattern for case in cases) == takes
-    assert {case.problem.mask for case in PATTERN_BATTERY} >= {"documents", "sinks", "prefix"}
+    assert {tried.case.problem.mask for tried in PATTERN_BATTERY} >= {"documents", "sinks", "prefix"}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kernels.check.case.cases import PUBLIC_CALL, CheckCase, battery
+from kernels.check.case.battery import battery
+from kernels.check.case.cases import PUBLIC_CALL, CheckCase
 from kernels.check.judge.run import run_check
 from kernels.check.report.report import overall
 from kernels.check.subject.subjects import MASK_INSTEAD
@@ -37,6 +38,8 @@ QKV = "query, key, value = (CHANGED for t in (query, key, value))"
 FLOAT16 = QKV.replace("CHANGED", "t if dtype == torch.bfloat16 else t.half()")
 LAST_STRIDE = QKV.replace("CHANGED", "torch.as_strided(t, t.shape, (*t.stride()[:-1], 1))")
 MOVES_WINDOW = "window = window and (window[0] + key.shape[2] - query.shape[2], window[1])"
+LEFT_OUT = "{0} * (torch.arange({0}.shape[{1}]) < {2}).view([-1 if n == {1} else 1 for n in range(4)])"
+LAST_BATCH = "key = torch.cat([key[:-1], key[:1]])"
 WRONG_DK = "key = key + 0.5 * (key - key.detach())"
 BRANCHES = (
     (NO_SCALE, lambda problem, case: problem.is_causal and case.scale),
@@ -45,11 +48,16 @@ BRANCHES = (
     (TAKES_TURNS, lambda problem, case: problem.is_causal and problem.group_size > 1 < problem.batch),
     (TAKES_TURNS, lambda problem, case: problem.mask == "window"),
     (LOSES_GRADIENTS, lambda problem, case: problem.group_size > problem.kv_heads == 1),
-    (BATCHES, lambda problem, case: problem.batch > 1 and case.layout == "sliced"),
+    (BATCHES, lambda problem, case: problem.batch > 1 and case.layout.startswith("sliced")),
     (FLOAT16, lambda problem, case: problem.is_causal and problem.dtype == "float32"),
     ("window = window and (window[0], 0)", lambda problem, case: problem.mask == "window"),
     (MOVES_WINDOW, lambda problem, case: problem.mask == "window" and problem.q_len != problem.kv_len),
-    ("key, value = key[:, :, :2048], value[:, :, :2048]", lambda problem, case: problem.kv_len > 2048),
+    ("key, value = key[:, :, :4096], value[:, :, :4096]", lambda problem, case: problem.kv_len > 4096),
+    ("value = value * 0.5", lambda problem, case: problem.kv_len == 1),
+    (f"query = {LEFT_OUT.format('query', 3, 128)}", lambda problem, case: problem.head_dim > 128),
+    (f"key = {LEFT_OUT.format('key', 1, 16)}", lambda problem, case: problem.q_heads > 16),
+    (LAST_BATCH, lambda problem, case: problem.heads > 64),
+    ("scale = max(scale, query.shape[-1] ** -0.5)", lambda problem, case: (case.scale or 1) < 0.1),
     ("key, value = key[:, :, :-1], value[:, :, :-1]", lambda problem, case: problem.kv_len % 64 == 1),
     (WRONG_DK, lambda problem, case: problem.head_dim == 96),
     (LAST_STRIDE, lambda problem, case: case.layout == "mixed"),

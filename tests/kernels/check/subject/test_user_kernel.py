@@ -5,7 +5,8 @@ import re
 import pytest
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.subject.user_kernel import Limits, UserKernel, call_arguments
+from kernels.check.case.limits import Limits
+from kernels.check.subject.user_kernel import UserKernel, call_arguments
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem, InvalidProblem
 from tests import BUGGY_KERNEL as BUGGY

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from kernels.check.case import cases
-from kernels.check.subject.user_kernel import InvalidLimits, Limits, UserKernel
+from kernels.check.case.limits import InvalidLimits, Limits
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.check.subject.user_modules import package_root, source_files
 from tests import ROOT
 
