@@ -1,6 +1,7 @@
 """What an error of the user's code says to its author: where it was raised, and whether it is a refusal."""
 
 import dis
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,16 @@ class Broken(WithTrace):
     def of(cls, words: str, error: "Refused | Broken") -> "Broken":
         """What a refusal or an error of a later call is: a failure, with the error's trace."""
         return cls(f"{words}: {error}", getattr(error, "trace", ""))
+
+
+def crash_words(exit_code: int | None, detail: str) -> str:
+    """What the end of a process says about its kernel. `exit_code` is negative for a signal."""
+    if exit_code is None or exit_code >= 0:
+        why = f": {detail}" if detail else ""
+        return f"it ended the process with exit status {exit_code}, without a result{why}"
+    number = signal.Signals(-exit_code)
+    status = f"exit status {128 + number} in a shell"
+    return f"it crashed the process with {number.name} ({status}): {signal.strsignal(number)}"
 
 
 def root_cause(error: BaseException) -> BaseException:
