@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kernels.worker.failures import JobFailure
 from kernels.worker.process import WorkerProcess
 from kernels.worker.requests import Answer, Progress, Request
 
@@ -19,14 +20,24 @@ class Host:
         self._process: WorkerProcess | None = None
 
     def ask(self, request: Request, blob: bytes = b"", progress: Progress | None = None) -> Answer:
-        """What the host answers. Raises InvalidProblem and JobFailure, of which Crashed if it ended."""
+        """What the host answers. Raises InvalidProblem, and JobFailure, after which the host starts anew."""
         if self._process is None or self._process.process_id is None:
             named = [word for kernel in self.kernels for word in ("--kernel", kernel)]
             self._process = WorkerProcess(["--host", *named], leads=False)
             self.starts += 1
             if self._process.receive(LIMIT_S) is None:  # "ready"
                 raise self._process.ended()
-        return self._process.ask(request, blob, LIMIT_S, progress)
+        try:
+            return self._process.ask(request, blob, LIMIT_S, progress)
+        except JobFailure:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """End the process, whatever it does. The next request starts another one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 HOST = Host()

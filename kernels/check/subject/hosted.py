@@ -100,12 +100,18 @@ class Graph:
 class Hosted:
     """One case of the user's function. Raises Refused, UserKernelError and JobFailure."""
 
+    spoilt = False
+    """Whether a function has changed what the next one would share with it."""
+
     def __init__(self, case: CheckCase) -> None:
         self.controls = Controls()
         self._graphs = 0
         self._last: tuple[torch.Tensor, ...] = ()
         self._out: torch.Tensor | None = None
         """What `forward` gave last: it changes if the function writes into the same memory again."""
+        if Hosted.spoilt:
+            HOST.end()
+            Hosted.spoilt = False
         plain, _ = _asked(OpenRequest(user_kernel(case.kernel).argument, case))
         self._start = HOST.starts
         opened = msgspec.convert(plain, Opened)
@@ -151,6 +157,7 @@ class Hosted:
         plain, blob = _asked(CallRequest(verb, sizes, places, replace(self.controls), **options), blob)
         reply, given = msgspec.convert(plain, Reply), Bytes(blob)
         self.seen = reply.seen
+        Hosted.spoilt |= bool(reply.seen.changed)
         results = [given.take(each.dtype, each.shape, DEVICE) for each in like[: reply.tensors]]
         for storage in (*storages_of(tensors), *storages_of(also)):
             storage.copy_(given.take(storage.dtype, storage.shape, DEVICE))

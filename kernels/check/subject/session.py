@@ -3,13 +3,16 @@
 Nothing here judges. Whatever the user's code changes in this process, the judge has the bytes alone.
 """
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
+from typing import Any
 
 import torch
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.case.layouts import Handed
+from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.subject.hosted import CallRequest, Opened, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
@@ -25,6 +28,8 @@ from kernels.sanitizer.play import play
 from kernels.sanitizer.watch import watch_memory
 from kernels.trace import Trace
 from kernels.worker.requests import Answer
+
+import triton.language as tl
 
 Tensors = Sequence[torch.Tensor]
 
@@ -51,6 +56,10 @@ class Session:
         """Of the inputs of the last forward call."""
         self._out: torch.Tensor | None = None
         """What the function returned last, itself."""
+        self._sent = b""
+        """The bytes of it that were sent."""
+        self._changed: dict[str, None] = {}
+        """What the function changed that all code in this process shares."""
         self._graphs: dict[int, tuple[Attached, Tensors]] = {}
 
     @property
@@ -58,6 +67,7 @@ class Session:
         watch = self._watch
         return Seen(
             notes=tuple(self.loaded.notes),
+            changed=tuple(self._changed),
             launches=len(self._launches),
             watched=watch.launches,
             programs=watch.programs,
@@ -73,6 +83,9 @@ class Session:
         """O, and lse if the function gives it."""
         out, second = self._guard("forward", self._attend, *tensors)
         self._out = check_output(out, tensors[0])
+        for name, tensor in zip(NAMES, tensors, strict=False):
+            if self._out.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+                raise Broken(f"its result lies in the memory of {name}")
         lse = lse_of(second, tensors[0], self.loaded.limits, self.loaded.notes)
         return [self._out] if lse is None else [self._out, lse]
 
@@ -84,21 +97,31 @@ class Session:
             for place, other in zip(self._memory, memory, strict=True):
                 place.copy_(other)
             memory = self._memory
-        tensors = laid(request.places, memory)
+        tensors, before = laid(request.places, memory), _surroundings()
         self._watch.in_reverse, CONFIGURATIONS.number = controls.in_reverse, controls.configuration
         self._watch.poison.on, self._watch.poison.only = controls.poisons, controls.only
         results: Tensors = ()
         refused = broken = trace = ""
         try:
+            if self._out is not None and bytes_of(self._out) != self._sent:
+                raise Broken("its result changed after it was returned")
             with filled_memory() if controls.filled else nullcontext():
                 results = VERBS[request.verb](self, request, tensors, memory)
         except Refused as error:
             refused = str(error)
         except Broken as error:
             broken, trace = str(error), error.trace
+        self._sent = bytes_of(self._out) if self._out is not None else b""
+        self._say_changes(before)
         handed = memory if request.verb != "derive" else [*memory, *self._graphs[request.graph][1]]
         reply = Reply(self.seen, len(results), refused, broken, trace)
         return reply, b"".join(map(bytes_of, [*results, *handed]))
+
+    def _say_changes(self, before: dict[str, Any]) -> None:
+        """Note what the function changed of its process besides tensors."""
+        after = _surroundings()
+        changed = [name for name, value in before.items() if after.get(name) is not value]
+        self._changed |= dict.fromkeys(changed)
 
     def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Tensors:
         before, self._memory = self._out, memory
@@ -117,6 +140,18 @@ class Session:
     def _derive(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Tensors:
         graph, _ = self._graphs[request.graph]
         return [*graph.gradients(tensors[0], keep=request.keep).values()]
+
+
+def _surroundings() -> dict[str, Any]:
+    """What all code in this process shares: a function that changes it changes others, too."""
+    owners: list[Any] = [torch, torch.Tensor, torch.nn.functional, torch.autograd, tl]
+    held = {f"{each.__name__}.{name}": value for each in owners for name, value in vars(each).items()}
+    state = {
+        "torch.get_default_dtype()": torch.get_default_dtype(),
+        "torch.is_grad_enabled()": torch.is_grad_enabled(),
+        "torch.initial_seed()": sys.intern(str(torch.initial_seed())),
+    }
+    return held | state | {f"os.environ[{name!r}]": sys.intern(text) for name, text in os.environ.items()}
 
 
 VERBS: dict[str, Callable[[Session, CallRequest, Tensors, Tensors], Tensors]] = {

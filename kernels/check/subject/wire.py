@@ -43,6 +43,8 @@ class Seen:
     """What was seen of the calls of a case so far. Only the interpreter tells more than notes."""
 
     notes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Names in its process that now stand for something else, such as "torch.abs"."""
     launches: int = 0
     watched: int = 0
     """Launches whose memory was watched."""
