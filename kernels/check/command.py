@@ -61,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--kernel", action="append", default=[], help=named)
     options.add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
+    required = "a function of yours that launches no Triton kernel fails"
+    add("--require-kernel", action="store_true", help=required)
     repeats = f"runs that are compared bit by bit (default {options.REPEATS}, battery 2)"
     add("--repeats", type=int, help=repeats)
     limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
@@ -165,6 +167,7 @@ def _cases(arguments: argparse.Namespace, upload: Upload | None, kernel: str, ba
         **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
     )
     gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+    given["requires_kernel"] = arguments.require_kernel
     case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
     if upload is not None:
         masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
