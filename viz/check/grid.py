@@ -75,16 +75,21 @@ def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
     small = [case for name in kernels for case in cases.battery(replace(base, kernel=name, repeats=2))]
     seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
     words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
-    _run_panel(context, cases.Grid(tuple(small)), words)
+    _run_panel(context, cases.Grid(tuple(small)), words, at_once=base.kernel in own)
 
 
-def _run_panel(context: CheckContext, grid: cases.Grid, about: str) -> None:
-    """The button that runs the cases, and what has ended of exactly these, by this version of the file."""
+def _run_panel(context: CheckContext, grid: cases.Grid, about: str, *, at_once: bool = False) -> None:
+    """The button that runs the cases, and what has ended of exactly these, by this version of the file.
+
+    `at_once`: they run without being asked for.
+    """
     requests = context.checks(*grid.cases)
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and run.requests != requests:
         run.stop(context)
         run = st.session_state[STATE] = None
+    if run is None and at_once:
+        run = st.session_state[STATE] = GridRun(requests)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             f"Run {len(requests)} cases",
