@@ -100,6 +100,7 @@ def checked_result(
         empty = CheckResult(case, case.label(user_name), device, utc_now(), 0.0)
         if isinstance(error, InvalidProblem):
             return replace(empty, refused=str(error))
+        empty = replace(empty, ended=_ended(error))
         if isinstance(error, TimedOut):
             after = f"it had not ended after {error.limit_s:g} s, the time limit"
             return replace(empty, stopped=f"{after}: it hangs, or is slow")
@@ -108,6 +109,12 @@ def checked_result(
         if error.exit_code == -signal.SIGKILL:
             return replace(empty, stopped="the system ended the process, most likely because memory ran out")
         return replace(empty, broken=_crash_words(error.exit_code, error.detail))
+
+
+def _ended(error: JobFailure) -> str:
+    if not isinstance(error, Crashed) or error.exit_code is None:
+        return type(error).__name__
+    return f"exit {error.exit_code}" if error.exit_code >= 0 else signal.Signals(-error.exit_code).name
 
 
 def _crash_words(exit_code: int, detail: str) -> str:

@@ -19,7 +19,7 @@ from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, quiet, tensors_of
 from kernels.check.judge.compare import check_tensor, error_map
 from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings, watched
-from kernels.check.result import CheckResult, ErrorMap, KeylessRows, TensorCheck
+from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, KeylessRows, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
@@ -212,7 +212,7 @@ def run_check(
         except Refused as error:
             return replace(empty, refused=str(error))
         except UserKernelError as error:
-            return replace(empty, refused=str(error), trace=error.trace)
+            return replace(empty, refused=str(error), trace=error.trace, ended=UNUSABLE)
         calls, asked = Calls(case, subject, tensors_of(case, upload)), None
         with watched(case.kernel) as watch:  # after the kernel is loaded, which may change the interpreter
             watch.poison.on = True

@@ -1,17 +1,12 @@
-"""Results in words, in rows of cells, and as JSON: the shell, the HTML report and the page show the same."""
+"""Results in words and in rows of cells: the shell, the HTML report and the page show the same."""
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from kernels.check.result import (
-    FORMAT,
-    FORMAT_VERSION,
     TITLES,
     ULP_EDGES,
     CheckResult,
@@ -20,8 +15,6 @@ from kernels.check.result import (
     SensitivityPoint,
     TensorCheck,
 )
-from kernels.file_format import strict
-from kernels.oracle.report import RULE
 from kernels.sanitizer.finding import titles
 
 VERDICT_WORDS = {
@@ -72,6 +65,18 @@ def overall(results: Sequence[CheckResult]) -> str:
     if worst in ("fail", "error") or "pass" not in verdicts:
         return worst
     return "pass" if verdicts.count("pass") >= LEAST_CHECKED * len(verdicts) else "few"
+
+
+def too_few(results: Sequence[CheckResult]) -> str:
+    """Why there is no verdict on all, although none of them was cut short; "" if there is one."""
+    return (summary(results) or "no case was checked") if overall(results) in ("few", "invalid") else ""
+
+
+def outcome(result: CheckResult) -> str:
+    """What a test runner calls the verdict: "" for a pass, "failure", "error", or "skipped"."""
+    if result.verdict == "invalid":
+        return "error" if result.ended else "skipped"
+    return {"pass": "", "fail": "failure", "error": "error"}[result.verdict]
 
 
 def summary(results: Sequence[CheckResult]) -> str:
@@ -279,31 +284,3 @@ def table_text(rows: Sequence[Mapping[str, object]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
     return "\n".join("  ".join(line).rstrip() for line in padded)
-
-
-def to_json(reports: Sequence[Report], command: str = "") -> str:
-    """The reports as JSON, without the maps. NaN and infinities are strings."""
-    kernels = [
-        {
-            "label": found[0].label,
-            "verdict": overall(found),
-            "summary": summary(found),
-            "causes": causes(found),
-        }
-        for found in by_kernel([report.result for report in reports])
-    ]
-    checks = [
-        report.result.as_dict()
-        | msgspec.to_builtins({"sensitivity": report.sensitivity, "determinism": report.determinism})
-        for report in reports
-    ]
-    document = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "rule": RULE,
-        "command": command,
-        "ulp_edges": list(ULP_EDGES),
-        "kernels": kernels,
-        "checks": checks,
-    }
-    return json.dumps(strict(document), indent=1, allow_nan=False) + "\n"
