@@ -81,7 +81,7 @@ class Calls:
 
     @property
     def notes(self) -> list[str]:
-        of_subject = [*self.subject.notes, *self.subject.of_case] if self.subject else []
+        of_subject = self.subject.notes if self.subject else []
         if self.band != self.case.problem.rule:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
         return [*self.own_notes, *of_subject]
@@ -94,12 +94,14 @@ class Calls:
         if self.subject is None:
             self.got = self.tensors.results
             return
-        poisons = self.case.kernel in (*OURS, *USERS)
-        with filled_memory() if poisons else nullcontext():
+        self.subject.controls.filled = True
+        with filled_memory() if self.case.kernel in OURS else nullcontext():
             try:
                 self._run_into(self.got)
             except Broken as error:
                 self.failure = error
+            finally:
+                self.subject.controls.filled = False
 
     def _run_into(self, got: dict[str, torch.Tensor]) -> None:
         out, lse = self.forward(self.tensors.inputs)
