@@ -140,10 +140,7 @@ def _print_summary(of_kernels: list[list[CheckResult]], grids: list[cases.Grid])
     several = len(of_kernels) > 1
     for results, grid in zip(of_kernels, grids, strict=True):
         if len(results) > 1 or several:
-            of_user = reports.last_words(results) if results[0].case.kernel in cases.USERS else []
-            verdict = reports.SHELL_WORDS[reports.overall(results)]
-            print(f"\n{verdict:11} {results[0].label}: {reports.summary(results)}")
-            _print(*reports.indented(*reports.causes(results), *of_user))
+            _print("", *reports.summary_lines(results))
         if grid.left_out:
             print(grid.words, file=sys.stderr)
     if several:

@@ -2,8 +2,8 @@
 
     pytest -p kernels.check.pytest_plugin --flash-check my_kernel.py:attention
 
-runs the battery beside the tests that pytest finds. A case that is not checked is skipped; a last test fails
-if too few were checked for a verdict.
+runs the battery beside the tests that pytest finds. A case that is not checked is skipped; the last test is
+the verdict on all, which is not a pass if too few were checked.
 """
 
 import shlex
@@ -15,7 +15,7 @@ import pytest
 
 from kernels.check import command
 from kernels.check.case.cases import CheckCase
-from kernels.check.report.report import outcome, too_few
+from kernels.check.report.report import outcome, overall, summary_lines
 from kernels.check.session import Plan, Session
 from kernels.worker.failures import JobFailure
 
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(
         for kernel, grid in zip(plan.named, checks.grids, strict=True):
             label = plan.own[kernel].name if kernel in plan.own else kernel
             tests = [(case.words, partial(_check, checks, case)) for case in grid.cases]
-            tests.append(("all cases", partial(_judge_all, checks, kernel, config)))
+            tests.append(("verdict", partial(_judge_all, checks, kernel, config)))
             node = KernelNode.from_parent(session, name=label, nodeid=label, tests=tests)
             items.extend(session.genitems(node))
 
@@ -70,12 +70,13 @@ def _check(checks: Session, case: CheckCase) -> None:
 
 
 def _judge_all(checks: Session, kernel: str, config: pytest.Config) -> None:
-    """Fail if too few of the kernel's cases were checked, of those that ran in this process."""
-    words = too_few([report.result for report in checks.found if report.result.case.kernel == kernel])
-    if words and hasattr(config, "workerinput"):  # of pytest-xdist
-        words += ", of those that ran in this process; --dist loadfile keeps all of them in one"
-    if words:
-        pytest.fail(words, pytrace=False)
+    """Fail if the kernel's cases that ran before in this process are not a pass: too few may be checked."""
+    results = [report.result for report in checks.found if report.result.case.kernel == kernel]
+    if overall(results) == "pass":
+        return
+    lines = summary_lines(results) if results else ["no case of it was run in this process"]
+    apart = ["pytest-xdist keeps a kernel's cases in one process with --dist loadfile"]
+    pytest.fail("\n".join([*lines, *(apart if hasattr(config, "workerinput") else [])]), pytrace=False)
 
 
 class KernelNode(pytest.Collector):

@@ -18,7 +18,6 @@ from kernels.check.report.report import (
     overall,
     result_lines,
     summary,
-    too_few,
 )
 from kernels.check.result import FORMAT, FORMAT_VERSION, ULP_EDGES, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
@@ -86,8 +85,8 @@ def to_junit(results: Sequence[CheckResult]) -> str:
             (each.case.words, outcome(each), each.seconds, [each.reason, *result_lines(each)])
             for each in found
         ]
-        if words := too_few(found):
-            rows.append(("all cases", "error", 0.0, [words]))
+        if overall(found) in ("few", "invalid"):
+            rows.append(("verdict", "error", 0.0, [summary(found)]))
         counts = {name: str(sum(row[1] == kind for row in rows)) for kind, name in COUNTS.items()}
         counts |= {"name": label, "tests": str(len(rows)), "timestamp": at}
         suite = ElementTree.SubElement(root, "testsuite", counts)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernels.check.case.cases import USERS
 from kernels.check.result import (
     TITLES,
     ULP_EDGES,
@@ -67,11 +68,6 @@ def overall(results: Sequence[CheckResult]) -> str:
     return "pass" if verdicts.count("pass") >= LEAST_CHECKED * len(verdicts) else "few"
 
 
-def too_few(results: Sequence[CheckResult]) -> str:
-    """Why there is no verdict on all, although none of them was cut short; "" if there is one."""
-    return (summary(results) or "no case was checked") if overall(results) in ("few", "invalid") else ""
-
-
 def outcome(result: CheckResult) -> str:
     """What a test runner calls the verdict: "" for a pass, "failure", "error", or "skipped"."""
     if result.verdict == "invalid":
@@ -126,6 +122,13 @@ def last_words(results: Sequence[CheckResult]) -> list[str]:
     notes = Counter(note for result in results for note in result.notes if note.startswith(COMPILER_WORDS))
     said = [f"{note} ({count} of {len(results)} cases)" for note, count in notes.most_common(NAMED_NOTES)]
     return [*said, NOT_CHECKED, *(NEEDS_GPU for result in results[:1] if result.device.backend != "cuda")]
+
+
+def summary_lines(results: Sequence[CheckResult]) -> list[str]:
+    """The verdict on all results of a kernel, and what the failing ones have in common."""
+    of_user = last_words(results) if results[0].case.kernel in USERS else []
+    first = f"{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}"
+    return [first, *indented(*causes(results), *of_user)]
 
 
 def by_kernel(results: Sequence[CheckResult]) -> list[list[CheckResult]]:

@@ -44,13 +44,15 @@ def gate(here, tmp_path, monkeypatch):
 
 def test_the_battery_of_the_example_runs_beside_other_tests_and_is_selected_as_they_are(gate, tmp_path):
     (tmp_path / "test_other.py").write_text("def test_other():\n    pass\n")
-    status, found = gate("-k", "20x7 or 33x290 or test_other")
+    status, found = gate("-k", "20x7 or 33x290 or verdict or test_other")
     assert status == 1
-    other, wrong, _ = found.outcomes
+    other, wrong, _, whole = found.outcomes
     assert other == "test_other.py::test_other"
     assert wrong.startswith("my_kernel.py:attention::33x290")
-    assert [*found.outcomes.values()] == ["passed", "failed", "passed"]
+    assert whole == "my_kernel.py:attention::verdict"
+    assert [*found.outcomes.values()] == ["passed", "failed", "passed", "failed"]
     assert "the accumulator is not rescaled" in found.texts[wrong]
+    assert "1 of 2 cases fail" in found.texts[whole]
 
 
 def test_what_is_not_checked_is_skipped_and_too_few_fail(gate):

@@ -110,11 +110,14 @@ def test_junit_has_a_test_case_per_case_and_one_more_if_too_few_were_checked():
 def test_sarif_has_each_finding_once_at_its_line_and_each_wrong_kernel():
     kernel = UserKernel(Path("/a/mine.py"), "f")
     wrong = [result(findings=(READ,)), result(32, findings=(READ, replace(READ, file="", line=0)))]
-    for results, places in (([PASS], []), (wrong, [12, 1, 1])):
-        (run,) = json.loads(to_sarif(results, {"user": kernel}))["runs"]
-        found = [each["locations"][0]["physicalLocation"] for each in run["results"]]
-        assert [each["region"]["startLine"] for each in found] == places
-        assert {each["artifactLocation"]["uri"] for each in found} <= {"file:///a/mine.py"}
+    (run,) = json.loads(to_sarif(wrong, {"user": kernel}))["runs"]
+    found = [each["locations"][0]["physicalLocation"] for each in run["results"]]
+    assert [each["region"]["startLine"] for each in found] == [12, 1, 1]
+    assert {each["artifactLocation"]["uri"] for each in found} == {"file:///a/mine.py"}
+    texts = [each["message"]["text"] for each in run["results"]]
+    assert texts[:2] == [READ.words, READ.words]
+    assert "2 of 2 cases fail" in texts[2]
+    assert json.loads(to_sarif([PASS], {"user": kernel}))["runs"][0]["results"] == []
 
 
 def test_names_of_tensors_keep_their_case_and_equal_runs_are_said_of_a_case_alone():
