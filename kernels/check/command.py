@@ -51,8 +51,7 @@ BAD_CALL = (InvalidCall, InvalidProblem, InvalidUpload, OSError)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status is the verdict."""
     try:
-        given = plan(sys.argv[1:] if argv is None else argv)
-        return exit_status(_run(given))
+        return exit_status(_run(plan(sys.argv[1:] if argv is None else argv)))
     except BAD_CALL as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT[UNUSABLE]
@@ -71,9 +70,9 @@ def exit_status(results: Sequence[CheckResult]) -> int:
     return min(statuses, key=WORST_FIRST.index, default=EXIT["invalid"])
 
 
-def plan(argv: Sequence[str], caller: str = "python -m kernels.check") -> Plan:
-    """What the arguments ask for; `caller` and they are the command that reports name. Raises BAD_CALL."""
-    return Plan.of(_parser().parse_args(argv), " ".join([caller, *argv]))
+def plan(argv: Sequence[str]) -> Plan:
+    """What the arguments ask for. Raises BAD_CALL."""
+    return Plan.of(_parser().parse_args(argv), " ".join(["python -m kernels.check", *argv]))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -92,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--kernel", action="append", default=[], help=named)
     options.add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
+    required = "a function of yours that launches no Triton kernel fails"
+    add("--require-kernel", action="store_true", help=required)
     repeats = f"runs that are compared bit by bit (default {options.REPEATS}, battery 2)"
     add("--repeats", type=int, help=repeats)
     limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"

@@ -225,6 +225,11 @@ class CheckResult:
     """What the wrong results equal; empty if nothing that is known fits."""
     notes: tuple[str, ...] = ()
     interpreted: bool = False
+    launches: dict[str, int] | None = None
+    """Triton kernels that one call of the user's function launched, "forward" and "backward"; None if they
+    were not counted."""
+    written: tuple[str, ...] = ()
+    """Results that a launch wrote, as far as the interpreter tells."""
     maps: tuple[ErrorMap, ...] = ()
 
     @property
@@ -277,6 +282,20 @@ class CheckResult:
         ]
         passes = f"every error is below what the rule allows{judged}{''.join(not_finite)}"
         return self.shows_nothing or passes
+
+    @property
+    def computed_by(self) -> str:
+        """Whether Triton kernels computed the results; "" if that was not counted."""
+        if self.launches is None:
+            return ""
+        if not any(self.launches.values()):
+            return "No Triton kernel ran"
+        counted = ", ".join(f"{count} {phase}" for phase, count in self.launches.items())
+        results = [tensor.name for tensor in self.tensors]
+        rest = [name for name in results if name not in self.written]
+        wrote = f"; they wrote {', '.join(self.written) or 'none of the results'}"
+        others = f", other code {', '.join(rest)}" if self.written and rest else ""
+        return f"Triton launches per call: {counted}{(wrote + others) if self.interpreted else ''}"
 
     @property
     def cause(self) -> str:

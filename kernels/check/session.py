@@ -78,6 +78,7 @@ class Plan:
             **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
         )
         gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+        given["requires_kernel"] = arguments.require_kernel
         case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
         if upload is not None:
             masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]

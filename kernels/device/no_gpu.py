@@ -114,6 +114,23 @@ def answers_without_gpu() -> Iterator[list[str]]:
         get_current_stream=lambda device=None: 0,
         get_active_torch_device=lambda: torch.device("cpu"),
     )
+
+    tensor: Any = torch.Tensor
+    of_tensors = {tensor.is_cuda.__get__: True, tensor.device.__get__: torch.device("cuda")}
+
+    class OnTheCpu(torch.overrides.TorchFunctionMode):
+        """What code wants on a GPU lies in the CPU's memory, and says that it is on the GPU."""
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+        ) -> Any:
+            if func in of_tensors:
+                return told(of_tensors[func])()
+            if func is torch.Tensor.cuda:
+                return args[0]
+            named = {name: _on_the_cpu(value) for name, value in (kwargs or {}).items()}
+            return func(*map(_on_the_cpu, args), **named)
+
     answers: list[tuple[Any, str, Any]] = [
         (torch.cuda, "get_device_properties", told(PROPERTIES)),
         (torch.cuda, "get_device_capability", told(CAPABILITY)),
@@ -125,9 +142,16 @@ def answers_without_gpu() -> Iterator[list[str]]:
         (autotuner.Autotuner, "run", run),
     ]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(OnTheCpu())
         for owner, name, answer in answers:
             stack.enter_context(replaced(owner, name, answer))
         yield said
+
+
+def _on_the_cpu(value: Any) -> Any:
+    """Another device for a GPU; anything else as it is."""
+    is_gpu = str(value).startswith("cuda") if isinstance(value, str) else getattr(value, "type", "") == "cuda"
+    return "cpu" if is_gpu else value
 
 
 class Configurations:

@@ -82,6 +82,8 @@ class CheckCase:
     scale: float | None = None
     axes: str = "bhld"
     """Order of the axes of the file's tensors: see `uploads.AXES`."""
+    requires_kernel: bool = False
+    """Whether a function of the user that launches no Triton kernel fails."""
 
     def __post_init__(self) -> None:
         if self.kernel not in KERNELS and self.kernel != UPLOADED:
@@ -295,7 +297,13 @@ def battery(base: CheckCase) -> tuple[CheckCase, ...]:
     takes_patterns = base.kernel == PUBLIC_CALL or (entry is not None and entry.takes_patterns)
     takes_scale = base.kernel in (*USERS, PUBLIC_CALL)
     return tuple(
-        replace(case, kernel=base.kernel, gradients=base.gradients, repeats=base.repeats)
+        replace(
+            case,
+            kernel=base.kernel,
+            gradients=base.gradients,
+            repeats=base.repeats,
+            requires_kernel=base.requires_kernel,
+        )
         for case in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()))
         if takes_scale or case.scale is None
     )

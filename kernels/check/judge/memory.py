@@ -39,6 +39,9 @@ def order_finding(
     for name, tensor in calls.got.items():
         found = difference(name, tensor, again[name])
         if found and not found.largest <= allowed.get(name, -1.0):
+            forwards = _again(calls).get(name)
+            if forwards is None or bits_differ(tensor, forwards).any():
+                return None  # it is not the order: each call gives something else
             first = bits_differ(tensor, again[name]).nonzero()[0].tolist()
             words = (
                 f"{found.words}, if the programs of each launch run in reverse: {found.largest:.1e} at most, "
@@ -48,17 +51,19 @@ def order_finding(
     return ()
 
 
-def undefined_findings(calls: Calls, repeats: Repeats | None) -> tuple[Finding, ...]:
-    """The loads whose undefined values reach the results, each a finding.
+def undefined_findings(
+    calls: Calls, repeats: Repeats | None
+) -> tuple[tuple[Finding, ...], dict[str, torch.Tensor]]:
+    """The loads whose undefined values reach the results, each a finding; and the results with 0 there.
 
     The kernel runs again without poison, and then with the poison of one line at a time: what differs from
     the run without is that line's. Calls that differ by themselves tell nothing.
     """
     sites = calls.subject.seen.undefined[:MOST_LOADS] if calls.subject else ()
     if not calls.subject or not sites or (repeats is not None and not repeats.equal):
-        return ()
+        return (), {}
     controls = calls.subject.controls
-    findings = []
+    findings: list[Finding] = []
     try:
         controls.poisons = False
         without = _again(calls)
@@ -72,7 +77,7 @@ def undefined_findings(calls: Calls, repeats: Repeats | None) -> tuple[Finding, 
             findings += [finding_of(site, changed)] if changed else []
     finally:
         controls.poisons, controls.only = True, None
-    return tuple(findings)
+    return tuple(findings), without if findings else {}
 
 
 def _again(calls: Calls) -> dict[str, torch.Tensor]:

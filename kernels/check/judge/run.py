@@ -24,6 +24,7 @@ from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, ended_by
 from kernels.check.subject.user_kernel import user_kernel
+from kernels.check.subject.wire import Seen
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
@@ -220,14 +221,19 @@ def run_check(
         except Refused as error:
             result = replace(empty, refused=str(error), notes=tuple(calls.notes))
         else:
-            if compiles and INTERPRETED and subject and subject.seen.launches:
+            if compiles and INTERPRETED and subject and any(subject.seen.launches.values()):
                 asked = ask_compiler(case, user_kernel(case.kernel))
             result = _checked(empty, calls, progress)
         if asked is not None:
             compiled = answer_of(asked)
             findings, notes = filter(None, (compiled.finding,)), filter(None, (compiled.note,))
             result = replace(result, findings=(*result.findings, *findings), notes=(*result.notes, *notes))
-    launched = bool(launches or (subject and subject.seen.launches))
+    seen = subject.seen if subject else Seen()
+    launched = INTERPRETED and (bool(launches) or any(seen.launches.values()))
+    if case.kernel in USERS:
+        result = replace(result, launches=seen.launches, written=seen.written)
+        if case.requires_kernel and not seen.launches.get("forward"):
+            result = replace(result, broken=result.broken or "no Triton kernel ran, and one is required")
     return replace(result, interpreted=launched, seconds=time.perf_counter() - began)
 
 
@@ -241,14 +247,21 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
     repeats = calls.repeat() if calls.subject and not calls.failure else None
     if calls.subject and not calls.failure and not wrong:
         calls.failure = later_failure(calls, compared)
+    undefined, with_zeros = undefined_findings(calls, repeats) if wrong or calls.failure else ((), {})
+    if calls.subject and with_zeros:  # so that they do not hide what else is wrong
+        calls.got, calls.failure, calls.subject.controls.poisons = with_zeros, None, False
+        compared = _held_against_exact(calls)
+        checks, maps = _compare(calls, compared)
+        wrong = [check.name for check in checks if not check.passes]
+        calls.own_notes.append("Judged with 0 in the lanes of masked loads without `other`.")
+        calls.failure = None if wrong else later_failure(calls, compared)
     progress(0.8, "weighing the key tiles")
     weights, row_sums = weigh_keys(calls)
     progress(0.9, "looking for the cause")
-    undefined = undefined_findings(calls, repeats) if wrong or calls.failure else ()
-    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if wrong and not undefined else ()
+    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if wrong else ()
     in_order = order_finding(calls, repeats, checks)
     seen = calls.subject.seen.findings if calls.subject else ()
-    findings = undefined + seen + (in_order or ())
+    findings = seen + (in_order or ()) + undefined
     return replace(
         empty,
         tensors=checks,

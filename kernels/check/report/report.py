@@ -120,6 +120,7 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
 def last_words(results: Sequence[CheckResult]) -> list[str]:
     """What was done besides the cases, and what this check of a user's kernel cannot tell."""
     notes = Counter(note for result in results for note in result.notes if note.startswith(COMPILER_WORDS))
+    notes.update(result.computed_by for result in results if result.computed_by)
     said = [f"{note} ({count} of {len(results)} cases)" for note, count in notes.most_common(NAMED_NOTES)]
     return [*said, NOT_CHECKED, *(NEEDS_GPU for result in results[:1] if result.device.backend != "cuda")]
 
@@ -147,6 +148,7 @@ def facts(result: CheckResult, detailed: bool = True) -> list[str]:
     said = [f"cause: {result.cause}"] if result.cause else []
     said += [f"found: {finding.sentence}" for finding in result.findings]
     said += [result.keyless.words] if result.keyless else []
+    said += [result.computed_by] if detailed and result.computed_by else []
     if (repeats := result.repeats) and (not repeats.equal or (detailed and repeats.runs > 1)):
         said.append(repeats.words)
     return said

@@ -19,7 +19,7 @@ from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
 from kernels.check.subject.wire import Bytes, Seen, bytes_of, laid
 from kernels.device.determinism import filled_memory
-from kernels.device.interpreter import count_launches
+from kernels.device.interpreter import count_compiled_launches, count_launches
 from kernels.device.no_gpu import CONFIGURATIONS
 from kernels.device.runtime import DEVICE, INTERPRETED
 from kernels.problem import InvalidProblem
@@ -32,6 +32,8 @@ from kernels.worker.requests import Answer
 import triton.language as tl
 
 Tensors = Sequence[torch.Tensor]
+Results = dict[str, torch.Tensor]
+"""By name."""
 
 
 class Session:
@@ -40,7 +42,8 @@ class Session:
     def __init__(self, kernel: UserKernel, case: CheckCase) -> None:
         with ExitStack() as stack:
             CONFIGURATIONS.begin()
-            self._launches = stack.enter_context(count_launches(INTERPRETED))
+            counted = count_launches() if INTERPRETED else count_compiled_launches()
+            self._launches = stack.enter_context(counted)
             self.loaded = kernel.load()
             if outside := self.loaded.limits.excludes(case):
                 raise Refused(outside)
@@ -58,6 +61,8 @@ class Session:
         """What the function returned last, itself."""
         self._sent = b""
         """The bytes of it that were sent."""
+        self._counts: dict[str, int] = {}
+        self._written: dict[str, None] = {}
         self._changed: dict[str, None] = {}
         """What the function changed that all code in this process shares."""
         self._graphs: dict[int, tuple[Attached, Tensors]] = {}
@@ -68,7 +73,8 @@ class Session:
         return Seen(
             notes=tuple(self.loaded.notes),
             changed=tuple(self._changed),
-            launches=len(self._launches),
+            launches=self._counts,
+            written=tuple(self._written),
             watched=watch.launches,
             programs=watch.programs,
             atomics=watch.atomics,
@@ -79,7 +85,7 @@ class Session:
             configurations=CONFIGURATIONS.settings,
         )
 
-    def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    def forward(self, *tensors: torch.Tensor) -> Results:
         """O, and lse if the function gives it."""
         out, second = self._guard("forward", self._attend, *tensors)
         self._out = check_output(out, tensors[0])
@@ -87,7 +93,7 @@ class Session:
             if self._out.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
                 raise Broken(f"its result lies in the memory of {name}")
         lse = lse_of(second, tensors[0], self.loaded.limits, self.loaded.notes)
-        return [self._out] if lse is None else [self._out, lse]
+        return {"O": self._out} if lse is None else {"O": self._out, "lse": lse}
 
     def call(self, request: CallRequest, blob: bytes) -> Answer:
         """The bytes: the results, then the memory that the function was handed."""
@@ -100,7 +106,9 @@ class Session:
         tensors, before = laid(request.places, memory), _surroundings()
         self._watch.in_reverse, CONFIGURATIONS.number = controls.in_reverse, controls.configuration
         self._watch.poison.on, self._watch.poison.only = controls.poisons, controls.only
-        results: Tensors = ()
+        launches = len(self._launches)
+        self._watch.wrote.clear()
+        results: Results = {}
         refused = broken = trace = ""
         try:
             if self._out is not None and bytes_of(self._out) != self._sent:
@@ -113,9 +121,14 @@ class Session:
             broken, trace = str(error), error.trace
         self._sent = bytes_of(self._out) if self._out is not None else b""
         self._say_changes(before)
+        self._counts["backward" if request.verb == "derive" else "forward"] = len(self._launches) - launches
+        wrote = self._watch.wrote
+        self._written |= {
+            name: None for name, each in results.items() if each.untyped_storage().data_ptr() in wrote
+        }
         handed = memory if request.verb != "derive" else [*memory, *self._graphs[request.graph][1]]
         reply = Reply(self.seen, len(results), refused, broken, trace)
-        return reply, b"".join(map(bytes_of, [*results, *handed]))
+        return reply, b"".join(map(bytes_of, [*results.values(), *handed]))
 
     def _say_changes(self, before: dict[str, Any]) -> None:
         """Note what the function changed of its process besides tensors."""
@@ -123,23 +136,23 @@ class Session:
         changed = [name for name, value in before.items() if after.get(name) is not value]
         self._changed |= dict.fromkeys(changed)
 
-    def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Tensors:
+    def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         before, self._memory = self._out, memory
         found = self.forward(*tensors)
-        return [before, *found] if request.same_place and before is not None else found
+        return {"before": before} | found if request.same_place and before is not None else found
 
-    def _attach(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Tensors:
+    def _attach(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         if self.loaded.limits.forward_only:
             raise Refused("it is forward only")
         attached = attached_call(lambda *given: self._attend(*given)[0], self._guard)
         graph = attached(*tensors, learning=request.learning)
         last = [*self._graphs.items()][-1:]
         self._graphs = dict([*last, (request.graph, (graph, memory))])
-        return [graph.out]
+        return {"O": graph.out}
 
-    def _derive(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Tensors:
+    def _derive(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         graph, _ = self._graphs[request.graph]
-        return [*graph.gradients(tensors[0], keep=request.keep).values()]
+        return graph.gradients(tensors[0], keep=request.keep)
 
 
 def _surroundings() -> dict[str, Any]:
@@ -154,7 +167,7 @@ def _surroundings() -> dict[str, Any]:
     return held | state | {f"os.environ[{name!r}]": sys.intern(text) for name, text in os.environ.items()}
 
 
-VERBS: dict[str, Callable[[Session, CallRequest, Tensors, Tensors], Tensors]] = {
+VERBS: dict[str, Callable[[Session, CallRequest, Tensors, Tensors], Results]] = {
     "forward": Session._forward,
     "attach": Session._attach,
     "derive": Session._derive,
@@ -201,6 +214,8 @@ def play_user_kernel(case: CheckCase) -> Trace:
     session.close()  # `play` watches the memory itself
     try:
         query, key, value = Handed(make_inputs(case.problem, DEVICE), case.layout).tensors
-        return play(case.problem, (query, key, value), lambda *given: session.forward(*given)[0], kernel.name)
+        return play(
+            case.problem, (query, key, value), lambda *given: session.forward(*given)["O"], kernel.name
+        )
     except (Broken, Refused) as error:
         raise InvalidProblem("kernel", kernel.name, f"it cannot be played: {error}") from error

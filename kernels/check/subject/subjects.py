@@ -82,7 +82,7 @@ class Attached:
     def gradients(self, d_out: torch.Tensor, *, keep: bool = False) -> dict[str, torch.Tensor]:
         """Gradients of the leaves. With `keep` they can be asked for again. Raises Broken and Refused."""
         found = self.guard("backward", self._derivatives, d_out, keep)
-        return {name: gradient.clone() for name, gradient in zip(self.leaves, found, strict=True)}
+        return dict(zip(self.leaves, found, strict=True))
 
     def _derivatives(self, d_out: torch.Tensor, keep: bool) -> tuple[torch.Tensor, ...]:
         if not self.out.requires_grad:

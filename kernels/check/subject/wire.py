@@ -45,7 +45,10 @@ class Seen:
     notes: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Names in its process that now stand for something else, such as "torch.abs"."""
-    launches: int = 0
+    launches: dict[str, int] = field(default_factory=dict)
+    """By "forward" and "backward": Triton kernels that the last such call launched."""
+    written: tuple[str, ...] = ()
+    """Results that a launch wrote, as far as the interpreter tells."""
     watched: int = 0
     """Launches whose memory was watched."""
     programs: int = 0

@@ -211,9 +211,16 @@ def test_rounding_in_another_order_is_allowed_to_atomics_alone(off, atomics, fou
     first = torch.full((4,), 0.5)
     check = TensorCheck("O", 0, 0, 0, 0, 1e-4, (), 0, 0, 0, 0, 4)
     subject = SimpleNamespace(seen=Seen(programs=2, atomics=atomics), controls=Controls())
-    runs = SimpleNamespace(got={"O": first}, again=lambda: {"O": first + off}, subject=subject)
+
+    def again():
+        return {"O": first + off * (subject.controls.in_reverse or counts)}
+
+    counts = False
+    runs = SimpleNamespace(got={"O": first}, again=again, subject=subject)
     assert len(order_finding(runs, Repeats(2, {"O": 0}, 0.0), (check,))) == found
     assert order_finding(runs, Repeats(2, {"O": 1}, 1.0), (check,)) is None
+    counts = True  # every later call differs, in any order
+    assert not order_finding(runs, Repeats(2, {"O": 0}, 0.0), (check,))
 
 
 @triton.jit
