@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.result import CheckResult, Determinism, Sensitivity, maps_from_bytes, maps_to_bytes
-from kernels.check.subject.user_errors import crash_words
+from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.oracle.report import ErrorReport
 from kernels.problem import InvalidProblem
@@ -102,7 +102,7 @@ def checked_result(
         return job.result()
     except (InvalidProblem, JobFailure) as error:
         device = device or DeviceInfo("", "unknown", "", "", "")
-        empty = CheckResult(case, case.label(user_name), device, utc_now(), 0.0)
+        empty = CheckResult(case, case.label(user_name), device, utc_now(), 0.0, ended=ended_by(error))
         if isinstance(error, InvalidProblem):
             return replace(empty, refused=str(error))
         if isinstance(error, TimedOut):

@@ -7,6 +7,7 @@ import streamlit as st
 
 from kernels.check.case import cases
 from kernels.check.report import report
+from kernels.check.report.machine import to_json
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
@@ -150,7 +151,7 @@ def _ended(context: CheckContext, run: "GridRun") -> None:
     opens = "ignore" if context.file else lambda: _open(results)
     _table(results, key="grid-table", on_select=opens, selection_mode="single-row")
     st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    download("All numbers as JSON", lambda: report.to_json([*map(report.Report, results)]), "check-grid.json")
+    download("All numbers as JSON", lambda: to_json([*map(report.Report, results)]), "check-grid.json")
 
 
 def _table(results: list[CheckResult], **options: Any) -> None:

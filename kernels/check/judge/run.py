@@ -19,10 +19,10 @@ from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, quiet, tensors_of
 from kernels.check.judge.compare import check_tensor, error_map
 from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings
-from kernels.check.result import CheckResult, ErrorMap, KeylessRows, TensorCheck
+from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, KeylessRows, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
-from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, ended_by
 from kernels.check.subject.user_kernel import user_kernel
 from kernels.check.subject.wire import Seen
 from kernels.device.backend import device_info, utc_now
@@ -211,9 +211,9 @@ def run_check(
         except Refused as error:
             return replace(empty, refused=str(error))
         except Broken as error:
-            return replace(empty, broken=str(error))
+            return replace(empty, broken=str(error), ended=ended_by(error))
         except UserKernelError as error:
-            return replace(empty, refused=str(error), trace=error.trace)
+            return replace(empty, refused=str(error), trace=error.trace, ended=UNUSABLE)
         calls, asked = Calls(case, subject, tensors_of(case, upload)), None
         progress(0.05, "running the kernel")
         try:
@@ -269,6 +269,7 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
         keyless=_keyless(calls),
         repeats=repeats,
         broken=str(calls.failure) if calls.failure else "",
+        ended=ended_by(calls.failure),
         trace=calls.failure.trace if calls.failure else "",
         changed=calls.changed,
         findings=findings,

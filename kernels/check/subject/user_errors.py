@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kernels.device.no_gpu import needs_gpu
+from kernels.worker.failures import Crashed, JobFailure
 
 REFUSALS = (AssertionError, NotImplementedError, TypeError, ValueError)
 """Errors by which a function says what it does not take, if its own code raises them before it computes."""
@@ -39,7 +40,9 @@ class Broken(WithTrace):
     @classmethod
     def of(cls, words: str, error: "Refused | Broken") -> "Broken":
         """What a refusal or an error of a later call is: a failure, with the error's trace."""
-        return cls(f"{words}: {error}", getattr(error, "trace", ""))
+        failure = cls(f"{words}: {error}", getattr(error, "trace", ""))
+        failure.__cause__ = error
+        return failure
 
 
 def crash_words(exit_code: int | None, detail: str) -> str:
@@ -50,6 +53,15 @@ def crash_words(exit_code: int | None, detail: str) -> str:
     number = signal.Signals(-exit_code)
     status = f"exit status {128 + number} in a shell"
     return f"it crashed the process with {number.name} ({status}): {signal.strsignal(number)}"
+
+
+def ended_by(error: BaseException | None) -> str:
+    """What `CheckResult.ended` says of a case that this error ended, or one that it was raised from."""
+    while error is not None and not isinstance(error, JobFailure):
+        error = error.__cause__
+    if not isinstance(error, Crashed) or error.exit_code is None:
+        return type(error).__name__ if error else ""
+    return f"exit {error.exit_code}" if error.exit_code >= 0 else signal.Signals(-error.exit_code).name
 
 
 def root_cause(error: BaseException) -> BaseException:
