@@ -77,6 +77,8 @@ def answers_without_gpu() -> Iterator[list[str]]:
     """Answer questions about a GPU while the body runs. The list says, once each, what was answered."""
     import torch
 
+    from kernels.device.on_the_cpu import OnTheCpu
+
     said: list[str] = []
 
     def say(words: str) -> None:
@@ -114,23 +116,6 @@ def answers_without_gpu() -> Iterator[list[str]]:
         get_current_stream=lambda device=None: 0,
         get_active_torch_device=lambda: torch.device("cpu"),
     )
-
-    tensor: Any = torch.Tensor
-    of_tensors = {tensor.is_cuda.__get__: True, tensor.device.__get__: torch.device("cuda")}
-
-    class OnTheCpu(torch.overrides.TorchFunctionMode):
-        """What code wants on a GPU lies in the CPU's memory, and says that it is on the GPU."""
-
-        def __torch_function__(
-            self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
-        ) -> Any:
-            if func in of_tensors:
-                return told(of_tensors[func])()
-            if func is torch.Tensor.cuda:
-                return args[0]
-            named = {name: _on_the_cpu(value) for name, value in (kwargs or {}).items()}
-            return func(*map(_on_the_cpu, args), **named)
-
     answers: list[tuple[Any, str, Any]] = [
         (torch.cuda, "get_device_properties", told(PROPERTIES)),
         (torch.cuda, "get_device_capability", told(CAPABILITY)),
@@ -142,16 +127,10 @@ def answers_without_gpu() -> Iterator[list[str]]:
         (autotuner.Autotuner, "run", run),
     ]
     with contextlib.ExitStack() as stack:
-        stack.enter_context(OnTheCpu())
+        stack.enter_context(OnTheCpu(told(None)))
         for owner, name, answer in answers:
             stack.enter_context(replaced(owner, name, answer))
         yield said
-
-
-def _on_the_cpu(value: Any) -> Any:
-    """Another device for a GPU; anything else as it is."""
-    is_gpu = str(value).startswith("cuda") if isinstance(value, str) else getattr(value, "type", "") == "cuda"
-    return "cpu" if is_gpu else value
 
 
 class Configurations:

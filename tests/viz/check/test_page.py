@@ -271,7 +271,9 @@ def test_a_right_kernel_is_played_beside_ours_and_its_bits_are_compared_when_ask
 
 def test_a_function_of_torch_is_measured_beside_the_others_and_has_no_tiles_to_play(mine):
     mine.write_text(RIGHT + RETURNS)
-    app = settled(open_page(**SMALL, view="case", kernel="mine.py:attention"), lambda app: "peers in turn" in words(app))
+    app = settled(
+        open_page(**SMALL, view="case", kernel="mine.py:attention"), lambda app: "peers in turn" in words(app)
+    )
     assert "PASSES" in words(app)
     assert "no Triton kernel" in words(app)
     assert "mine.py:attention" in "".join(chart.proto.spec for chart in app.get("plotly_chart"))
