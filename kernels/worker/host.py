@@ -16,7 +16,8 @@ class Host:
     def __init__(self) -> None:
         self.kernels: Sequence[str] = ()
         """The user's kernels, as "file.py:function", that requests name as those of the command line."""
-        self.starts = 0
+        self.changes = 0
+        """Starts and ends of the process so far: what was opened in it is lost with each."""
         self._process: WorkerProcess | None = None
 
     def ask(self, request: Request, blob: bytes = b"", progress: Progress | None = None) -> Answer:
@@ -24,7 +25,7 @@ class Host:
         if self._process is None or self._process.process_id is None:
             named = [word for kernel in self.kernels for word in ("--kernel", kernel)]
             self._process = WorkerProcess(["--host", *named], leads=False)
-            self.starts += 1
+            self.changes += 1
             if self._process.receive(LIMIT_S) is None:  # "ready"
                 raise self._process.ended()
         try:
@@ -38,6 +39,7 @@ class Host:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self.changes += 1
 
 
 HOST = Host()

@@ -113,7 +113,7 @@ class Hosted:
             HOST.end()
             Hosted.spoilt = False
         plain, _ = _asked(OpenRequest(user_kernel(case.kernel).argument, case))
-        self._start = HOST.starts
+        self._start = HOST.changes
         opened = msgspec.convert(plain, Opened)
         if opened.not_loaded:
             raise UserKernelError(opened.not_loaded, opened.trace)
@@ -151,7 +151,7 @@ class Hosted:
 
         The memory of `tensors`, and that of `also` from a call before, becomes what the call made of it.
         """
-        if HOST.starts != self._start:
+        if HOST.changes != self._start:
             raise Broken("its process had ended before")
         places, sizes, blob = placed(tensors)
         plain, blob = _asked(CallRequest(verb, sizes, places, replace(self.controls), **options), blob)

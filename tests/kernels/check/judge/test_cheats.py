@@ -31,6 +31,7 @@ def test_who_changes_the_judges_tools_changes_its_own_process_alone(function, ch
         ("changes_later", "changed after it was returned"),
         ("leaves_quietly", "SystemExit"),
         ("leaves_at_once", "exit status 0"),
+        ("leaves_later", "exit status 5"),
         ("closes_everything", "ended the process"),
     ],
 )

@@ -75,6 +75,13 @@ def leaves_at_once(query, key, value):
     os._exit(0)
 
 
+def leaves_later(query, key, value):
+    if CACHE.setdefault("calls", []):
+        os._exit(5)
+    CACHE["calls"].append(1)
+    return right(query, key, value)
+
+
 def closes_everything(query, key, value):
     os.closerange(3, 256)
     return right(query, key, value)
