@@ -2,64 +2,90 @@
 
 The kernel is one of ours, torch's, or your own function; or a file holds the result. Without shapes or other
 properties of a case, a battery of small cases is run, each with something that kernels get wrong. Every case
-runs in a child process with a time limit, so that a crash or a hang costs that case alone.
+runs in a child process with a time limit, so that a crash or a hang costs that case alone. If three cases in
+a row end the process alike, the others of that kernel are not run.
 
-Exit status: 0 if no case fails and at least half of them pass, 1 if any case fails or ends without a verdict,
-2 if fewer were checked (an argument is wrong, or the kernel refuses too many cases). Of several kernels each
-is judged alone, and the status is the worst: 1, else 2, else 0.
+Exit status: 0 passes; 1 wrong, a case fails; 2 not judged: a case ended without a verdict, fewer than half of
+the cases were checked, or the check itself broke; 3 a bad call: an argument is wrong, or the kernel's file is
+missing, cannot be imported or has no such function. Of several kernels each is judged alone, and the status
+is the first of 1, 3, 2, 0 that one of them has.
 """
 
 import argparse
+import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn
 
-from kernels.check import requests
-from kernels.check.case import cases, fit, options
-from kernels.check.case.battery import battery, tried
-from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, Upload, read_upload
+from kernels.check.case import cases, options
+from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload
 from kernels.check.report import report as reports
-from kernels.check.report.html import to_html
-from kernels.check.result import CheckResult, Determinism, Sensitivity
-from kernels.check.subject.user_errors import UserKernelError
-from kernels.check.subject.user_kernel import UserKernel
-from kernels.device.backend import triton_missing
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.check.result import UNUSABLE, CheckResult
+from kernels.check.session import NAMED_KERNELS, Plan, Session
+from kernels.problem import InvalidProblem
 from kernels.tool_arguments import report_path, seconds
-from kernels.worker.client import START_LIMIT_S, WorkerClient
-from kernels.worker.failures import FAILURES
+from kernels.worker.failures import JobFailure
 
-EXIT = {"pass": 0, "fail": 1, "error": 1, "invalid": 2, "few": 2}
-NAMED_KERNELS = [name for name in cases.KERNELS if name not in cases.USERS]
+EXIT = {"pass": 0, "fail": 1, "error": 2, "invalid": 2, "few": 2, UNUSABLE: 3}
+WORST_FIRST = (1, 3, 2, 0)
+REPORTS = {
+    "json": "the report as JSON",
+    "html": "the report as HTML, all cases and the worst in full,",
+    "junit": "each case as a JUnit test case (XML)",
+    "sarif": "what is wrong, with file and line, as SARIF (JSON)",
+}
 DETAILED_CASES = 4
 """Up to so many cases, every tensor of each is listed; of more, those of cases that do not pass."""
 
 
-def main(argv: list[str] | None = None) -> int:
+class InvalidCall(ValueError):
+    """Arguments that the parser does not accept; the message says why, and what it accepts."""
+
+
+BAD_CALL = (InvalidCall, InvalidProblem, InvalidUpload, OSError)
+"""What `plan` raises."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status is the verdict."""
-    arguments = _parser().parse_args(argv)
-    command = " ".join(["python -m kernels.check", *(sys.argv[1:] if argv is None else argv)])
-    command = re.sub(r"(--seed[ =])random\b", rf"\g<1>{arguments.seed}", command)
     try:
-        if arguments.list:
-            _list(arguments)
-            return EXIT["pass"]
-        results = _run(arguments, command)
-    except (InvalidProblem, InvalidUpload, UserKernelError, OSError) as error:
+        given = plan(sys.argv[1:] if argv is None else argv)
+        return _list(given) if given.arguments.list else exit_status(_run(given))
+    except BAD_CALL as error:
         print(f"error: {error}", file=sys.stderr)
-        return EXIT["invalid"]
-    of_kernels = {EXIT[reports.overall(of_one)] for of_one in reports.by_kernel(results)}
-    return EXIT["fail"] if EXIT["fail"] in of_kernels else max(of_kernels, default=EXIT["invalid"])
+        return EXIT[UNUSABLE]
+    except JobFailure as error:
+        print(f"error: {error}", file=sys.stderr)
+    except Exception:  # Python's own status for a fault of ours is 1, and says here that the kernel is wrong
+        traceback.print_exc()
+    return EXIT["error"]
+
+
+def exit_status(results: Sequence[CheckResult]) -> int:
+    statuses = {
+        EXIT[UNUSABLE if any(result.ended == UNUSABLE for result in of_one) else reports.overall(of_one)]
+        for of_one in reports.by_kernel(results)
+    }
+    return min(statuses, key=WORST_FIRST.index, default=EXIT["invalid"])
+
+
+def plan(argv: Sequence[str]) -> Plan:
+    """What the arguments ask for. Raises BAD_CALL."""
+    arguments, command = _parser().parse_args(argv), " ".join(["python -m kernels.check", *argv])
+    return Plan.of(arguments, re.sub(r"(--seed[ =])random\b", rf"\g<1>{arguments.seed}", command))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InvalidCall(f"{message}; {self.prog} --help says what is accepted")
 
 
 def _parser() -> argparse.ArgumentParser:
     description, _, epilog = (__doc__ or "").partition("\n\nExit")
-    parser = argparse.ArgumentParser(
-        prog="python -m kernels.check", description=description, epilog=f"Exit{epilog}"
-    )
+    parser = _Parser(prog="python -m kernels.check", description=description, epilog=f"Exit{epilog}")
     add = parser.add_argument
     named = (
         f"one of {', '.join(NAMED_KERNELS)}; or file.py:function, your own function with the signature of "
@@ -69,10 +95,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="list the battery, what each case is there to catch; run nothing")
     options.add_case_options(parser)
     add("--forward", action="store_true", help="do not check the gradients")
+    required = "a function of yours that launches no Triton kernel fails"
+    add("--require-kernel", action="store_true", help=required)
     repeats = f"runs that are compared bit by bit (default {options.REPEATS}, battery 2)"
     add("--repeats", type=int, help=repeats)
     limit = "seconds, more than 0, after which a case is stopped, without a verdict (default 120)"
     add("--time-limit", type=seconds, default=120.0, help=limit)
+    total = "seconds after which the check ends: cases that it has not judged by then get no verdict"
+    add("--total-limit", type=seconds, default=math.inf, help=total)
+    add("--fail-fast", action="store_true", help="do not run further cases after the first that fails")
     add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
     invariance = "also compare bit by bit: more runs, other batches, other places of a row, other splits"
     add("--determinism", action="store_true", help=invariance)
@@ -83,101 +114,18 @@ def _parser() -> argparse.ArgumentParser:
     add("--file", type=Path, help=file)
     axes = "; ".join(f"{name}: {words}" for name, words in AXES_WORDS.items())
     add("--file-axes", choices=AXES, help=f"axes of the file's tensors, {axes} (default bhld, if it fits)")
-    add("--json", type=report_path, help="write the report to this file as JSON")
-    add(
-        "--html",
-        type=report_path,
-        help="write the report to this file as HTML: all cases, and the worst in full",
-    )
+    for name, content in REPORTS.items():
+        add(f"--{name}", type=report_path, metavar="FILE", help=f"write {content} to this file")
     return parser
 
 
-def _run(arguments: argparse.Namespace, command: str) -> list[CheckResult]:
-    data = arguments.file.read_bytes() if arguments.file else b""
-    upload = read_upload(data, arguments.file_axes) if arguments.file else None
-    named = _named_kernels(arguments, upload)
-    _fill_in(arguments, upload)
-    first = next(iter(named))
-    _cases(arguments, upload, first, "cuda", {})  # refuses what it can before the worker starts
-    if upload is not None:
-        judged = "the O in the file" if first == cases.UPLOADED else "the kernel, on Q, K and V of the file"
-        print(f"Judged: {judged}. {upload.facts.axes_words}")
-    else:
-        print(_asked(arguments))
-    own = {name: kernel for name, kernel in named.items() if kernel}
-    client = WorkerClient(kernels=[kernel.argument for kernel in own.values()])
-    session = _Session(arguments, data, own, client)
-    try:
-        missing = triton_missing()
-        if missing or not client.wait_ready(START_LIMIT_S) or client.device is None:
-            why = missing or client.start_failure or "it did not start"
-            raise InvalidProblem("worker", "python -m kernels.worker", why)
-        grids = [_cases(arguments, upload, name, client.device.backend, own) for name in named]
-        detailed = len(grids[0].cases) <= DETAILED_CASES
-        of_kernels = [session.check_all(grid.cases, detailed) for grid in grids]
-    finally:
-        client.close()
-        if session.found:
-            session.write(command)
-    _print_summary(of_kernels, grids)
-    return [result for results in of_kernels for result in results]
-
-
-def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
-    """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
-    if upload is not None and upload.facts.has_output and not arguments.kernel:
-        return {cases.UPLOADED: None}
-    named: dict[str, UserKernel | None] = {}
-    free = list(cases.USERS)
-    for text in arguments.kernel or [cases.PUBLIC_CALL]:
-        if text in NAMED_KERNELS:
-            named[text] = None
-        elif ".py" not in text:
-            accepted = f"expected one of {', '.join(NAMED_KERNELS)}, or file.py:function"
-            raise InvalidProblem("kernel", text, accepted)
-        elif not free:
-            raise InvalidProblem("kernel", text, f"expected at most {len(cases.USERS)} kernels of your own")
-        else:
-            named[free.pop(0)] = UserKernel.parse(text)
-    return named
-
-
-def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
-    """Give the options of cases their defaults. If none was given, that asks for the battery."""
-    values = vars(arguments)
-    given = [name for name in options.CASE_OPTIONS if values[name] is not None]
-    for name in given if upload is not None else ():
-        if name not in options.WITH_FILE:
-            words = "it is not accepted with --file, which brings its own shape and type"
-            raise InvalidProblem(name, values[name], words, "Leave one of the two out.")
-    for name, (default, read, _) in options.CASE_OPTIONS.items():
-        if name not in given and default:
-            values[name] = read(default)
-    values["battery"] = not {*given} - {*options.OF_BATTERY} and upload is None
-    values["given"] = given
-    if values["repeats"] is None:
-        values["repeats"] = 2 if values["battery"] else options.REPEATS
-
-
-def _asked(arguments: argparse.Namespace) -> str:
-    """What is run, and why it is not the battery if it is not."""
-    if arguments.battery:
-        return f"The battery, seed {arguments.seed}."
-    given = ", ".join(options.option(name) for name in arguments.given)
-    return f"Not the battery, but the cases that are asked for by {given}."
-
-
-def _list(arguments: argparse.Namespace) -> None:
-    """Print the battery of each kernel, and what is not tried."""
-    named = _named_kernels(arguments, None)
-    _fill_in(arguments, None)
-    if not arguments.battery or arguments.file:
-        given = ", ".join(map(options.option, arguments.given)) or "--file"
-        raise InvalidProblem("list", f"with {given}", "the battery takes --seed alone")
-    for name, kernel in named.items():
-        limits = kernel.limits if kernel else None
-        of_kernel = tried(cases.CheckCase(AttentionProblem(), name), arguments.seed, limits)
-        print(f"{kernel.name if kernel else name}, seed {arguments.seed}: {len(of_kernel)} cases")
+def _list(given: Plan) -> int:
+    """Print the battery of each kernel, what its cases are there to catch, and what is not tried."""
+    if not given.arguments.battery:
+        raise InvalidCall(f"--list lists the battery. {given.words}")
+    for name, kernel in given.named.items():
+        of_kernel = given.battery(name)
+        print(f"{kernel.name if kernel else name}, seed {given.arguments.seed}: {len(of_kernel)} cases")
         rows = [
             {
                 "case": each.case.words,
@@ -187,120 +135,33 @@ def _list(arguments: argparse.Namespace) -> None:
             }
             for each in of_kernel
         ]
-        _print_indented(*reports.table_text(rows).splitlines())
-    print(reports.NOT_CHECKED, reports.NEEDS_GPU, sep="\n")
+        _print(*reports.indented(*reports.table_text(rows).splitlines()))
+    _print(reports.NOT_CHECKED, reports.NEEDS_GPU)
+    return EXIT["pass"]
 
 
-def _cases(
-    arguments: argparse.Namespace,
-    upload: Upload | None,
-    kernel: str,
-    backend: str,
-    own: Mapping[str, UserKernel],
-) -> cases.Grid:
-    for name in ("blocks", "window"):
-        if len(getattr(arguments, name)) != 2:
-            raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
-    problem = AttentionProblem(
-        batch=arguments.batch,
-        q_heads=arguments.q_heads,
-        kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
-        inputs=arguments.inputs,
-        seed=arguments.seed,
-        block_m=arguments.blocks[0],
-        block_n=arguments.blocks[1],
-        window_left=arguments.window[0],
-        window_right=arguments.window[1],
-        **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
-    )
-    gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-    case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
-    if upload is not None:
-        masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
-        case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
-        return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
-    if arguments.battery:
-        limits = own[kernel].limits if kernel in own else None
-        return cases.Grid(battery(case, arguments.seed, limits))
-    shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
-    grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
-    # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
-    return grid if shapes is None else cases.Grid(grid.cases + grid.left_out)
+def _run(given: Plan) -> list[CheckResult]:
+    if given.upload is not None:
+        of_file = cases.UPLOADED in given.named
+        judged = "the O in the file" if of_file else "the kernel, on Q, K and V of the file"
+        print(f"Judged: {judged}. {given.upload.facts.axes_words}")
+    else:
+        print(given.words)
+    session = Session(given)
+    try:
+        detailed = len(session.grids[0].cases) <= DETAILED_CASES
+        of_kernels = [
+            session.fitted([session.check(case, _print, detailed) for case in grid.cases], _print)
+            for grid in session.grids
+        ]
+    finally:
+        session.close()
+    _print_summary(of_kernels, session.grids)
+    return [result for results in of_kernels for result in results]
 
 
-Varied = TypeVar("Varied", Sensitivity, Determinism)
-
-
-@dataclass
-class _Session:
-    """One call of the command line: its worker, and what came of its cases so far."""
-
-    arguments: argparse.Namespace
-    data: bytes
-    """The file that the cases are about."""
-    own: dict[str, UserKernel]
-    """The user's kernels by their names among USERS."""
-    client: WorkerClient
-    found: list[reports.Report] = field(default_factory=list)
-
-    def check_all(self, of_kernel: Sequence[cases.CheckCase], detailed: bool) -> list[CheckResult]:
-        """Check the cases of one kernel. Those of the battery that it refuses are fitted and tried again."""
-        results = [self.check(case, detailed) for case in of_kernel]
-        for _ in range(fit.ROUNDS if self.arguments.battery else 0):
-            if not (tries := fit.second_tries(results)):
-                break
-            print(f"{len(tries)} cases that it refuses, fitted to what it takes:")
-            for place, case in tries.items():
-                self.found = [report for report in self.found if report.result is not results[place]]
-                results[place] = self.check(case, detailed)
-        return results
-
-    def check(self, case: cases.CheckCase, detailed: bool) -> CheckResult:
-        """Check a case, vary it as the arguments ask, and print what came of it."""
-        own = self.own.get(case.kernel)
-        version = own.version if own else ""
-        job = self.client.submit(requests.CheckRequest(case, version), self.data, self.arguments.time_limit)
-        job.wait()
-        result = requests.checked_result(job, case, own.name if own else "", self.client.device)
-        print(*reports.result_lines(result, detailed), sep="\n", flush=True)
-        sensitivity = determinism = None
-        if case.kernel != cases.UPLOADED and not (result.refused or result.stopped):
-            if self.arguments.sensitivity:
-                sensitivity = self._varied(requests.SensitivityRequest(case, version))
-            if self.arguments.determinism:
-                determinism = self._varied(requests.DeterminismRequest(case, version))
-        report = reports.Report(result, sensitivity, determinism)
-        for title, rows in reports.varied_tables(report).items():
-            _print_indented(title, *reports.table_text(rows).splitlines())
-        self.found.append(report)
-        return result
-
-    def _varied(self, request: requests.CaseRequest[Varied]) -> Varied | None:
-        """What the variations gave. None if they failed: the verdict stands, and the failure is printed."""
-        job = self.client.submit(request, self.data, self.arguments.time_limit)
-        job.wait()
-        try:
-            varied = job.result()
-        except FAILURES as error:
-            _print_indented(f"{request.name} was not found out: {error}")
-            return None
-        _print_indented(*varied.notes)
-        return varied
-
-    def write(self, command: str) -> None:
-        """The reports that were asked for, whatever happened to the cases."""
-        if self.arguments.json:
-            self.arguments.json.write_text(reports.to_json(self.found, command))
-        if self.arguments.html:
-            results = [report.result for report in self.found]
-            worst = self.found[results.index(reports.worst_first(results)[0])]
-            own, case = self.own.get(worst.result.case.kernel), worst.result.case
-            again = options.shell_command(case, own.given if own else "", str(self.arguments.file or ""))
-            self.arguments.html.write_text(to_html(worst, command=again, all_results=results))
-
-
-def _print_indented(*lines: str) -> None:
-    for line in reports.indented(*lines):
+def _print(*lines: str) -> None:
+    for line in lines:
         print(line, flush=True)
 
 
@@ -308,10 +169,7 @@ def _print_summary(of_kernels: list[list[CheckResult]], grids: list[cases.Grid])
     several = len(of_kernels) > 1
     for results, grid in zip(of_kernels, grids, strict=True):
         if len(results) > 1 or several:
-            of_user = reports.last_words(results) if results[0].case.kernel in cases.USERS else []
-            verdict = reports.SHELL_WORDS[reports.overall(results)]
-            print(f"\n{verdict:11} {results[0].label}: {reports.summary(results)}")
-            _print_indented(*reports.causes(results), *of_user)
+            _print("", *reports.summary_lines(results))
         if grid.left_out:
             print(grid.words, file=sys.stderr)
     if several:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.result import CheckResult, Determinism, Sensitivity, maps_from_bytes, maps_to_bytes
+from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.oracle.report import ErrorReport
 from kernels.problem import InvalidProblem
@@ -74,9 +75,13 @@ class PlayRequest(CaseRequest[TracedRun]):
 
     answers = tuple[ErrorReport, float]
 
+    @property
+    def runs_user_code(self) -> bool:
+        return True
+
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file."""
-        from kernels.check.subject.subjects import play_user_kernel
+        from kernels.check.subject.session import play_user_kernel
 
         progress(0.0, "running your kernel")
         trace, judged = timed_and_judged(lambda: play_user_kernel(self.case), progress)
@@ -97,7 +102,7 @@ def checked_result(
         return job.result()
     except (InvalidProblem, JobFailure) as error:
         device = device or DeviceInfo("", "unknown", "", "", "")
-        empty = CheckResult(case, case.label(user_name), device, utc_now(), 0.0)
+        empty = CheckResult(case, case.label(user_name), device, utc_now(), 0.0, ended=ended_by(error))
         if isinstance(error, InvalidProblem):
             return replace(empty, refused=str(error))
         if isinstance(error, TimedOut):
@@ -107,14 +112,4 @@ def checked_result(
             return replace(empty, stopped=str(error).rstrip("."))
         if error.exit_code == -signal.SIGKILL:
             return replace(empty, stopped="the system ended the process, most likely because memory ran out")
-        return replace(empty, broken=_crash_words(error.exit_code, error.detail))
-
-
-def _crash_words(exit_code: int, detail: str) -> str:
-    """What the end of a process says about its kernel. `exit_code` is negative for a signal."""
-    if exit_code >= 0:
-        why = f": {detail}" if detail else ""
-        return f"it ended the process with exit status {exit_code}, without a result{why}"
-    number = signal.Signals(-exit_code)
-    status = f"exit status {128 + number} in a shell"
-    return f"it crashed the process with {number.name} ({status}): {signal.strsignal(number)}"
+        return replace(empty, broken=crash_words(error.exit_code, error.detail))

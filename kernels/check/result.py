@@ -13,7 +13,9 @@ from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
 from kernels.sanitizer.finding import Finding, titles
 
 FORMAT = "flash-attention-check"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+UNUSABLE, NOT_RUN = "not usable", "not run"
+"""What `CheckResult.ended` says of a file without such a function, and of a case that was not begun."""
 
 ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
 """Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
@@ -211,6 +213,9 @@ class CheckResult:
     """The error that the kernel raised, or what it returned instead of an output. "" if neither."""
     stopped: str = ""
     """Why the check ended without a verdict, such as a time limit; "" if it ended."""
+    ended: str = ""
+    """How it ended before its time, as programs compare it: UNUSABLE, NOT_RUN, the signal ("SIGSEGV") or the
+    exit status ("exit 3") of the process, or a class of `worker.failures`; "" if it did not."""
     trace: str = ""
     """The traceback of that error, from the user's first line on."""
     changed: dict[str, int] = field(default_factory=dict)
@@ -220,6 +225,11 @@ class CheckResult:
     """What the wrong results equal; empty if nothing that is known fits."""
     notes: tuple[str, ...] = ()
     interpreted: bool = False
+    launches: dict[str, int] | None = None
+    """Triton kernels that one call of the user's function launched, "forward" and "backward"; None if they
+    were not counted."""
+    written: tuple[str, ...] = ()
+    """Results that a launch wrote, as far as the interpreter tells."""
     maps: tuple[ErrorMap, ...] = ()
 
     @property
@@ -272,6 +282,20 @@ class CheckResult:
         ]
         passes = f"every error is below what the rule allows{judged}{''.join(not_finite)}"
         return self.shows_nothing or passes
+
+    @property
+    def computed_by(self) -> str:
+        """Whether Triton kernels computed the results; "" if that was not counted."""
+        if self.launches is None:
+            return ""
+        if not any(self.launches.values()):
+            return "No Triton kernel ran"
+        counted = ", ".join(f"{count} {phase}" for phase, count in self.launches.items())
+        results = [tensor.name for tensor in self.tensors]
+        rest = [name for name in results if name not in self.written]
+        wrote = f"; they wrote {', '.join(self.written) or 'none of the results'}"
+        others = f", other code {', '.join(rest)}" if self.written and rest else ""
+        return f"Triton launches per call: {counted}{(wrote + others) if self.interpreted else ''}"
 
     @property
     def cause(self) -> str:

@@ -106,6 +106,22 @@ def count_launches(listen: bool = True) -> Iterator[list[int]]:
         yield launches
 
 
+@contextlib.contextmanager
+def count_compiled_launches() -> Iterator[list[int]]:
+    """The same for functions of `@triton.jit` that are compiled."""
+    from triton.runtime.jit import JITFunction
+
+    launches: list[int] = []
+    run = JITFunction.run
+
+    def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+        launches.append(1)
+        return run(self, *arguments, **options)
+
+    with replaced(JITFunction, "run", counted):
+        yield launches
+
+
 def watch_programs(
     report: Callable[[float], None], listen: bool = True
 ) -> contextlib.AbstractContextManager[None]:

@@ -77,6 +77,8 @@ def answers_without_gpu() -> Iterator[list[str]]:
     """Answer questions about a GPU while the body runs. The list says, once each, what was answered."""
     import torch
 
+    from kernels.device.on_the_cpu import OnTheCpu
+
     said: list[str] = []
 
     def say(words: str) -> None:
@@ -125,6 +127,7 @@ def answers_without_gpu() -> Iterator[list[str]]:
         (autotuner.Autotuner, "run", run),
     ]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(OnTheCpu(told(None)))
         for owner, name, answer in answers:
             stack.enter_context(replaced(owner, name, answer))
         yield said

@@ -47,7 +47,7 @@ class FillFresh(AfterOperation):
 
     def hear(self, func: Any, args: tuple, made: Any) -> None:
         named = isinstance(func, torch._ops.OpOverload) and func._schema.name  # FlexAttention's has none
-        if named in _MAKERS and isinstance(made, torch.Tensor) and made.device.type == "cpu":
+        if named in _MAKERS and isinstance(made, torch.Tensor) and made.is_cpu:
             storage = made.untyped_storage()
             if made.element_size() in PATTERNS and storage.nbytes():
                 elements_of(storage, made.element_size())[:] = PATTERNS[made.element_size()]

@@ -122,6 +122,8 @@ class Watch:
         """Accesses by addresses that were not passed as tensors, such as a table of pointers: not checked."""
         self.programs = 0
         """Most programs of one launch."""
+        self.wrote: set[int] = set()
+        """Addresses of the memory that launches wrote into; whoever wants to may empty it."""
         self.poison = Poison()
         self._ledger = Ledger()
         self.in_reverse = False
@@ -213,6 +215,8 @@ class Watch:
     def _track(self, launch: Launch, region: Region, request: Request, lanes: np.ndarray) -> None:
         """Hold an access inside a tensor against what was written there before."""
         memory, how, itemsize = region.memory, request.how, request.itemsize
+        if how != "read" and lanes.any():
+            self.wrote.add(region.low & int(ADDRESS))
         if (how == "read" and memory.fresh is None) or not lanes.any():
             return
         addresses = request.pointers[lanes]

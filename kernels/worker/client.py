@@ -14,7 +14,7 @@ from typing import Generic
 import msgspec
 
 from kernels.device.backend import DeviceInfo
-from kernels.worker.failures import Cancelled, Crashed, JobFailure, TimedOut, failure_of
+from kernels.worker.failures import FAILURES, Cancelled, Crashed, JobFailure, TimedOut
 from kernels.worker.process import WorkerProcess
 from kernels.worker.requests import Answer, Request, Result
 
@@ -229,33 +229,28 @@ class WorkerClient:
 
         If the worker dies before it has begun the job, the next worker gets it, but only once.
         """
-        deadline = time.monotonic() + job.time_limit_s
-        process.send({"request": job.request.name, "values": job.request}, job.blob)
+
+        def progress(fraction: float, label: str) -> None:
+            job.fraction, job.label = fraction, label
+
+        def started() -> None:
+            job.started = True
+
         try:
-            while (message := process.receive(deadline - time.monotonic())) is not None:
-                said, blob = message
-                if said["event"] == "started":
-                    job.started = True
-                elif said["event"] == "progress":
-                    job.fraction, job.label = said["fraction"], said["label"]
-                elif said["event"] == "done":
-                    return job.finish((said["answer"], blob))
-                else:
-                    exit_code = process.wait() if said["kind"] == "crashed" else None
-                    return job.finish(failure=failure_of(said, exit_code))
+            job.finish(process.ask(job.request, job.blob, job.time_limit_s, progress, started))
         except TimeoutError:
             process.kill()
             process.wait()
-            return job.finish(failure=TimedOut(job.time_limit_s))
-        exit_code = process.wait()
-        if job.cancelled:
-            job.finish(failure=Cancelled())
-        elif job.started:
-            job.finish(failure=Crashed(exit_code, process.last_words()))
-        else:
+            job.finish(failure=TimedOut(job.time_limit_s))
+        except Crashed as failure:
+            if job.cancelled or job.started:
+                job.finish(failure=Cancelled() if job.cancelled else failure)
+                return
             job.started = True
             with self._lock:
                 self._queue.insert(0, job)
+        except FAILURES as failure:
+            job.finish(failure=failure)
 
     def _kill(self) -> None:
         if self._process is not None:

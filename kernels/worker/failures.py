@@ -66,6 +66,8 @@ def message_of(error: BaseException) -> dict:
             return {"kind": "invalid_problem", "message": str(each), "field": each.field}
         if is_out_of_memory(each):
             return {"kind": "out_of_memory", "asked": _asked_bytes(str(each)), "free": _free_bytes()}
+        if isinstance(each, JobFailure):  # of the host
+            return {"kind": "failed", "message": str(each)}
     line = f"{type(causes[-1]).__name__}: {causes[-1]}".splitlines()[0]
     return {"kind": "crashed" if "CUDA error" in line else "failed", "message": line}
 

@@ -9,14 +9,18 @@ import io
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import IO
 
 from kernels import ROOT
+from kernels.worker.failures import Crashed, failure_of
+from kernels.worker.requests import Answer, Progress, Request
 
 MODULE = "kernels.worker"
 """What runs in it: `python -m kernels.worker`."""
@@ -47,10 +51,16 @@ def write_message(stream: IO[bytes], message: dict, blob: bytes = b"") -> None:
 class WorkerProcess:
     """A running `python -m kernels.worker`. Raises OSError if the system refuses to start it."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, leads: bool = True
+    ) -> None:
+        """If it `leads`, the processes that it starts end with it."""
         command, pipe = [sys.executable, "-m", MODULE, *arguments], subprocess.PIPE
         own = SLEEPY | os.environ | dict(environment or {})
-        self._process = subprocess.Popen(command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, stderr=pipe)
+        self._leads = leads
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=leads
+        )
         self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
         assert self._process.stderr is not None
@@ -76,9 +86,41 @@ class WorkerProcess:
         except queue.Empty:
             raise TimeoutError(f"no message within {timeout_s:g} s") from None
 
+    def ask(
+        self,
+        request: Request,
+        blob: bytes,
+        limit_s: float,
+        progress: Progress | None = None,
+        started: Callable[[], None] | None = None,
+    ) -> Answer:
+        """Do a job. Raises the failure that it ends with, Crashed if the process ends, or TimeoutError."""
+        deadline = time.monotonic() + limit_s
+        self.send({"request": request.name, "values": request}, blob)
+        while (message := self.receive(deadline - time.monotonic())) is not None:
+            said, blob = message
+            if said["event"] == "started":
+                if started:
+                    started()
+            elif said["event"] == "progress":
+                if progress:
+                    progress(said["fraction"], said["label"])
+            elif said["event"] == "done":
+                return said["answer"], blob
+            else:
+                raise failure_of(said, self.wait() if said["kind"] == "crashed" else None)
+        raise self.ended()
+
+    def ended(self) -> Crashed:
+        """What is to be said of its end, for which this waits."""
+        return Crashed(self.wait(), self.last_words())
+
     def kill(self) -> None:
         if self._process.poll() is None:
-            self._process.kill()
+            if self._leads:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
 
     def wait(self) -> int:
         """Wait for the end; returns the exit status, negative for a signal."""

@@ -51,6 +51,11 @@ class Request(ABC, Generic[Result]):
         cls.name = cls.__name__.lower().removesuffix("request")
         REQUESTS[cls.name] = cls
 
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether the worker leaves it to its host."""
+        return False
+
     @abstractmethod
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """Carry it out, in the worker; `blob` is what was sent with it."""
@@ -120,6 +125,10 @@ class MeasureRequest(Request[Measurement]):
     budget_s: float | None = None
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart, if it is among the peers."""
+
+    @property
+    def runs_user_code(self) -> bool:
+        return bool(self.kernel_version)
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         from kernels.measure.measure import measure

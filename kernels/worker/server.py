@@ -1,21 +1,24 @@
 """The child process that owns the device: `python -m kernels.worker`. Its client is `kernels.worker.client`.
 
 It reads requests from standard input and writes messages to standard output, one job at a time. What a kernel
-prints goes to standard error.
+prints goes to standard error. Requests that run the user's code go to a process of the worker's own, its host
+(`kernels.worker.host`): nothing of that code is ever imported where results are judged.
 """
 
 import argparse
 import os
 import queue
-import sys
 import threading
+from functools import partial
 from typing import BinaryIO
 
 import msgspec
 
 import kernels.check.requests
-import kernels.check.subject.compiling  # noqa: F401  the classes of its jobs
+import kernels.check.subject.compiling
+import kernels.check.subject.hosted  # noqa: F401  the classes of its jobs
 from kernels.worker.failures import message_of
+from kernels.worker.host import HOST
 from kernels.worker.process import read_message, write_message
 from kernels.worker.requests import REQUESTS
 
@@ -35,6 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--memory-limit", type=int, help=limit)
     kernel = "file.py:function of the user, that check and measure jobs may name; may be given several times"
     parser.add_argument("--kernel", action="append", default=[], help=kernel)
+    parser.add_argument("--host", action="store_true", help="run the user's code in this process itself")
     arguments = parser.parse_args(argv)
     jobs, out = open_pipes()
 
@@ -48,21 +52,26 @@ def main(argv: list[str] | None = None) -> None:
 
         # not checked here: a job fails if its file is missing by now
         name_user_kernels([UserKernel.unchecked(text) for text in arguments.kernel])
+        HOST.kernels = arguments.kernel
     if BACKEND == "interpreter":
         limit_memory(arguments.memory_limit)
     write_message(out, {"event": "ready", "device": device_info(BACKEND)})
-    serve(jobs, out)
+    serve(jobs, out, is_host=arguments.host)
 
 
 def open_pipes() -> tuple[Jobs, BinaryIO]:
-    """Requests from standard input, and the stream of messages. Standard output becomes standard error."""
-    out, jobs = os.fdopen(os.dup(1), "wb"), Jobs()
+    """Requests from standard input, and the stream of messages. Standard output becomes standard error.
+
+    Both are copies: `exit()` closes standard input, and a kernel may print.
+    """
+    given, out, jobs = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"), Jobs()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    threading.Thread(target=_read_jobs, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    threading.Thread(target=_read_jobs, args=(given, jobs), daemon=True).start()
     return jobs, out
 
 
-def serve(jobs: Jobs, out: BinaryIO) -> None:
+def serve(jobs: Jobs, out: BinaryIO, *, is_host: bool = False) -> None:
     """Answer requests until the process ends."""
 
     def progress(fraction: float, label: str) -> None:
@@ -73,7 +82,8 @@ def serve(jobs: Jobs, out: BinaryIO) -> None:
         write_message(out, {"event": "started"})
         try:
             request = msgspec.convert(message["values"], REQUESTS[message["request"]])
-            answer, answer_blob = request.run(blob, progress)
+            runs_here = is_host or not request.runs_user_code
+            answer, answer_blob = (request.run if runs_here else partial(HOST.ask, request))(blob, progress)
         except Exception as error:  # every failure of a job is an answer; the loop goes on
             failure = message_of(error)
             write_message(out, {"event": "failed"} | failure)

@@ -21,7 +21,7 @@ def sent():
         ("", {"mask": "causal"}),
         ("", {"mask": "causal", "vs": "flash1"}),
         ("learn", {"chapter": "kernel"}),
-        ("learn", {"chapter": "backward"}),
+        ("learn", {"chapter": "after"}),
         ("check", {}),
     ],
 )

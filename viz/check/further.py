@@ -10,7 +10,8 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
-from kernels.check.report.report import Report, to_json, varied_tables
+from kernels.check.report.machine import to_json
+from kernels.check.report.report import Report, varied_tables
 from kernels.check.requests import DeterminismRequest, PlayRequest, SensitivityRequest
 from kernels.check.result import CheckResult, Determinism, Sensitivity
 from kernels.trace.observed import NOT_SEEN

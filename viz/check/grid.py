@@ -7,6 +7,7 @@ import streamlit as st
 
 from kernels.check.case import battery, cases
 from kernels.check.report import report
+from kernels.check.report.machine import to_json
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.problem import DTYPES, MASKS, InvalidProblem
@@ -78,16 +79,21 @@ def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
         small += battery.battery(replace(base, kernel=name, repeats=2), limits=limits)
     seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
     words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
-    _run_panel(context, cases.Grid(tuple(small)), words)
+    _run_panel(context, cases.Grid(tuple(small)), words, at_once=base.kernel in own)
 
 
-def _run_panel(context: CheckContext, grid: cases.Grid, about: str) -> None:
-    """The button that runs the cases, and what has ended of exactly these, by this version of the file."""
+def _run_panel(context: CheckContext, grid: cases.Grid, about: str, *, at_once: bool = False) -> None:
+    """The button that runs the cases, and what has ended of exactly these, by this version of the file.
+
+    `at_once`: they run without being asked for.
+    """
     requests = context.checks(*grid.cases)
     run: GridRun | None = st.session_state.get(STATE)
     if run is not None and run.requests != requests:
         run.stop(context)
         run = st.session_state[STATE] = None
+    if run is None and at_once:
+        run = st.session_state[STATE] = GridRun(requests)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             f"Run {len(requests)} cases",
@@ -148,7 +154,7 @@ def _ended(context: CheckContext, run: "GridRun") -> None:
     opens = "ignore" if context.file else lambda: _open(results)
     _table(results, key="grid-table", on_select=opens, selection_mode="single-row")
     st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    download("All numbers as JSON", lambda: report.to_json([*map(report.Report, results)]), "check-grid.json")
+    download("All numbers as JSON", lambda: to_json([*map(report.Report, results)]), "check-grid.json")
 
 
 def _table(results: list[CheckResult], **options: Any) -> None:

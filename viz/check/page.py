@@ -107,6 +107,7 @@ def upload_control() -> OwnFile:
             key="tensors",
             help=FILE_HELP,
             label_visibility="collapsed",
+            on_change=lambda: st.session_state.update(view="case"),
         )
     if file is None:
         return OwnFile()
@@ -169,10 +170,6 @@ def layout_controls() -> tuple[str, float | None]:
     return layout, scale
 
 
-ONE_CASE = (
-    ":material/info: This is one case. The battery, above, has lengths that do not fill their last tile, "
-    "windows, rows without a key, and more."
-)
 CHECKING = ":gray[:material/hourglass_top: Checking …]"
 
 
@@ -186,7 +183,8 @@ def show() -> None:
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
     file = upload_control()
-    view = segments("View", ("case", "battery", "grid"), "view", label_visibility="collapsed")
+    first = "battery" if kernel in cases.USERS else "case"
+    view = segments("View", ("case", "battery", "grid"), "view", first, label_visibility="collapsed")
     if problem is None:
         return
     if store is None or backend in ("starting", "replay"):
@@ -239,8 +237,6 @@ def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
 
 def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -> None:
     verdict_panel(result)
-    if result.verdict == "pass" and result.case.kernel in cases.USERS:
-        st.caption(ONE_CASE)
     if result.stopped or result.broken:
         retry_button(context.store, [job], "check-again")
     cards(result)

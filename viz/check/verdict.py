@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
-from kernels.check.case.cases import UPLOADED
+from kernels.check.case.cases import UPLOADED, USERS
 from kernels.check.report.report import ULP_LABELS, VERDICT_WORDS, error_row
 from kernels.check.result import CheckResult, ErrorMap, TensorCheck
 from kernels.oracle.report import RULE
@@ -167,15 +167,16 @@ REPEATS_HELP = (
 )
 
 
-def verdict_title(verdict: str) -> None:
-    """The verdict in capitals, with its colour and icon."""
+def verdict_title(verdict: str, words: str = "") -> None:
+    """The verdict in capitals, or in other words, with its colour and icon."""
     color, icon = MARKS[verdict]
-    st.markdown(f"## :{color}[:material/{icon}: {VERDICT_WORDS[verdict]}]")
+    st.markdown(f"## :{color}[:material/{icon}: {words or VERDICT_WORDS[verdict]}]")
 
 
 def verdict_panel(result: CheckResult) -> None:
     """PASSES or FAILS, why, and where the numbers are from."""
-    verdict_title(result.verdict)
+    is_one_of_many = result.verdict == "pass" and result.case.kernel in USERS
+    verdict_title(result.verdict, "PASSES this case" if is_one_of_many else "")
     st.markdown(f"**{plain(result.label)}**: {plain(result.reason)}.", help=RULE)
     if result.cause:
         st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
@@ -190,6 +191,8 @@ def verdict_panel(result: CheckResult) -> None:
         inputs = f"{problem.inputs} inputs, seed {problem.seed}"
         tensors = "tensors of your file" if result.case.upload else inputs
         st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {tensors}.")
+    if result.computed_by:
+        st.caption(f":material/bolt: {plain(result.computed_by)}.")
     for note in (*result.notes, *([f"{result.keyless.words}."] if result.keyless else [])):
         st.caption(f":material/info: {plain(note)}")
 

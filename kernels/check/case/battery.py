@@ -109,8 +109,8 @@ def tried(base: CheckCase, seed: int = 0, limits: Limits | None = None) -> tuple
     found: dict[CheckCase, str] = {}
     for number, each in enumerate((*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()))):
         case = _drawn(each.case, Random(f"{seed} {number}"), seed) if seed else each.case
-        case = replace(case, kernel=base.kernel, gradients=base.gradients, repeats=base.repeats)
-        found[case if takes_scale else replace(case, scale=None)] = each.catches
+        scale = case.scale if takes_scale else None
+        found[replace(base, problem=case.problem, layout=case.layout, scale=scale)] = each.catches
     cases = all_fitted([*found], limits or Limits())
     return tuple(Tried(catches, case) for case, catches in zip(cases, found.values(), strict=True))
 

@@ -84,6 +84,8 @@ class CheckCase:
     scale: float | None = None
     axes: str = "bhld"
     """Order of the axes of the file's tensors: see `uploads.AXES`."""
+    requires_kernel: bool = False
+    """Whether a function of the user that launches no Triton kernel fails."""
     within: tuple[str, ...] = field(default=(), compare=False)
     """Limits to which a case of the battery was fitted: where each is from, ": ", and the limit."""
 

@@ -98,7 +98,7 @@ def second_tries(results: Sequence[CheckResult]) -> dict[int, CheckCase]:
     One property is fitted: of those that no accepted case has, that of the most refused ones. None if the
     kernel accepts no case at all.
     """
-    accepted = [result.case for result in results if not result.refused]
+    accepted = [result.case for result in results if not (result.refused or result.stopped)]
     refused = {place: result.case for place, result in enumerate(results) if result.refused}
     of_most = lambda limits: -sum(bool(limits.outside(case)) for case in refused.values())  # noqa: E731
     found = sorted(_limits_of(accepted), key=of_most)

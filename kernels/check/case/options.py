@@ -91,4 +91,5 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
         if values[name] is not None and str(values[name]) != CASE_OPTIONS[name][0]:
             parts.append(f"{option(name)} {shlex.quote(str(values[name]))}")
     parts += [f"--repeats {case.repeats}"] if case.repeats != REPEATS else []
+    parts += ["--require-kernel"] if case.requires_kernel else []
     return " ".join([*parts, *([] if case.gradients else ["--forward"])])

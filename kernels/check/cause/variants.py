@@ -105,6 +105,10 @@ def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch
             start = torch.clamp(diagonal - diagonal % tile, min=0)
             yield f"attention without the {tile}-key tile on the diagonal", right & (keys < start)
             yield f"attention that sees the whole {tile}-key tile on the diagonal", keys < start + tile
+            for which, first in (("first", 0), ("last", last)):
+                inside = (keys == diagonal) & (keys >= first) & (keys < first + tile)
+                words = f"attention without the keys on the diagonal of the {which} key tile: < instead of <="
+                yield f"{words}{HERE}keys {first} to {first + tile - 1}", right & ~inside
 
 
 def _other_sides(band: Band, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
@@ -210,6 +214,9 @@ def _ignored_strides(setting: Setting, layout: str) -> Iterator[Named]:
         last_is_1 = read(lambda tensor: (*tensor.stride()[:-1], 1))
         may = 'if that is meant, declare "strides": "last_is_1" in its CHECK, see the README'
         yield f"attention that takes the last stride of its tensors for 1 ({may})", last_is_1
+    if handed[2].stride() != handed[1].stride():
+        value = torch.as_strided(handed[2], handed[2].shape, handed[1].stride())
+        yield "attention that reads V with the strides of K", replace(setting, value=value)
     words = "attention that takes the tensors for contiguous and ignores their strides"
     memory = read(_plain_strides)
     yield words, memory
@@ -293,7 +300,12 @@ def _rows(setting: Setting) -> Iterator[Named]:
         mean = setting.scores(dtype)[1].mean(dim=2, keepdim=True)
         return torch.where(keyless, mean, setting(dtype))
 
+    def linear(dtype: torch.dtype) -> torch.Tensor:
+        scores, value = setting.unmasked(dtype)
+        return scores.masked_fill(~setting.visible, 0.0) @ value
+
     yield "attention that is not divided by the row sum l", unnormalised
+    yield "the product of the masked scores and V: there is no softmax", linear
     if keyless.any():
         instead = "attention in which rows that see no key give"
         yield f"{instead} NaN (0 / 0) and not 0", lambda dtype: setting(dtype).masked_fill(keyless, math.nan)

@@ -1,5 +1,6 @@
 """The runs of one check: what the kernel is handed, what it returned, and whether its runs are equal."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
@@ -15,8 +16,9 @@ from kernels.check.subject.user_errors import Broken, Refused
 from kernels.device.determinism import filled_memory
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import Inputs
+from kernels.oracle.naive import whole_mask
 from kernels.oracle.rule import GRADIENTS, OutputReferences
-from kernels.problem import Rule
+from kernels.problem import Pattern, Rule
 from kernels.problem.inputs import make_d_output, make_inputs
 
 RESULTS = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
@@ -81,7 +83,7 @@ class Calls:
 
     @property
     def notes(self) -> list[str]:
-        of_subject = [*self.subject.notes, *self.subject.of_case] if self.subject else []
+        of_subject = self.subject.notes if self.subject else []
         if self.band != self.case.problem.rule:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
         return [*self.own_notes, *of_subject]
@@ -94,12 +96,14 @@ class Calls:
         if self.subject is None:
             self.got = self.tensors.results
             return
-        poisons = self.case.kernel in (*OURS, *USERS)
-        with filled_memory() if poisons else nullcontext():
+        self.subject.controls.filled = True
+        with filled_memory() if self.case.kernel in OURS else nullcontext():
             try:
                 self._run_into(self.got)
             except Broken as error:
                 self.failure = error
+            finally:
+                self.subject.controls.filled = False
 
     def _run_into(self, got: dict[str, torch.Tensor]) -> None:
         out, lse = self.forward(self.tensors.inputs)
@@ -118,7 +122,17 @@ class Calls:
         handed = Handed(inputs, self.case.layout)
         out, lse = self.subject.forward(*handed.tensors)
         self._count(handed)
-        return out.clone(), None if lse is None else lse.clone()
+        return out.clone(), None if lse is None else self._by_convention(lse.clone())
+
+    def _by_convention(self, lse: torch.Tensor) -> torch.Tensor:
+        """The lse, with -inf in rows without keys where FlashAttention-2 and its like give +inf."""
+        if not bool((lse == math.inf).any()) or (isinstance(self.band, Pattern) and self.band.sinks):
+            return lse
+        plus = ~whole_mask(self.band, lse.device).any(dim=-1) & (lse == math.inf)
+        note = "lse is +inf in rows without keys, by FlashAttention-2's convention: taken for -inf."
+        if bool(plus.any()) and note not in self.own_notes:
+            self.own_notes.append(note)
+        return lse.masked_fill(plus, -math.inf)
 
     def gradients(self, d_out: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """dQ, dK and dV for this dO. Raises Refused if the kernel has none."""

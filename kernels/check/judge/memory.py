@@ -1,76 +1,47 @@
 """What the check of a user's kernel says of its memory, and of the order in which its programs run."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-
 import torch
 
-from kernels.check.case.cases import UPLOADED, USERS, CheckCase
+from kernels.check.case.cases import USERS
 from kernels.check.judge.calls import Calls
 from kernels.check.judge.compare import bits_differ, difference
 from kernels.check.report.report import NEEDS_GPU
 from kernels.check.result import Repeats, TensorCheck
-from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
-from kernels.check.subject.user_kernel import user_kernel
+from kernels.check.subject.user_errors import Broken, Refused
 from kernels.device.runtime import INTERPRETED
-from kernels.problem import InvalidProblem
 from kernels.sanitizer.finding import ON_A_GPU, Finding
 from kernels.sanitizer.poison import finding_of
-from kernels.sanitizer.watch import Watch, watch_memory
 
 MOST_LOADS = 12
 """Lines whose undefined values are followed, one run for each."""
 
 
-def watched(kernel: str) -> AbstractContextManager[Watch]:
-    """Watch the memory of a user's kernel in the interpreter. On a GPU, and for ours, watch nothing."""
-    return watch_memory(listen=kernel in USERS and INTERPRETED)
-
-
-@contextmanager
-def watched_again(kernel: str) -> Iterator[Watch]:
-    """The same to run a case again, after the user's file was loaded, which may change the interpreter.
-
-    An access out of bounds is then not made, so that it cannot end the process or change a result. Raises
-    InvalidProblem for a result from a file, which nothing can run.
-    """
-    if kernel == UPLOADED:
-        remedy = "Choose a kernel to run on its Q, K and V."
-        raise InvalidProblem("kernel", kernel, "a result from a file cannot be run again", remedy)
-    if kernel in USERS:
-        with suppress(UserKernelError):  # whoever runs the kernel meets it again, and says so
-            user_kernel(kernel).load()
-    with watched(kernel) as watch:
-        yield watch
-
-
-def faults(watch: Watch) -> list[str]:
-    """What the watch found, for the notes of runs whose verdict is not about memory."""
-    return [f"Found while these ran: {finding.sentence}." for finding in watch.findings]
-
-
 def order_finding(
-    watch: Watch, calls: Calls, repeats: Repeats | None, checks: tuple[TensorCheck, ...]
+    calls: Calls, repeats: Repeats | None, checks: tuple[TensorCheck, ...]
 ) -> tuple[Finding, ...] | None:
     """Run once more with the programs of each launch in reverse; what differs from the first is a finding.
 
     What is added up with atomics, or under a lock, is rounded in the order of the programs: then differences
     within the allowed error are ignored. None if nothing can be told.
     """
-    if watch.programs < 2 or repeats is None or not repeats.equal:
+    subject = calls.subject
+    if subject is None or subject.seen.programs < 2 or repeats is None or not repeats.equal:
         return None
-    watch.in_reverse = True
+    subject.controls.in_reverse = True
     try:
         again = calls.again()
     except (Broken, Refused) as error:
         words = f"if the programs of each launch run in reverse, {error}"
         return (Finding("order dependence", words),)
     finally:
-        watch.in_reverse = False
-    allowed = {check.name: check.tolerance for check in checks} if watch.atomics else {}
+        subject.controls.in_reverse = False
+    allowed = {check.name: check.tolerance for check in checks} if subject.seen.atomics else {}
     for name, tensor in calls.got.items():
         found = difference(name, tensor, again[name])
         if found and not found.largest <= allowed.get(name, -1.0):
+            forwards = _again(calls).get(name)
+            if forwards is None or bits_differ(tensor, forwards).any():
+                return None  # it is not the order: each call gives something else
             first = bits_differ(tensor, again[name]).nonzero()[0].tolist()
             words = (
                 f"{found.words}, if the programs of each launch run in reverse: {found.largest:.1e} at most, "
@@ -80,31 +51,33 @@ def order_finding(
     return ()
 
 
-def undefined_findings(watch: Watch, calls: Calls, repeats: Repeats | None) -> tuple[Finding, ...]:
-    """The loads whose undefined values reach the results, each a finding.
+def undefined_findings(
+    calls: Calls, repeats: Repeats | None
+) -> tuple[tuple[Finding, ...], dict[str, torch.Tensor]]:
+    """The loads whose undefined values reach the results, each a finding; and the results with 0 there.
 
     The kernel runs again without poison, and then with the poison of one line at a time: what differs from
     the run without is that line's. Calls that differ by themselves tell nothing.
     """
-    poison = watch.poison
-    sites = list(poison.sites)[:MOST_LOADS]
-    if not poison.on or not sites or (repeats is not None and not repeats.equal):
-        return ()
-    findings = []
+    sites = calls.subject.seen.undefined[:MOST_LOADS] if calls.subject else ()
+    if not calls.subject or not sites or (repeats is not None and not repeats.equal):
+        return (), {}
+    controls = calls.subject.controls
+    findings: list[Finding] = []
     try:
-        poison.on = False
+        controls.poisons = False
         without = _again(calls)
-        poison.on = True
+        controls.poisons = True
         for site in sites:
-            poison.only = site
+            controls.only = site
             got = _again(calls)
             changed = [
                 name for name, one in without.items() if name not in got or bits_differ(one, got[name]).any()
             ]
             findings += [finding_of(site, changed)] if changed else []
     finally:
-        poison.on, poison.only = True, None
-    return tuple(findings)
+        controls.poisons, controls.only = True, None
+    return tuple(findings), without if findings else {}
 
 
 def _again(calls: Calls) -> dict[str, torch.Tensor]:
@@ -114,25 +87,26 @@ def _again(calls: Calls) -> dict[str, torch.Tensor]:
         return {}
 
 
-def memory_notes(
-    watch: Watch, case: CheckCase, findings: tuple[Finding, ...], order_known: bool
-) -> list[str]:
+def memory_notes(calls: Calls, findings: tuple[Finding, ...], order_known: bool) -> list[str]:
     """What was held against what, and what was not."""
-    if case.kernel not in USERS or not INTERPRETED:
-        return [ON_A_GPU] if case.kernel in USERS else []
-    if watch.unavailable:
-        return [f"Memory was not watched: {watch.unavailable}."]
+    if calls.case.kernel not in USERS or calls.subject is None:
+        return []
+    seen = calls.subject.seen
+    if not INTERPRETED:
+        return [ON_A_GPU]
+    if seen.unavailable:
+        return [f"Memory was not watched: {seen.unavailable}."]
     notes = []
-    if watch.launches and not findings:
+    if seen.watched and not findings:
         unknown = "whether the order of programs matters cannot be told from these runs"
         notes.append(
-            f"Memory, watched in the interpreter over {watch.launches:,} launches: no access leaves its "
+            f"Memory, watched in the interpreter over {seen.watched:,} launches: no access leaves its "
             "tensor's memory or reads what nobody wrote, no two programs write different values to one "
             f"place, and {'the order of the programs does not matter' if order_known else unknown}."
         )
-    if watch.unknown_addresses:
+    if seen.unknown_addresses:
         notes.append(
-            f"{watch.unknown_addresses:,} accesses use addresses that were not passed as tensors, such as a "
+            f"{seen.unknown_addresses:,} accesses use addresses that were not passed as tensors, such as a "
             "table of pointers: they were not held against any bounds."
         )
-    return [*notes, NEEDS_GPU] if watch.launches else notes
+    return [*notes, NEEDS_GPU] if seen.watched else notes

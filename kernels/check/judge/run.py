@@ -18,22 +18,21 @@ from kernels.check.cause.hypotheses import Evidence, causes_of
 from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, quiet, tensors_of
 from kernels.check.judge.compare import check_tensor, error_map
-from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings, watched
-from kernels.check.result import CheckResult, ErrorMap, KeylessRows, TensorCheck
+from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings
+from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, KeylessRows, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
-from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, ended_by
 from kernels.check.subject.user_kernel import user_kernel
+from kernels.check.subject.wire import Seen
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
-from kernels.device.no_gpu import CONFIGURATIONS
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
 from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import per_head, whole_mask
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients
 from kernels.problem import Pattern
 from kernels.problem.inputs import make_inputs
-from kernels.sanitizer.watch import Watch
 from kernels.worker.requests import Progress
 
 MOST_SCORES = 2**22
@@ -162,7 +161,8 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
 
     The notes of the runs say how many were tried.
     """
-    count = max(map(len, CONFIGURATIONS.settings.values()), default=1)
+    assert calls.subject is not None
+    count = max(map(len, calls.subject.seen.configurations.values()), default=1)
     if count == 1:
         return
     most = MOST if calls.case.repeats > 2 else MOST_IN_THE_BATTERY
@@ -170,10 +170,10 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
     tried = sorted(1 + (start + step) % (count - 1) for step in range(min(most, count - 1)))
     try:
         for number in tried:
-            CONFIGURATIONS.number = number
+            calls.subject.controls.configuration = number
             _with_configuration(calls, compared, f"configuration {number + 1} of {count}", number)
     finally:
-        CONFIGURATIONS.number = 0
+        calls.subject.controls.configuration = 0
     numbers = ", ".join(str(number + 1) for number in [0, *tried])
     calls.own_notes.append(
         f"Configurations of @triton.autotune: {1 + len(tried)} of {count} were run on this case (number "
@@ -182,7 +182,7 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
 
 
 def _with_configuration(calls: Calls, compared: Compared, which: str, number: int) -> None:
-    of_kernels = CONFIGURATIONS.settings.items()
+    of_kernels = calls.subject.seen.configurations.items() if calls.subject else ()
     settings = "; ".join(f"{kernel}: {each[number % len(each)]}" for kernel, each in of_kernels if each[1:])
     words = f"with {which} of @triton.autotune ({settings})"
     try:
@@ -206,34 +206,39 @@ def run_check(
     began = time.perf_counter()
     label = case.label(user_kernel(case.kernel).name if case.kernel in USERS else "")
     empty = CheckResult(case, label, device_info(BACKEND), utc_now(), 0.0)
-    CONFIGURATIONS.begin()
-    with count_launches(BACKEND == "interpreter") as launches:
+    with count_launches(INTERPRETED) as launches:
         try:
-            subject = None if case.kernel == UPLOADED else make_subject(case, launches)
+            subject = None if case.kernel == UPLOADED else make_subject(case)
         except Refused as error:
             return replace(empty, refused=str(error))
+        except Broken as error:
+            return replace(empty, broken=str(error), ended=ended_by(error))
         except UserKernelError as error:
-            return replace(empty, refused=str(error), trace=error.trace)
+            return replace(empty, refused=str(error), trace=error.trace, ended=UNUSABLE)
         calls, asked = Calls(case, subject, tensors_of(case, upload)), None
-        with watched(case.kernel) as watch:  # after the kernel is loaded, which may change the interpreter
-            watch.poison.on = True
-            progress(0.05, "running the kernel")
-            try:
-                calls.first()
-            except Refused as error:
-                result = replace(empty, refused=str(error), notes=tuple(calls.notes))
-            else:
-                if compiles and case.kernel in USERS and INTERPRETED and launches:
-                    asked = ask_compiler(case, user_kernel(case.kernel))
-                result = _checked(empty, calls, watch, progress)
+        progress(0.05, "running the kernel")
+        try:
+            calls.first()
+        except Refused as error:
+            result = replace(empty, refused=str(error), notes=tuple(calls.notes))
+        else:
+            if compiles and INTERPRETED and subject and any(subject.seen.launches.values()):
+                asked = ask_compiler(case, user_kernel(case.kernel))
+            result = _checked(empty, calls, progress)
         if asked is not None:
             compiled = answer_of(asked)
             findings, notes = filter(None, (compiled.finding,)), filter(None, (compiled.note,))
             result = replace(result, findings=(*result.findings, *findings), notes=(*result.notes, *notes))
-    return replace(result, interpreted=bool(launches), seconds=time.perf_counter() - began)
+    seen = subject.seen if subject else Seen()
+    launched = INTERPRETED and (bool(launches) or any(seen.launches.values()))
+    if case.kernel in USERS:
+        result = replace(result, launches=seen.launches, written=seen.written)
+        if case.requires_kernel and not seen.launches.get("forward"):
+            result = replace(result, broken=result.broken or "no Triton kernel ran, and one is required")
+    return replace(result, interpreted=launched, seconds=time.perf_counter() - began)
 
 
-def _checked(empty: CheckResult, calls: Calls, watch: Watch, progress: Progress) -> CheckResult:
+def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResult:
     """All parts of the check after the first run: what it returned before an error is judged."""
     progress(0.3, "comparing with float64")
     compared = _held_against_exact(calls)
@@ -243,13 +248,21 @@ def _checked(empty: CheckResult, calls: Calls, watch: Watch, progress: Progress)
     repeats = calls.repeat() if calls.subject and not calls.failure else None
     if calls.subject and not calls.failure and not wrong:
         calls.failure = later_failure(calls, compared)
+    undefined, with_zeros = undefined_findings(calls, repeats) if wrong or calls.failure else ((), {})
+    if calls.subject and with_zeros:  # so that they do not hide what else is wrong
+        calls.got, calls.failure, calls.subject.controls.poisons = with_zeros, None, False
+        compared = _held_against_exact(calls)
+        checks, maps = _compare(calls, compared)
+        wrong = [check.name for check in checks if not check.passes]
+        calls.own_notes.append("Judged with 0 in the lanes of masked loads without `other`.")
+        calls.failure = None if wrong else later_failure(calls, compared)
     progress(0.8, "weighing the key tiles")
     weights, row_sums = weigh_keys(calls)
     progress(0.9, "looking for the cause")
-    undefined = undefined_findings(watch, calls, repeats) if wrong or calls.failure else ()
-    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if wrong and not undefined else ()
-    in_order = order_finding(watch, calls, repeats, checks)
-    findings = undefined + watch.findings + (in_order or ())
+    causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if wrong else ()
+    in_order = order_finding(calls, repeats, checks)
+    seen = calls.subject.seen.findings if calls.subject else ()
+    findings = seen + (in_order or ()) + undefined
     return replace(
         empty,
         tensors=checks,
@@ -257,11 +270,12 @@ def _checked(empty: CheckResult, calls: Calls, watch: Watch, progress: Progress)
         keyless=_keyless(calls),
         repeats=repeats,
         broken=str(calls.failure) if calls.failure else "",
+        ended=ended_by(calls.failure),
         trace=calls.failure.trace if calls.failure else "",
         changed=calls.changed,
         findings=findings,
         causes=causes,
-        notes=(*calls.notes, *memory_notes(watch, calls.case, findings, in_order is not None)),
+        notes=(*calls.notes, *memory_notes(calls, findings, in_order is not None)),
     )
 
 

@@ -12,17 +12,17 @@ from functools import partial
 import torch
 
 from kernels.algorithms import ALGORITHMS
-from kernels.check.case.cases import KERNELS, CheckCase, estimated_seconds
+from kernels.check.case.cases import KERNELS, UPLOADED, CheckCase, estimated_seconds
 from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, Tensors, quiet, tensors_of
 from kernels.check.judge.compare import check_tensor, difference
-from kernels.check.judge.memory import faults, watched_again
 from kernels.check.result import Determinism, Sensitivity, SensitivityPoint, Variation
-from kernels.check.subject.subjects import make_subject
+from kernels.check.subject.subjects import Subject, make_subject
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.oracle.naive import one_key_head_per_query_head
 from kernels.oracle.rule import OutputReferences, largest_finite
+from kernels.problem import InvalidProblem
 from kernels.worker.requests import Progress
 
 BLOCKS = ((16, 16), (32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128))
@@ -49,13 +49,13 @@ def run_sensitivity(case: CheckCase, upload: Upload | None = None, progress: Pro
     """
     tensors = tensors_of(case, upload)
     notes: list[str] = []
-    with watched_again(case.kernel) as watch:
-        try:
-            blocks = _blocks(case, tensors, progress, notes)
-            scales = _scales(case, tensors, progress)
-        except ENDS as error:
-            return Sensitivity((), (), (str(error), *faults(watch)))
-    return Sensitivity(blocks, scales, (*notes, *faults(watch)))
+    try:
+        subject = _subject_of(case)
+        blocks = _blocks(case, tensors, progress, notes)
+        scales = _scales(case, subject, tensors, progress)
+    except ENDS as error:
+        return Sensitivity((), (), (str(error),))
+    return Sensitivity(blocks, scales, (*notes, *_faults(subject)))
 
 
 def _blocks(
@@ -103,9 +103,10 @@ def factors(largest: float, dtype: torch.dtype) -> list[int]:
     return sorted({round(last * point / (POINTS - 1)) for point in range(POINTS)} | {last + 1})
 
 
-def _scales(case: CheckCase, tensors: Tensors, progress: Progress) -> tuple[SensitivityPoint, ...]:
+def _scales(
+    case: CheckCase, subject: Subject, tensors: Tensors, progress: Progress
+) -> tuple[SensitivityPoint, ...]:
     query, key, value = tensors.inputs
-    subject = make_subject(case)
     powers = factors(largest_finite(query), query.dtype)
     points = []
     for index, power in enumerate(powers):
@@ -151,30 +152,47 @@ class _Way:
 
 def run_determinism(case: CheckCase, upload: Upload | None = None, progress: Progress = quiet) -> Determinism:
     """Run the variations of a case. Raises InvalidProblem for a result from a file, which nothing can run."""
-    with watched_again(case.kernel) as watch:
-        tensors = tensors_of(case, upload)
-        try:
-            base = _results(case, tensors)
-        except ENDS as error:
-            return Determinism((), (str(error), *faults(watch)))
-        numbers = range(2, max(LEAST_RUNS, case.repeats) + 1)
-        ways = [_Way("runs", f"run {number}", case, tensors, base) for number in numbers]
-        ways += _batches(case, tensors)
-        ways += [*_places(case, tensors, base), *_splits(case, tensors, base)]
-        found = []
-        for number, way in enumerate(ways):
-            progress(number / len(ways), way.label)
-            found.append(_compared(way))
-        return Determinism(tuple(found), (*_notes(case, base), *faults(watch)))
-
-
-def _results(case: CheckCase, tensors: Tensors) -> Results:
-    return Calls(case, make_subject(case), tensors).again()
-
-
-def _compared(way: _Way) -> Variation:
+    tensors = tensors_of(case, upload)
+    faults: dict[str, None] = {}
     try:
-        got = _results(way.case, way.tensors)
+        base = _results(case, tensors, faults)
+    except ENDS as error:
+        return Determinism((), (str(error),))
+    numbers = range(2, max(LEAST_RUNS, case.repeats) + 1)
+    ways = [_Way("runs", f"run {number}", case, tensors, base) for number in numbers]
+    ways += _batches(case, tensors, faults)
+    ways += [*_places(case, tensors, base), *_splits(case, tensors, base)]
+    found = []
+    for number, way in enumerate(ways):
+        progress(number / len(ways), way.label)
+        found.append(_compared(way, faults))
+    return Determinism(tuple(found), (*_notes(case, base), *faults))
+
+
+def _subject_of(case: CheckCase) -> Subject:
+    """Raises InvalidProblem for a result from a file, which nothing can run."""
+    if case.kernel == UPLOADED:
+        remedy = "Choose a kernel to run on its Q, K and V."
+        raise InvalidProblem("kernel", case.kernel, "a result from a file cannot be run again", remedy)
+    return make_subject(case)
+
+
+def _results(case: CheckCase, tensors: Tensors, faults: dict[str, None]) -> Results:
+    """O, lse and gradients of one run. The faults of memory that it had are added to the others."""
+    subject = _subject_of(case)
+    try:
+        return Calls(case, subject, tensors).again()
+    finally:
+        faults |= dict.fromkeys(_faults(subject))
+
+
+def _faults(subject: Subject) -> list[str]:
+    return [f"Found while these ran: {finding.sentence}." for finding in subject.seen.findings]
+
+
+def _compared(way: _Way, faults: dict[str, None]) -> Variation:
+    try:
+        got = _results(way.case, way.tensors, faults)
     except ENDS as error:
         return Variation(way.kind, way.label, tuple(way.base), refused=str(error))
     names = tuple(name for name in way.base if name in got)
@@ -182,14 +200,14 @@ def _compared(way: _Way) -> Variation:
     return Variation(way.kind, way.label, names, tuple(filter(None, differences)))
 
 
-def _batches(case: CheckCase, tensors: Tensors) -> Iterator[_Way]:
+def _batches(case: CheckCase, tensors: Tensors, faults: dict[str, None]) -> Iterator[_Way]:
     """The first sequence alone, and as the last one of larger batches of other sequences."""
     if case.problem.pattern and case.problem.pattern.by_head:
         return  # a mask that asks for the batch is another one in each
     alone = replace(case, problem=case.problem.with_(batch=1))
     first = _changed(tensors, lambda tensor: tensor[:1])
     try:
-        base = _results(alone, first)
+        base = _results(alone, first, faults)
     except ENDS:
         return
     for batch in BATCHES:

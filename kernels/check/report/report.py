@@ -1,17 +1,13 @@
-"""Results in words, in rows of cells, and as JSON: the shell, the HTML report and the page show the same."""
+"""Results in words and in rows of cells: the shell, the HTML report and the page show the same."""
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
+from kernels.check.case.cases import USERS
 from kernels.check.result import (
-    FORMAT,
-    FORMAT_VERSION,
     TITLES,
     ULP_EDGES,
     CheckResult,
@@ -20,8 +16,6 @@ from kernels.check.result import (
     SensitivityPoint,
     TensorCheck,
 )
-from kernels.file_format import strict
-from kernels.oracle.report import RULE
 from kernels.sanitizer.finding import titles
 
 VERDICT_WORDS = {
@@ -75,6 +69,13 @@ def overall(results: Sequence[CheckResult]) -> str:
     if worst in ("fail", "error") or "pass" not in verdicts:
         return worst
     return "pass" if verdicts.count("pass") >= LEAST_CHECKED * len(verdicts) else "few"
+
+
+def outcome(result: CheckResult) -> str:
+    """What a test runner calls the verdict: "" for a pass, "failure", "error", or "skipped"."""
+    if result.verdict == "invalid":
+        return "error" if result.ended else "skipped"
+    return {"pass": "", "fail": "failure", "error": "error"}[result.verdict]
 
 
 def summary(results: Sequence[CheckResult]) -> str:
@@ -143,8 +144,16 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
 def last_words(results: Sequence[CheckResult]) -> list[str]:
     """What was done besides the cases, and what this check of a user's kernel cannot tell."""
     notes = Counter(note for result in results for note in result.notes if note.startswith(COMPILER_WORDS))
+    notes.update(result.computed_by for result in results if result.computed_by)
     said = [f"{note} ({count} of {len(results)} cases)" for note, count in notes.most_common(NAMED_NOTES)]
     return [*said, NOT_CHECKED, *(NEEDS_GPU for result in results[:1] if result.device.backend != "cuda")]
+
+
+def summary_lines(results: Sequence[CheckResult]) -> list[str]:
+    """The verdict on all results of a kernel, and what the failing ones have in common."""
+    of_user = last_words(results) if results[0].case.kernel in USERS else []
+    first = f"{SHELL_WORDS[overall(results)]:11} {results[0].label}: {summary(results)}"
+    return [first, *indented(*causes(results), *of_user)]
 
 
 def by_kernel(results: Sequence[CheckResult]) -> list[list[CheckResult]]:
@@ -163,6 +172,7 @@ def facts(result: CheckResult, detailed: bool = True) -> list[str]:
     said = [f"cause: {result.cause}"] if result.cause else []
     said += [f"found: {finding.sentence}" for finding in result.findings]
     said += [result.keyless.words] if result.keyless else []
+    said += [result.computed_by] if detailed and result.computed_by else []
     if (repeats := result.repeats) and (not repeats.equal or (detailed and repeats.runs > 1)):
         said.append(repeats.words)
     return said
@@ -304,31 +314,3 @@ def table_text(rows: Sequence[Mapping[str, object]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
     return "\n".join("  ".join(line).rstrip() for line in padded)
-
-
-def to_json(reports: Sequence[Report], command: str = "") -> str:
-    """The reports as JSON, without the maps. NaN and infinities are strings."""
-    kernels = [
-        {
-            "label": found[0].label,
-            "verdict": overall(found),
-            "summary": summary(found),
-            "causes": causes(found),
-        }
-        for found in by_kernel([report.result for report in reports])
-    ]
-    checks = [
-        report.result.as_dict()
-        | msgspec.to_builtins({"sensitivity": report.sensitivity, "determinism": report.determinism})
-        for report in reports
-    ]
-    document = {
-        "format": FORMAT,
-        "version": FORMAT_VERSION,
-        "rule": RULE,
-        "command": command,
-        "ulp_edges": list(ULP_EDGES),
-        "kernels": kernels,
-        "checks": checks,
-    }
-    return json.dumps(strict(document), indent=1, allow_nan=False) + "\n"

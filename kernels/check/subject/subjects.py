@@ -13,22 +13,21 @@ import torch
 from kernels.algorithms import ALGORITHMS, ensure_runs, runner_of
 from kernels.attention.flash_attention import flash_attention
 from kernels.check.case.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
-from kernels.check.case.layouts import Handed
-from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, error_words, judged
-from kernels.check.subject.user_kernel import LoadedKernel, check_output, lse_of, user_kernel
-from kernels.device.runtime import BACKEND, DEVICE
+from kernels.check.subject.hosted import Graph, Hosted
+from kernels.check.subject.user_errors import Broken, Refused, error_words, judged
+from kernels.check.subject.user_kernel import LoadedKernel, check_output
+from kernels.check.subject.wire import Controls, Seen
+from kernels.device.runtime import BACKEND
 from kernels.measure.peers import PEERS, call_options
 from kernels.oracle.rule import GRADIENTS
 from kernels.problem import AttentionProblem, InvalidProblem, Rule
-from kernels.problem.inputs import make_inputs
-from kernels.sanitizer.play import play
-from kernels.trace import Trace
 
 ForwardCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]]
 """Query, key and value to (O, lse or None)."""
 GradientCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
 """Query, key, value and dO to (dQ, dK, dV)."""
 Result = TypeVar("Result")
+MOST_NAMES = 5
 MASK_INSTEAD = (
     "is_causal is not checked with unequal lengths: the mask came as attn_mask. If the function aligns "
     'is_causal, its file may say so: "causal": "bottom_right" or "top_left" in its CHECK (README).'
@@ -83,7 +82,7 @@ class Attached:
     def gradients(self, d_out: torch.Tensor, *, keep: bool = False) -> dict[str, torch.Tensor]:
         """Gradients of the leaves. With `keep` they can be asked for again. Raises Broken and Refused."""
         found = self.guard("backward", self._derivatives, d_out, keep)
-        return {name: gradient.clone() for name, gradient in zip(self.leaves, found, strict=True)}
+        return dict(zip(self.leaves, found, strict=True))
 
     def _derivatives(self, d_out: torch.Tensor, keep: bool) -> tuple[torch.Tensor, ...]:
         if not self.out.requires_grad:
@@ -92,11 +91,13 @@ class Attached:
         return torch.autograd.grad(self.out, leaves, d_out, retain_graph=keep, materialize_grads=True)
 
 
-AttachedCall = Callable[..., Attached]
+AttachedCall = Callable[..., Attached | Graph]
 """Query, key and value, and `learning`, names of the gradients that are wanted, to the call's graph."""
 
 
-def _graph(attend: Callable[..., torch.Tensor], guard: Guard) -> AttachedCall:
+def attached_call(attend: Callable[..., torch.Tensor], guard: Guard) -> Callable[..., Attached]:
+    """A function of Q, K and V, and of what is to be learned, that keeps the graph of its call."""
+
     def attached(*tensors: torch.Tensor, learning: Sequence[str] = GRADIENTS) -> Attached:
         leaves = {name: tensor.detach() for name, tensor in zip(GRADIENTS, tensors, strict=True)}
         wanted = {name: leaves[name].requires_grad_() for name in learning}
@@ -108,7 +109,7 @@ def _graph(attend: Callable[..., torch.Tensor], guard: Guard) -> AttachedCall:
 
 @dataclass(frozen=True)
 class Subject:
-    """One kernel on one case. `band` is the mask that is right for it, `notes` what else is to be said.
+    """One kernel on one case. `band` is the mask that is right for it, `of_case` what else is to be said.
 
     It has gradients by a function of its own (`gradients`), or by autograd (`attached`), or none.
     """
@@ -117,19 +118,33 @@ class Subject:
     band: Rule
     gradients: GradientCall | None = None
     attached: AttachedCall | None = None
-    notes: list[str] = field(default_factory=list)
-    """It may grow with each call."""
-    of_case: tuple[str, ...] = ()
+    of_case: Sequence[str] = ()
+    hosted: Hosted | None = None
+    """Of a user's function."""
+    controls: Controls = field(default_factory=Controls)
+    """How a user's function is called from now on."""
+
+    @property
+    def seen(self) -> Seen:
+        """What was seen of a user's function so far."""
+        return self.hosted.seen if self.hosted else Seen()
+
+    @property
+    def notes(self) -> list[str]:
+        changed = self.seen.changed
+        more = f" and {len(changed) - MOST_NAMES} more" if len(changed) > MOST_NAMES else ""
+        said = f"It changes what all code in its process shares: {', '.join(changed[:MOST_NAMES])}{more}."
+        return [*self.seen.notes, *([said] if changed else []), *self.of_case]
 
 
-def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
-    """The kernel with the case's mask and tiles. `launches` grows by one for each launch in the interpreter.
+def make_subject(case: CheckCase) -> Subject:
+    """The kernel with the case's mask and tiles.
 
     Raises Refused, or UserKernelError if the user's file cannot be imported.
     """
     name, problem = case.kernel, case.problem
     if name in USERS:
-        return _user(case, launches)
+        return _user(case)
     if case.scale is not None and name != PUBLIC_CALL:
         raise Refused("only your own kernel and flash_attention take a scale here")
     if BACKEND not in KERNELS[name].backends:
@@ -139,7 +154,9 @@ def make_subject(case: CheckCase, launches: Sequence[int] = ()) -> Subject:
     if name in ALGORITHMS:
         return _algorithm(name, problem, guard)
     attend, forward = _public_call(case, guard) if name == PUBLIC_CALL else _peer(name, problem, guard)
-    return Subject(forward, problem.rule, attached=_graph(attend, guard) if KERNELS[name].gradients else None)
+    return Subject(
+        forward, problem.rule, attached=attached_call(attend, guard) if KERNELS[name].gradients else None
+    )
 
 
 def _algorithm(name: str, problem: AttentionProblem, guard: Guard) -> Subject:
@@ -153,7 +170,7 @@ def _algorithm(name: str, problem: AttentionProblem, guard: Guard) -> Subject:
     notes = [] if own == problem else [f"It runs with its own tiles, {own.block_m} x {own.block_n}."]
     forward = partial(guard, "forward", runner.forward, own)
     gradients = partial(guard, "backward", runner.gradients, own) if KERNELS[name].gradients else None
-    return Subject(forward, problem.rule, gradients, notes=notes)
+    return Subject(forward, problem.rule, gradients, of_case=notes)
 
 
 def _public_call(case: CheckCase, guard: Guard) -> tuple[Callable[..., torch.Tensor], ForwardCall]:
@@ -176,26 +193,14 @@ def _peer(
     return attend, forward
 
 
-def _user(case: CheckCase, launches: Sequence[int]) -> Subject:
-    """The user's function. What its errors mean is said by `user_errors.judged`."""
-    loaded, problem = user_kernel(case.kernel).load(), case.problem
-    limits = loaded.limits
-    if outside := limits.excludes(case):
-        raise Refused(outside)
-    try:
-        attend = loaded.attend(case)
-    except InvalidProblem as error:
-        raise Refused(error.reason) from error
-    guard = Guard(case.kernel, loaded, launches)
-
-    def forward(*tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        out, second = guard("forward", attend, *tensors)
-        return check_output(out, tensors[0]).detach(), lse_of(second, tensors[0], limits, loaded.notes)
-
-    attached = None if limits.forward_only else _graph(lambda *tensors: attend(*tensors)[0], guard)
+def _user(case: CheckCase) -> Subject:
+    """The user's function, in the process that imports it."""
+    hosted = Hosted(case)
+    problem, limits = case.problem, hosted.limits
     has_tensor = problem.is_causal and not limits.gives_is_causal(problem)
-    of_case = (MASK_INSTEAD,) if has_tensor else ()
-    return Subject(forward, limits.band(problem), None, attached, loaded.notes, of_case)
+    of_case = [MASK_INSTEAD] if has_tensor else []
+    attached = None if limits.forward_only else hosted.attached
+    return Subject(hosted.forward, limits.band(problem), None, attached, of_case, hosted, hosted.controls)
 
 
 @contextmanager
@@ -205,17 +210,3 @@ def _quiet() -> Iterator[None]:
         warnings.simplefilter("ignore", RuntimeWarning)
         warnings.filterwarnings("ignore", "Lower right causal bias", UserWarning)
         yield
-
-
-def play_user_kernel(case: CheckCase) -> Trace:
-    """A trace of what the user's kernel loads and stores in one forward pass in the interpreter.
-
-    Raises InvalidProblem if it cannot be played.
-    """
-    name, problem = user_kernel(case.kernel).name, case.problem
-    try:
-        subject = make_subject(case)
-        query, key, value = Handed(make_inputs(problem, DEVICE), case.layout).tensors
-        return play(problem, (query, key, value), lambda *tensors: subject.forward(*tensors)[0], name)
-    except (Broken, Refused, UserKernelError) as error:
-        raise InvalidProblem("kernel", name, f"it cannot be played: {error}") from error

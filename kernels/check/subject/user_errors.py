@@ -1,12 +1,14 @@
 """What an error of the user's code says to its author: where it was raised, and whether it is a refusal."""
 
 import dis
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from kernels.device.no_gpu import needs_gpu
+from kernels.worker.failures import Crashed, JobFailure
 
 REFUSALS = (AssertionError, NotImplementedError, TypeError, ValueError)
 """Errors by which a function says what it does not take, if its own code raises them before it computes."""
@@ -38,7 +40,28 @@ class Broken(WithTrace):
     @classmethod
     def of(cls, words: str, error: "Refused | Broken") -> "Broken":
         """What a refusal or an error of a later call is: a failure, with the error's trace."""
-        return cls(f"{words}: {error}", getattr(error, "trace", ""))
+        failure = cls(f"{words}: {error}", getattr(error, "trace", ""))
+        failure.__cause__ = error
+        return failure
+
+
+def crash_words(exit_code: int | None, detail: str) -> str:
+    """What the end of a process says about its kernel. `exit_code` is negative for a signal."""
+    if exit_code is None or exit_code >= 0:
+        why = f": {detail}" if detail else ""
+        return f"it ended the process with exit status {exit_code}, without a result{why}"
+    number = signal.Signals(-exit_code)
+    status = f"exit status {128 + number} in a shell"
+    return f"it crashed the process with {number.name} ({status}): {signal.strsignal(number)}"
+
+
+def ended_by(error: BaseException | None) -> str:
+    """What `CheckResult.ended` says of a case that this error ended, or one that it was raised from."""
+    while error is not None and not isinstance(error, JobFailure):
+        error = error.__cause__
+    if not isinstance(error, Crashed) or error.exit_code is None:
+        return type(error).__name__ if error else ""
+    return f"exit {error.exit_code}" if error.exit_code >= 0 else signal.Signals(-error.exit_code).name
 
 
 def root_cause(error: BaseException) -> BaseException:

@@ -243,8 +243,8 @@ def check_output(out: Any, query: torch.Tensor) -> torch.Tensor:
     """The output, if it is a tensor shaped and typed as `query`. Raises Broken."""
     import torch
 
-    if not isinstance(out, torch.Tensor):
-        raise Broken(f"it returned {type(out).__name__}; expected a tensor shaped as query")
+    if type(out) is not torch.Tensor:
+        raise Broken(f"it returned {type(out).__name__}; expected a plain tensor shaped as query")
     if out.shape != query.shape or out.dtype != query.dtype:
         expected = f"expected {query.dtype} {tuple(query.shape)}, as query"
         raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; {expected}")
@@ -289,6 +289,9 @@ def name_user_kernels(kernels: Sequence[UserKernel]) -> None:
 
 def _peer_of(kernel: UserKernel) -> Callable[[AttentionProblem], Callable[..., torch.Tensor]]:
     def make(problem: AttentionProblem) -> Callable[..., torch.Tensor]:
+        from kernels.check.subject.session import close_sessions
+
+        close_sessions()  # the memory of what is measured is not watched
         loaded = kernel.load()
         attend = loaded.attend(CheckCase(problem))
 

@@ -1,13 +1,20 @@
-"""Names a function as the user's kernel, and checks it."""
+"""Names a function as the user's kernel, and checks it; the command line without a worker process."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from kernels.check import session
 from kernels.check.case.cases import CheckCase
+from kernels.check.judge import run as judge_run
 from kernels.check.judge.run import run_check
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.device.backend import device_info
+from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem
 
 TINY = CheckCase(AttentionProblem(q_len=16, kv_len=16, head_dim=16), "user", False, 2)
@@ -39,3 +46,39 @@ def checked(named):
         return run_check(replace(case, problem=problem, **of_case), compiles=compiles)
 
     return check
+
+
+class HereClient:
+    """Runs each request in this process, with plain values between them as in the pipe."""
+
+    def __init__(self, kernels=()):
+        name_user_kernels([UserKernel.unchecked(kernel) for kernel in kernels])
+        self.device, self.start_failure = device_info(BACKEND), None
+
+    def wait_ready(self, timeout_s):
+        return True
+
+    def submit(self, request, blob, time_limit_s):
+        again = msgspec.convert(msgspec.to_builtins(request), type(request))
+        answer, sent = again.run(blob, lambda fraction, words: None)
+        plain = json.loads(json.dumps(answer, default=asdict))
+        result = request.result(msgspec.convert(plain, request.answers), sent)
+        return SimpleNamespace(wait=lambda: None, result=lambda: result)
+
+    @staticmethod
+    def failed(failure):
+        def result():
+            raise failure
+
+        return SimpleNamespace(wait=lambda: None, result=result)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The command line in this process alone: no worker, no compiler."""
+    monkeypatch.setattr(session, "WorkerClient", HereClient)
+    monkeypatch.setattr(judge_run, "INTERPRETED", False)
+    return HereClient

@@ -1,9 +1,11 @@
 """The command line of the check: what it runs and says, and its exit status, also if a kernel ends it."""
 
+import hashlib
 import json
 import signal
-from dataclasses import asdict
+from dataclasses import replace
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import msgspec
 import numpy as np
@@ -11,14 +13,13 @@ import pytest
 
 from kernels.algorithms import run_traced
 from kernels.check import command as command_line
+from kernels.check import session
 from kernels.check.case.battery import BATTERY
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.options import shell_command
-from kernels.check.judge import run as judge_run
 from kernels.check.report.report import NOT_CHECKED
 from kernels.check.requests import checked_result
-from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
-from kernels.device.backend import device_info
+from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult
 from kernels.device.runtime import BACKEND
 from kernels.problem import InvalidProblem
 from kernels.problem.inputs import make_inputs
@@ -31,34 +32,6 @@ SMALL = tiny(36, 50, 16, 32, mask="causal", q_heads=2)
 QUICK = ["--shapes", "32,48", "--head-dim", "16", "--repeats", "1", "--forward"]
 RIGHT = "    return torch.softmax((q @ k.mT).float() * q.shape[-1] ** -0.5, -1).to(v.dtype) @ v\n"
 on_the_interpreter = pytest.mark.skipif(BACKEND == "cuda", reason="there is a GPU")
-
-
-class HereClient:
-    """Runs each request in this process, with plain values between them as in the pipe."""
-
-    def __init__(self, kernels=()):
-        name_user_kernels([UserKernel.unchecked(kernel) for kernel in kernels])
-        self.device, self.start_failure = device_info(BACKEND), None
-
-    def wait_ready(self, timeout_s):
-        return True
-
-    def submit(self, request, blob, time_limit_s):
-        again = msgspec.convert(msgspec.to_builtins(request), type(request))
-        answer, sent = again.run(blob, lambda fraction, words: None)
-        plain = json.loads(json.dumps(answer, default=asdict))
-        result = request.result(msgspec.convert(plain, request.answers), sent)
-        return SimpleNamespace(wait=lambda: None, result=lambda: result)
-
-    def close(self):
-        pass
-
-
-@pytest.fixture
-def here(monkeypatch):
-    """The command line in this process alone: no worker, no compiler."""
-    monkeypatch.setattr(command_line, "WorkerClient", HereClient)
-    monkeypatch.setattr(judge_run, "INTERPRETED", False)
 
 
 def run(tmp_path, *arguments):
@@ -91,28 +64,111 @@ def test_whatever_a_kernel_does_the_other_cases_and_the_reports_are_there(tmp_pa
     for (_, words), first, second in zip(ends.values(), checks[::2], checks[1::2], strict=True):
         assert (first["verdict"], second["verdict"]) == ("fail", "pass")
         assert words in first["reason"]
+    assert [check["ended"] for check in checks] == ["", "", "SIGSEGV", "", "", ""]
 
 
 @pytest.mark.parametrize(
-    ("failure", "verdict", "words"),
+    ("failure", "verdict", "ended", "words"),
     [
-        (TimedOut(20), "error", "20 s, the time limit"),
-        (OutOfMemory(None, 0), "error", "Out of memory"),
-        (Cancelled(), "error", "Cancelled"),
-        (Crashed(None, "no"), "error", "no process"),
-        (Crashed(-signal.SIGKILL), "error", "memory ran out"),
-        (Crashed(-signal.SIGFPE), "fail", "SIGFPE (exit status 136"),
-        (Crashed(3, "gone"), "fail", "exit status 3, without a result: gone"),
-        (InvalidProblem("mask", "round", "not taken"), "invalid", "mask='round'"),
+        (TimedOut(20), "error", "TimedOut", "20 s, the time limit"),
+        (OutOfMemory(None, 0), "error", "OutOfMemory", "Out of memory"),
+        (Cancelled(), "error", "Cancelled", "Cancelled"),
+        (Crashed(None, "no"), "error", "Crashed", "no process"),
+        (Crashed(-signal.SIGKILL), "error", "SIGKILL", "memory ran out"),
+        (Crashed(-signal.SIGFPE), "fail", "SIGFPE", "SIGFPE (exit status 136"),
+        (Crashed(3, "gone"), "fail", "exit 3", "exit status 3, without a result: gone"),
+        (InvalidProblem("mask", "round", "not taken"), "invalid", "", "mask='round'"),
     ],
 )
-def test_how_a_job_ends_without_a_result_is_a_verdict_or_none(failure, verdict, words):
+def test_how_a_job_ends_without_a_result_is_a_verdict_or_none(failure, verdict, ended, words):
     def ends():
         raise failure
 
     result = checked_result(SimpleNamespace(result=ends), CheckCase(SMALL), "", None)
-    assert result.verdict == verdict
+    assert (result.verdict, result.ended) == (verdict, ended)
     assert words in result.reason
+
+
+PASSES = CheckResult(CheckCase(SMALL, "user"), "mine.py:f", None, "now", 0.0)
+FAILS, HANGS = replace(PASSES, broken="it raised"), replace(PASSES, stopped="it hangs", ended="TimedOut")
+REFUSES = replace(PASSES, refused="it does not take this")
+NOT_IMPORTED = replace(REFUSES, ended=UNUSABLE)
+RIGHT_TOO = replace(PASSES, case=CheckCase(SMALL, "user2"))
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        ([PASSES, REFUSES], 0),
+        ([FAILS, HANGS, RIGHT_TOO], 1),
+        ([HANGS, PASSES], 2),
+        ([REFUSES, RIGHT_TOO], 2),
+        ([PASSES, REFUSES, REFUSES], 2),
+        ([], 2),
+        ([NOT_IMPORTED, RIGHT_TOO], 3),
+        ([NOT_IMPORTED, replace(RIGHT_TOO, stopped="it hangs")], 3),
+        ([NOT_IMPORTED, replace(RIGHT_TOO, broken="it raised")], 1),
+    ],
+)
+def test_the_exit_status_says_wrong_not_judged_or_a_bad_call(results, status):
+    assert command_line.exit_status(results) == status
+
+
+CRASH, HANG = Crashed(-signal.SIGSEGV), TimedOut(9)
+
+
+@pytest.mark.parametrize(
+    ("options", "failures", "status", "run_cases"),
+    [
+        (["--fail-fast"], [HANG, CRASH], 1, 2),
+        ([], [CRASH, CRASH, HANG, CRASH, CRASH, CRASH], 1, 6),
+        ([], [HANG] * 3, 2, 3),
+        ([], [None, OutOfMemory(None, 0), OutOfMemory(None, 0), None], 2, 8),
+        (["--total-limit", "25"], [None, None], 2, 3),
+        (["--total-limit", "25"], [None, CRASH], 1, 3),
+    ],
+)
+def test_what_is_not_run_is_named_and_not_judged(
+    options, failures, status, run_cases, here, tmp_path, monkeypatch
+):
+    """Each case takes 10 s of a clock that only cases move."""
+    clock, given = SimpleNamespace(now=0.0), iter(failures)
+    submit = here.submit
+
+    def submit_or_fail(client, request, blob, limit_s):
+        clock.now += min(limit_s, 10)
+        failure = TimedOut(limit_s) if limit_s < 10 else next(given, None)
+        return here.failed(failure) if failure else submit(client, request, blob, limit_s)
+
+    monkeypatch.setattr(here, "submit", submit_or_fail)
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    shapes = ",".join(str(length) for length in range(16, 24))
+    kernel = ["--kernel", f"{BUGGY}:attention_fixed", *QUICK, "--shapes", shapes]
+    junit = tmp_path / "a.xml"
+    found, checks = run(tmp_path, *kernel, *options, "--junit", str(junit))
+    assert found == status
+    ran = [check["ended"] != NOT_RUN for check in checks]
+    assert ran == [True] * run_cases + [False] * (8 - run_cases)
+    assert all(NOT_RUN in check["reason"] for check in checks[run_cases:])
+    cases = ElementTree.parse(junit).getroot().findall(".//testcase")
+    assert [case.find("error") is not None for case in cases[run_cases:]] == [True] * (8 - run_cases)
+
+
+def test_a_fault_of_ours_is_no_verdict(monkeypatch, capsys):
+    def breaks(plan):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(command_line, "Session", breaks)
+    assert command_line.main([]) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_imported_is_a_bad_call_and_read_once(here, tmp_path):
+    (tmp_path / "mine.py").write_text("import no_such_module\n")
+    status, checks = run(tmp_path, *QUICK, "--kernel", f"{tmp_path}/mine.py:attention")
+    assert status == 3
+    assert "no_such_module" in checks[0]["reason"]
+    assert [check["ended"] for check in checks] == [UNUSABLE, NOT_RUN]
 
 
 def test_the_command_of_a_report_repeats_the_check(here, tmp_path):
@@ -151,7 +207,7 @@ def test_that_the_battery_is_not_run_is_said_and_it_can_be_listed(tmp_path, caps
     assert "70x109" not in said
     assert "128x192 d64 full batch 2" in said
     assert NOT_CHECKED in said
-    assert command_line.main(["--list", "--scale", "1"]) == 2
+    assert command_line.main(["--list", "--scale", "1"]) == 3
 
 
 def test_the_exit_status_is_the_worst_verdict_of_the_kernels(here, tmp_path, capsys, monkeypatch):
@@ -165,6 +221,8 @@ def test_the_exit_status_is_the_worst_verdict_of_the_kernels(here, tmp_path, cap
     buggy = f"./{BUGGY.name}:attention"
     status, checks = run(tmp_path, *shapes, "--kernel", buggy, "--kernel", fixed, *refuses)
     assert status == 1
+    (digest, _, _) = (each["sha256"] for each in json.loads((tmp_path / "a.json").read_text())["kernels"])
+    assert digest == hashlib.sha256(BUGGY.read_bytes()).hexdigest()
     verdicts = [check["verdict"] for check in checks]
     assert verdicts == ["fail", "fail", "pass", "pass", "invalid", "invalid"]
     assert "the accumulator is not rescaled" in checks[0]["cause"]
@@ -214,17 +272,17 @@ def test_variations_are_printed_and_reported_below_a_case_that_ran(here, tmp_pat
         (["--kernel", "sdpa_flash" if BACKEND == "interpreter" else "sdpa"], "on this device"),
     ],
 )
-def test_wrong_arguments_are_explained_and_exit_with_2(arguments, words, here, capsys):
-    assert command_line.main(arguments) == 2
+def test_wrong_arguments_are_explained_and_exit_with_3(arguments, words, here, capsys):
+    assert command_line.main(arguments) == 3
     assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "option", ["--time-limit=inf", "--head-dim=a", "--inputs=odd", "--json={0}", "--html={0}/none/a"]
+    "option", ["--time-limit=inf", "--head-dim=a", "--inputs=odd", "--json={0}", "--html={0}/none/a", "--no"]
 )
-def test_what_the_parser_refuses_ends_before_anything_is_checked(option, tmp_path):
-    with pytest.raises(SystemExit, match="2"):
-        command_line.main([*QUICK, option.format(tmp_path)])
+def test_what_the_parser_refuses_ends_before_anything_is_checked(option, tmp_path, capsys):
+    assert command_line.main([*QUICK, option.format(tmp_path)]) == 3
+    assert option.partition("=")[0] in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -247,5 +305,5 @@ def test_a_file_is_judged_by_its_result_or_by_the_kernel_that_is_named(saved, he
     assert command_line.main(saved(1.5)) == 1
     assert command_line.main([*saved(1.5), "--kernel", "flash2"]) == 0
     assert "20x30" in capsys.readouterr().out
-    assert command_line.main([*saved(1), "--shapes", "64"]) == 2
+    assert command_line.main([*saved(1), "--shapes", "64"]) == 3
     assert "shapes=" in capsys.readouterr().err

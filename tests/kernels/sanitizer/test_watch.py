@@ -12,6 +12,7 @@ from kernels.check.judge.memory import order_finding
 from kernels.check.judge.run import run_check
 from kernels.check.result import Repeats, TensorCheck
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
+from kernels.check.subject.wire import Controls, Seen
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
 
@@ -209,11 +210,17 @@ def test_rounding_in_another_order_is_allowed_to_atomics_alone(off, atomics, fou
     """A kernel's result in reverse order is off; nothing is said of one that differs from run to run."""
     first = torch.full((4,), 0.5)
     check = TensorCheck("O", 0, 0, 0, 0, 1e-4, (), 0, 0, 0, 0, 4)
-    runs = SimpleNamespace(got={"O": first}, again=lambda: {"O": first + off})
-    with watch_memory() as watch:
-        watch.programs, watch.atomics = 2, atomics
-        assert len(order_finding(watch, runs, Repeats(2, {"O": 0}, 0.0), (check,))) == found
-        assert order_finding(watch, runs, Repeats(2, {"O": 1}, 1.0), (check,)) is None
+    subject = SimpleNamespace(seen=Seen(programs=2, atomics=atomics), controls=Controls())
+
+    def again():
+        return {"O": first + off * (subject.controls.in_reverse or counts)}
+
+    counts = False
+    runs = SimpleNamespace(got={"O": first}, again=again, subject=subject)
+    assert len(order_finding(runs, Repeats(2, {"O": 0}, 0.0), (check,))) == found
+    assert order_finding(runs, Repeats(2, {"O": 1}, 1.0), (check,)) is None
+    counts = True  # every later call differs, in any order
+    assert not order_finding(runs, Repeats(2, {"O": 0}, 0.0), (check,))
 
 
 @triton.jit

@@ -74,12 +74,14 @@ def has_verdict(app):
 
 def checked(app=None, **query):
     """The page with its verdict: a new one with this URL, or one that is open."""
-    return settled(app or open_page(**SMALL | query), has_verdict)
+    return settled(app or open_page(**SMALL | {"view": "case"} | query), has_verdict)
 
 
 def run_all(app):
     """The page once all cases of its grid or battery have run."""
-    next(button for button in app.button if button.label.startswith("Run ")).click().run()
+    button = next(button for button in app.button if button.label.startswith("Run "))
+    if not button.disabled:
+        button.click().run()
     return settled(app, lambda app: "open its case" in words(app))
 
 
@@ -149,7 +151,7 @@ def test_the_step_of_a_tile_is_that_of_the_trace(changes):
 def test_what_is_not_taken_is_not_checked_and_nothing_is_lost():
     assert "forward only" in words(checked(kv_len=63, kernel="flash1", gradients="true"))
     for query, refused in (({"q_heads": 3, "kv_heads": 2}, "kv_heads=2"), ({"scale": 0}, "scale=0.0")):
-        app = open_page(**SMALL | query)
+        app = open_page(**SMALL | {"view": "case"} | query)
         assert f"{refused} is not accepted" in app.error[0].value
         assert app.number_input(key=next(iter(query))).value == next(iter(query.values()))
         assert not has_verdict(app)
@@ -269,7 +271,9 @@ def test_a_right_kernel_is_played_beside_ours_and_its_bits_are_compared_when_ask
 
 def test_a_function_of_torch_is_measured_beside_the_others_and_has_no_tiles_to_play(mine):
     mine.write_text(RIGHT + RETURNS)
-    app = settled(open_page(**SMALL, kernel="mine.py:attention"), lambda app: "peers in turn" in words(app))
+    app = settled(
+        open_page(**SMALL, view="case", kernel="mine.py:attention"), lambda app: "peers in turn" in words(app)
+    )
     assert "PASSES" in words(app)
     assert "no Triton kernel" in words(app)
     assert "mine.py:attention" in "".join(chart.proto.spec for chart in app.get("plotly_chart"))
@@ -330,7 +334,9 @@ def test_a_grid_runs_all_cases_the_worst_first_and_says_what_it_left_out():
     assert "9000x9000" in words(app)
     shares = list(app.dataframe[0].value["error / allowed"])
     assert shares == sorted(shares, reverse=True)
-    assert check_grid.FILE_FIRST in words(upload(app, file_of(**tensors())))
+    app = upload(app, file_of(**tensors()))
+    assert check_grid.FILE_FIRST not in words(app)  # the file's case is shown
+    assert check_grid.FILE_FIRST in words(app.segmented_control(key="view").set_value("grid").run())
     app = run_all(open_page(view="grid", **SMALL, shapes="16, 80", kernel="buggy_kernel.py:attention"))
     table = app.dataframe[0].value
     assert list(table["verdict"]) == ["FAILS", "FAILS", "PASSES", "PASSES"]  # one tile needs no rescale

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.check.case.cases import CheckCase
+from kernels.check.case.cases import LAYOUTS, CheckCase
 from kernels.problem import AttentionProblem
 
 SOURCE = (Path(__file__).parents[1] / "kernels/planted.py").read_text()
@@ -21,6 +21,7 @@ CASES = {
     "shared heads": BASE.with_(q_heads=4, kv_heads=2),
     "causal, shared": SQUARE.with_(q_heads=2, kv_heads=1),
     "transposed": BASE.with_(q_heads=2, kv_heads=2),
+    "mixed": BASE.with_(q_heads=2, kv_heads=2),
 }
 """Small problems with a property of the battery each: one or two tiles of queries, two of keys."""
 
@@ -33,7 +34,9 @@ CHANGED = f"{Q_TILE}    tl.store(q_ptrs, (q_tile * scale).to(q_tile.dtype), mask
 DS = "            dk_ptrs, exist ="
 KEEP = f"            keep = tl.where(first == 0, 0.0, 1.0)\n{DS}"
 LAST = ("q_end, keep = q_len, 1.0", "q_end, keep = (q_len - 1) // BLOCK * BLOCK, 1.0")
-LSE, PLUS = "lse equals the exact one in units", "lse equals the exact one, with +inf"
+LSE = "lse equals the exact one in units"
+SOFTMAX = f"p = tl.exp(scores - safe[:, None])\n        alpha = tl.exp(m - safe)\n        {RESCALED}"
+LINEAR = "p, alpha, l = tl.where(visible, scores, 0.0), tl.full((BLOCK,), 1.0, tl.float32), l * 0.0 + 1.0"
 FORWARD = (
     ("plain", "acc = acc * alpha[:, None]", "acc = acc * 1.0", "accumulator is not"),
     ("growing", RESCALED, "l = l + tl.sum(p, axis=1)", "the row sum l is not rescaled"),
@@ -55,7 +58,14 @@ FORWARD = (
     ("keyless rows", DIVISOR, "l", "NaN (0 / 0)"),
     ("causal", "triton.cdiv(q_len, 32)", "q_len // 32", "or 0 / 0, rows 32 to 39"),
     ("plain", "m + tl.log(l)", "(m + tl.log(l)) * 1.442695", LSE),
-    ("keyless rows", "m + tl.log(l)", 'tl.where(l == 0.0, float("inf"), m + tl.log(l))', PLUS),
+    ("plain", SOFTMAX, LINEAR, "there is no softmax"),
+    (
+        "causal",
+        "<= diagonal)",
+        "<= diagonal - tl.where(first == 0, 1, 0))",
+        "of the first key tile: < instead",
+    ),
+    ("mixed", "_rows(v, v_strides", "_rows(v, k_strides", "reads V with the strides of K"),
     ("plain", Q_TILE, CHANGED, ""),
 )
 """A case that fails, the code without and with the mistake, and words of the cause that is named."""
@@ -71,7 +81,7 @@ BACKWARD = (
 
 
 def case_of(name, gradients):
-    layout = name if name == "transposed" else "contiguous"
+    layout = name if name in LAYOUTS else "contiguous"
     return CheckCase(CASES[name], "user", gradients, 1, layout=layout)
 
 
@@ -87,8 +97,27 @@ def test_a_mistake_fails_and_its_cause_is_named(name, right, wrong, cause, gradi
     result = checked(planted, "right", case_of(name, bool(gradients)))
     assert result.verdict == "fail"
     assert cause in result.cause, result.cause
-    assert result.tensor("O").passes == (bool(gradients) or cause in (LSE, PLUS, ""))
+    assert result.tensor("O").passes == (bool(gradients) or cause in (LSE, ""))
     assert list(result.changed) == ([] if cause else ["query"])
+
+
+def test_a_cause_is_not_hidden_behind_undefined_lanes(checked):
+    """Those of V reach O where their weights are 0; with 0 there, only the missing scale is wrong."""
+    undefined = SOURCE.replace("tl.load(v_ptrs, mask=v_exist, other=0.0)", "tl.load(v_ptrs, mask=v_exist)", 1)
+    alone = checked(undefined, "right", case_of("plain", gradients=False))
+    both = checked(undefined.replace(SCALE, "is_causal, 1.0)"), "right", case_of("plain", gradients=False))
+    for result in (alone, both):
+        assert result.verdict == "fail"
+        assert [finding.kind for finding in result.findings] == ["use of an undefined value"]
+    assert alone.tensor("O").passes
+    assert "without the scale" in both.cause
+
+
+def test_lse_of_rows_without_keys_may_be_plus_infinity(checked):
+    plus = SOURCE.replace("m + tl.log(l)", 'tl.where(l == 0.0, float("inf"), m + tl.log(l))')
+    result = checked(plus, "right", case_of("keyless rows", gradients=False))
+    assert result.verdict == "pass", result.reason
+    assert any("convention" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("name", CASES)

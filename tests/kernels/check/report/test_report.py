@@ -4,6 +4,8 @@ import json
 import math
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import numpy as np
@@ -13,15 +15,17 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.judge.run import run_check
 from kernels.check.judge.vary import run_sensitivity
 from kernels.check.report.html import to_html
+from kernels.check.report.machine import to_json, to_junit, to_sarif
 from kernels.check.report.report import (
     Report,
     causes,
     overall,
     result_lines,
     summary,
-    to_json,
 )
 from kernels.check.result import (
+    FORMAT_VERSION,
+    UNUSABLE,
     Cause,
     CheckResult,
     Determinism,
@@ -31,6 +35,7 @@ from kernels.check.result import (
     maps_from_bytes,
     maps_to_bytes,
 )
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.sanitizer.finding import Finding
@@ -85,6 +90,36 @@ def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
     assert READ.sentence in "\n".join(result_lines(found))
 
 
+def test_junit_has_a_test_case_per_case_and_one_more_if_too_few_were_checked():
+    odd = result(17, broken="\x1b[31mno\x00 <output>")
+    unusable = replace(INVALID, ended=UNUSABLE)
+    for (passing, failing, skipped, errors), results in {
+        (1, 1, 1, 2): [PASS, odd, INVALID, ERROR, unusable],
+        (1, 0, 0, 0): [PASS],
+        (1, 0, 17, 1): FEW,
+    }.items():
+        (suite,) = ElementTree.fromstring(to_junit(results))
+        kinds = [[each.tag for each in case] for case in suite]
+        counted = [kinds.count([kind]) for kind in ("failure", "skipped", "error")]
+        assert counted == [failing, skipped, errors]
+        assert kinds.count([]) == passing
+        assert [int(suite.get(name)) for name in ("failures", "skipped", "errors")] == counted
+        assert int(suite.get("tests")) == len(kinds)
+
+
+def test_sarif_has_each_finding_once_at_its_line_and_each_wrong_kernel():
+    kernel = UserKernel(Path("/a/mine.py"), "f")
+    wrong = [result(findings=(READ,)), result(32, findings=(READ, replace(READ, file="", line=0)))]
+    (run,) = json.loads(to_sarif(wrong, {"user": kernel}))["runs"]
+    found = [each["locations"][0]["physicalLocation"] for each in run["results"]]
+    assert [each["region"]["startLine"] for each in found] == [12, 1, 1]
+    assert {each["artifactLocation"]["uri"] for each in found} == {"file:///a/mine.py"}
+    texts = [each["message"]["text"] for each in run["results"]]
+    assert texts[:2] == [READ.words, READ.words]
+    assert "2 of 2 cases fail" in texts[2]
+    assert json.loads(to_sarif([PASS], {"user": kernel}))["runs"][0]["results"] == []
+
+
 def test_names_of_tensors_keep_their_case_and_equal_runs_are_said_of_a_case_alone():
     found = result(repeats=Repeats(3, {"O": 0}, 0.0), notes=("dK and dV are not compared",))
     page, words = to_html(Report(found)), found.repeats.words
@@ -116,7 +151,11 @@ def test_results_survive_the_pipe(ours):
 def test_the_json_report_is_strict_and_holds_the_numbers(ours):
     spoiled = replace(ours.tensors[0], max_error=math.inf, worst_value=math.nan)
     report = Report(replace(ours, tensors=(spoiled, *ours.tensors[1:])), determinism=CHANGING)
-    (found,) = json.loads(to_json([report]), parse_constant=pytest.fail)["checks"]
+    document = json.loads(to_json([report], hashes={"flash2": "ab"}), parse_constant=pytest.fail)
+    assert (document["version"], document["seeds"]) == (FORMAT_VERSION, [SMALL.seed])
+    assert document["device"]["torch"] == document["versions"]["torch"] == ours.device.torch
+    assert document["kernels"][0]["sha256"] == "ab"
+    (found,) = document["checks"]
     first, second = found["tensors"][:2]
     assert (found["verdict"], first["max_error"], first["worst_value"]) == ("fail", "inf", "nan")
     assert second["max_error"] == ours.tensors[1].max_error

@@ -1,0 +1,265 @@
+"""A session of the check: the cases of some kernels, run one by one in a worker of their own.
+
+The command line and the plugin of pytest share it: what is asked for (`Plan`), and its cases (`Session`).
+"""
+
+import argparse
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from kernels.check import requests
+from kernels.check.case import cases, fit, options
+from kernels.check.case.battery import Tried, tried
+from kernels.check.case.limits import Limits
+from kernels.check.files.uploads import Upload, read_upload
+from kernels.check.report import machine
+from kernels.check.report import report as reports
+from kernels.check.report.html import to_html
+from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult, Determinism, Sensitivity
+from kernels.check.subject.user_kernel import UserKernel
+from kernels.device.backend import triton_missing, utc_now
+from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.worker.client import START_LIMIT_S, WorkerClient
+from kernels.worker.failures import FAILURES, JobFailure, TimedOut
+
+NAMED_KERNELS = [name for name in cases.KERNELS if name not in cases.USERS]
+CRASHES = 3
+"""If so many cases in a row end the process alike, the kernel's other cases are not run."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, as far as it is known before the worker has said which device it has."""
+
+    arguments: argparse.Namespace
+    command: str
+    data: bytes
+    """The file that the cases are about."""
+    upload: Upload | None
+    named: dict[str, UserKernel | None]
+    """What is checked, by names of KERNELS, or UPLOADED; with the user's functions."""
+    hashes: dict[str, str]
+    """SHA-256 of the files of the user's functions, by the same names."""
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, command: str) -> "Plan":
+        """Raises InvalidProblem, InvalidUpload or OSError for a call that no device could answer."""
+        data = arguments.file.read_bytes() if arguments.file else b""
+        upload = read_upload(data, arguments.file_axes) if arguments.file else None
+        named = _named_kernels(arguments, upload)
+        _fill_in(arguments, upload)
+        files = {name: kernel.path.read_bytes() for name, kernel in named.items() if kernel}
+        hashes = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
+        plan = cls(arguments, command, data, upload, named, hashes)
+        plan.grid(next(iter(named)), "cuda")
+        return plan
+
+    @property
+    def own(self) -> dict[str, UserKernel]:
+        return {name: kernel for name, kernel in self.named.items() if kernel}
+
+    @property
+    def words(self) -> str:
+        """What is run, and why it is not the battery if it is not."""
+        if self.arguments.battery:
+            return f"The battery, seed {self.arguments.seed}."
+        given = ", ".join([*map(options.option, self.arguments.given), *(["--file"] if self.upload else [])])
+        return f"Not the battery, but the cases that are asked for by {given}."
+
+    def battery(self, kernel: str) -> tuple[Tried, ...]:
+        """The battery of one kernel, fitted to what its file declares."""
+        arguments, limits = self.arguments, self.own[kernel].limits if kernel in self.own else Limits()
+        base = cases.CheckCase(AttentionProblem(), kernel, not arguments.forward, arguments.repeats)
+        return tried(replace(base, requires_kernel=arguments.require_kernel), arguments.seed, limits)
+
+    def grid(self, kernel: str, backend: str) -> cases.Grid:
+        """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
+        arguments, upload = self.arguments, self.upload
+        for name in ("blocks", "window"):
+            if len(getattr(arguments, name)) != 2:
+                raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
+        problem = AttentionProblem(
+            batch=arguments.batch,
+            q_heads=arguments.q_heads,
+            kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
+            inputs=arguments.inputs,
+            seed=arguments.seed,
+            block_m=arguments.blocks[0],
+            block_n=arguments.blocks[1],
+            window_left=arguments.window[0],
+            window_right=arguments.window[1],
+            **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
+        )
+        gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
+        given["requires_kernel"] = arguments.require_kernel
+        case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
+        if upload is not None:
+            masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
+            case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
+            return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
+        if arguments.battery:
+            return cases.Grid(tuple(each.case for each in self.battery(kernel)))
+        shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
+        grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
+        # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
+        return grid if shapes is None else cases.Grid(grid.cases + grid.left_out)
+
+
+def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
+    """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
+    if upload is not None and upload.facts.has_output and not arguments.kernel:
+        return {cases.UPLOADED: None}
+    named: dict[str, UserKernel | None] = {}
+    free = list(cases.USERS)
+    for text in arguments.kernel or [cases.PUBLIC_CALL]:
+        if text in NAMED_KERNELS:
+            named[text] = None
+        elif ".py" not in text:
+            accepted = f"expected one of {', '.join(NAMED_KERNELS)}, or file.py:function"
+            raise InvalidProblem("kernel", text, accepted)
+        elif not free:
+            raise InvalidProblem("kernel", text, f"expected at most {len(cases.USERS)} kernels of your own")
+        else:
+            named[free.pop(0)] = UserKernel.parse(text)
+    return named
+
+
+def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
+    """Give the options of cases their defaults. If none was given, that asks for the battery."""
+    values = vars(arguments)
+    given = [name for name in options.CASE_OPTIONS if values[name] is not None]
+    for name in given if upload is not None else ():
+        if name not in options.WITH_FILE:
+            words = "it is not accepted with --file, which brings its own shape and type"
+            raise InvalidProblem(name, values[name], words, "Leave one of the two out.")
+    for name, (default, read, _) in options.CASE_OPTIONS.items():
+        if name not in given and default:
+            values[name] = read(default)
+    values["battery"] = not {*given} - {*options.OF_BATTERY} and upload is None
+    values["given"] = given
+    if values["repeats"] is None:
+        values["repeats"] = 2 if values["battery"] else options.REPEATS
+
+
+Varied = TypeVar("Varied", Sensitivity, Determinism)
+Say = Callable[..., None]
+"""Called with lines."""
+
+
+class Session:
+    """A worker, and what came of the cases so far."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Raises JobFailure if the worker does not start, InvalidProblem for a kernel of other devices."""
+        self.plan, self.found = plan, list[reports.Report]()
+        self._deadline = time.monotonic() + plan.arguments.total_limit
+        self._limit_words = f"the total limit of {plan.arguments.total_limit:g} s was over"
+        self._client = WorkerClient(kernels=[kernel.argument for kernel in plan.own.values()])
+        try:
+            missing = triton_missing()
+            if missing or not self._client.wait_ready(START_LIMIT_S) or self._client.device is None:
+                why = missing or self._client.start_failure or "it did not start"
+                raise JobFailure(f"nothing can be judged without python -m kernels.worker: {why}")
+            self._device = self._client.device
+            self.grids = [self._grid(kernel) for kernel in plan.named]
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _grid(self, kernel: str) -> cases.Grid:
+        backend = self._device.backend
+        if kernel in NAMED_KERNELS and backend not in cases.KERNELS[kernel].backends:
+            accepted = f"expected one of {', '.join(cases.kernels_on(backend, 0))} on this device"
+            raise InvalidProblem("kernel", kernel, accepted)
+        return self.plan.grid(kernel, backend)
+
+    def check(self, case: cases.CheckCase, say: Say, detailed: bool = True) -> CheckResult:
+        """Check a case, vary it as the arguments ask, and say what came of it."""
+        own, arguments = self.plan.own.get(case.kernel), self.plan.arguments
+        name, version = (own.name, own.version) if own else ("", "")
+        if why := self._over(case.kernel):
+            result = CheckResult(case, case.label(name), self._device, utc_now(), 0.0, ended=NOT_RUN)
+            result = replace(result, stopped=f"{NOT_RUN}: {why}")
+        else:
+            job = self._client.submit(requests.CheckRequest(case, version), self.plan.data, self._time_left())
+            job.wait()
+            result = requests.checked_result(job, case, name, self._device)
+            if result.ended == TimedOut.__name__ and not self._time_left():
+                result = replace(result, stopped=f"it was under way when {self._limit_words}")
+        say(*reports.result_lines(result, detailed))
+        sensitivity = determinism = None
+        if case.kernel != cases.UPLOADED and not (result.refused or result.stopped):
+            if arguments.sensitivity:
+                sensitivity = self._varied(requests.SensitivityRequest(case, version), say)
+            if arguments.determinism:
+                determinism = self._varied(requests.DeterminismRequest(case, version), say)
+        report = reports.Report(result, sensitivity, determinism)
+        for title, rows in reports.varied_tables(report).items():
+            say(*reports.indented(title, *reports.table_text(rows).splitlines()))
+        self.found.append(report)
+        return result
+
+    def fitted(self, results: Sequence[CheckResult], say: Say) -> list[CheckResult]:
+        """The results of one kernel, with those of fitted cases for cases of the battery that it refused."""
+        results = list(results)
+        for _ in range(fit.ROUNDS if self.plan.arguments.battery else 0):
+            tries = fit.second_tries(results)
+            if not tries or self._over(results[0].case.kernel):
+                break
+            say(f"Refused cases, fitted to what it takes: {len(tries)}.")
+            for place, case in tries.items():
+                self.found = [report for report in self.found if report.result is not results[place]]
+                results[place] = self.check(case, say, detailed=False)
+        return results
+
+    def _time_left(self) -> float:
+        """Seconds that the next job may take."""
+        return min(self.plan.arguments.time_limit, max(0.0, self._deadline - time.monotonic()))
+
+    def _over(self, kernel: str) -> str:
+        """Why no further case of the kernel is begun; "" if one is."""
+        begun = [report.result for report in self.found if report.result.ended != NOT_RUN]
+        last = [result.ended for result in begun if result.case.kernel == kernel][-CRASHES:]
+        alike = last[0] if len(last) == CRASHES and len({*last}) == 1 else ""
+        reasons = {
+            "a case before it fails": self.plan.arguments.fail_fast
+            and any(result.verdict == "fail" for result in begun),
+            self._limit_words: not self._time_left(),
+            "the kernel's file cannot be used": UNUSABLE in last,
+            f"{CRASHES} cases in a row ended alike ({alike})": alike,
+        }
+        return next((words for words, applies in reasons.items() if applies), "")
+
+    def _varied(self, request: requests.CaseRequest[Varied], say: Say) -> Varied | None:
+        """What the variations gave. None if they failed: the verdict stands, and the failure is said."""
+        job = self._client.submit(request, self.plan.data, self._time_left())
+        job.wait()
+        try:
+            varied = job.result()
+        except FAILURES as error:
+            say(*reports.indented(f"{request.name} was not found out: {error}"))
+            return None
+        say(*reports.indented(*varied.notes))
+        return varied
+
+    def close(self) -> None:
+        """End the worker, and write the reports that were asked for, whatever happened to the cases."""
+        self._client.close()
+        results, arguments, own = [report.result for report in self.found], self.plan.arguments, self.plan.own
+        if not results:
+            return
+        worst = self.found[results.index(reports.worst_first(results)[0])]
+        kernel, case = own.get(worst.result.case.kernel), worst.result.case
+        again = options.shell_command(case, kernel.given if kernel else "", str(arguments.file or ""))
+        texts: dict[str, Callable[[], str]] = {
+            "json": lambda: machine.to_json(self.found, self.plan.command, self.plan.hashes),
+            "html": lambda: to_html(worst, command=again, all_results=results),
+            "junit": lambda: machine.to_junit(results),
+            "sarif": lambda: machine.to_sarif(results, own),
+        }
+        for name, text in texts.items():
+            if path := getattr(arguments, name):
+                path.write_text(text(), encoding="utf-8")

@@ -1,0 +1,179 @@
+"""The user's function as the judge calls it: in another process, which alone imports it (`session.py`)."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+import torch
+
+from kernels.check.case.cases import CheckCase
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, crash_words
+from kernels.check.subject.user_kernel import Limits, user_kernel
+from kernels.check.subject.wire import Bytes, Controls, Placed, Seen, placed, storages_of
+from kernels.device.runtime import DEVICE
+from kernels.oracle.rule import GRADIENTS
+from kernels.worker.failures import Crashed, JobFailure
+from kernels.worker.host import HOST
+from kernels.worker.requests import Answer, Progress, Request
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The function is loaded and takes the case, or why not."""
+
+    seen: Seen = field(default_factory=Seen)
+    limits: Limits = field(default_factory=Limits)
+    refused: str = ""
+    not_loaded: str = ""
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How a call ended, besides its tensors: their number, or the words and the trace of an error."""
+
+    seen: Seen
+    tensors: int = 0
+    refused: str = ""
+    broken: str = ""
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class OpenRequest(Request[Any]):
+    """Load the user's function, "file.py:function", for the calls of one case. This closes the last case."""
+
+    kernel: str
+    case: CheckCase
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        from kernels.check.subject import session
+
+        return session.opened(self), b""
+
+
+@dataclass(frozen=True)
+class CallRequest(Request[Any]):
+    """A call on the tensors that are sent with it; the answer brings back their memory after the results."""
+
+    verb: Literal["forward", "attach", "derive"]
+    """Call it; call it with inputs that require gradients; the gradients of such a call for one dO."""
+    sizes: tuple[int, ...]
+    """Bytes of each storage that is sent."""
+    places: tuple[Placed, ...]
+    controls: Controls
+    same_place: bool = False
+    """Write into the memory of the call before. Its result, as it is then, comes before that of this one."""
+    learning: tuple[str, ...] = ()
+    """Names of the gradients that are wanted."""
+    graph: int = 0
+    """Number of the call, counted from 0, whose gradients are asked for. The last two are kept."""
+    keep: bool = False
+    """Whether the same gradients may be asked for again."""
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        from kernels.check.subject import session
+
+        return session.called(self, blob)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A call with inputs that require gradients: O, and what it was given."""
+
+    hosted: "Hosted"
+    number: int
+    out: torch.Tensor
+    leaves: dict[str, torch.Tensor]
+    given: tuple[torch.Tensor, ...]
+
+    def gradients(self, d_out: torch.Tensor, *, keep: bool = False) -> dict[str, torch.Tensor]:
+        """Gradients of the leaves. With `keep` they can be asked for again. Raises Broken and Refused."""
+        found = self.hosted.call(
+            "derive", (d_out,), [*self.leaves.values()], self.given, graph=self.number, keep=keep
+        )
+        return dict(zip(self.leaves, found, strict=True))
+
+
+class Hosted:
+    """One case of the user's function. Raises Refused, UserKernelError and JobFailure."""
+
+    spoilt = False
+    """Whether a function has changed what the next one would share with it."""
+
+    def __init__(self, case: CheckCase) -> None:
+        self.controls = Controls()
+        self._graphs = 0
+        self._last: tuple[torch.Tensor, ...] = ()
+        self._out: torch.Tensor | None = None
+        """What `forward` gave last: it changes if the function writes into the same memory again."""
+        if Hosted.spoilt:
+            HOST.end()
+            Hosted.spoilt = False
+        plain, _ = _asked(OpenRequest(user_kernel(case.kernel).argument, case))
+        self._start = HOST.changes
+        opened = msgspec.convert(plain, Opened)
+        if opened.not_loaded:
+            raise UserKernelError(opened.not_loaded, opened.trace)
+        if opened.refused:
+            raise Refused(opened.refused)
+        self.limits, self.seen = opened.limits, opened.seen
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """O and lse. A call on the same tensors as the last one finds them in the same memory there, too."""
+        same = len(tensors) == len(self._last) and all(map(torch.Tensor.is_set_to, tensors, self._last))
+        query = tensors[0]
+        lse = query.new_empty(query.shape[:3], dtype=torch.float32)
+        earlier = [self._out] if same and self._out is not None else []
+        found = self.call("forward", tensors, [*earlier, query, lse], same_place=bool(earlier))
+        if earlier:
+            earlier[0].copy_(found.pop(0))
+        self._last, self._out = tensors, found[0]
+        return found[0], found[1] if found[1:] else None
+
+    def attached(self, *tensors: torch.Tensor, learning: Sequence[str] = GRADIENTS) -> Graph:
+        (out,) = self.call("attach", tensors, tensors[:1], learning=tuple(learning), graph=self._graphs)
+        leaves = dict(zip(GRADIENTS, tensors, strict=True))
+        self._graphs += 1
+        return Graph(self, self._graphs - 1, out, {name: leaves[name] for name in learning}, tensors)
+
+    def call(
+        self,
+        verb: Literal["forward", "attach", "derive"],
+        tensors: Sequence[torch.Tensor],
+        like: Sequence[torch.Tensor],
+        also: Sequence[torch.Tensor] = (),
+        **options: Any,
+    ) -> list[torch.Tensor]:
+        """Results shaped and typed as `like`, of which the last may be missing.
+
+        The memory of `tensors`, and that of `also` from a call before, becomes what the call made of it.
+        """
+        if HOST.changes != self._start:
+            raise Broken("its process had ended before")
+        places, sizes, blob = placed(tensors)
+        plain, blob = _asked(CallRequest(verb, sizes, places, replace(self.controls), **options), blob)
+        reply, given = msgspec.convert(plain, Reply), Bytes(blob)
+        self.seen = reply.seen
+        Hosted.spoilt |= bool(reply.seen.changed)
+        results = [given.take(each.dtype, each.shape, DEVICE) for each in like[: reply.tensors]]
+        for storage in (*storages_of(tensors), *storages_of(also)):
+            storage.copy_(given.take(storage.dtype, storage.shape, DEVICE))
+        if reply.refused:
+            raise Refused(reply.refused)
+        if reply.broken or not results:
+            raise Broken(reply.broken, reply.trace)
+        return results
+
+
+def _asked(request: Request, blob: bytes = b"") -> Answer:
+    """The host's answer. Its end is the function's failure, unless memory ran out."""
+    try:
+        return HOST.ask(request, blob)
+    except Crashed as error:
+        if error.exit_code == -signal.SIGKILL:
+            words = "the system ended the process, most likely because memory ran out"
+            raise JobFailure(words) from error
+        raise Broken(crash_words(error.exit_code, error.detail)) from error

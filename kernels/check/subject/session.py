@@ -1,0 +1,221 @@
+"""The user's function in the process that imports it: opened for one case, and called as the judge asks.
+
+Nothing here judges. Whatever the user's code changes in this process, the judge has the bytes alone.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
+from typing import Any
+
+import torch
+
+from kernels.check.case.cases import CheckCase
+from kernels.check.case.layouts import NAMES, Handed
+from kernels.check.subject.hosted import CallRequest, Opened, OpenRequest, Reply
+from kernels.check.subject.subjects import Attached, Guard, attached_call
+from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
+from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
+from kernels.check.subject.wire import Bytes, Seen, bytes_of, laid
+from kernels.device.determinism import filled_memory
+from kernels.device.interpreter import count_compiled_launches, count_launches
+from kernels.device.no_gpu import CONFIGURATIONS
+from kernels.device.runtime import DEVICE, INTERPRETED
+from kernels.problem import InvalidProblem
+from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.play import play
+from kernels.sanitizer.watch import watch_memory
+from kernels.trace import Trace
+from kernels.worker.requests import Answer
+
+import triton.language as tl
+
+Tensors = Sequence[torch.Tensor]
+Results = dict[str, torch.Tensor]
+"""By name."""
+
+
+class Session:
+    """Raises UserKernelError and Refused."""
+
+    def __init__(self, kernel: UserKernel, case: CheckCase) -> None:
+        with ExitStack() as stack:
+            CONFIGURATIONS.begin()
+            counted = count_launches() if INTERPRETED else count_compiled_launches()
+            self._launches = stack.enter_context(counted)
+            self.loaded = kernel.load()
+            if outside := self.loaded.limits.excludes(case):
+                raise Refused(outside)
+            try:
+                self._attend = self.loaded.attend(case)
+            except InvalidProblem as error:
+                raise Refused(error.reason) from error
+            # after the kernel is loaded, which may change the interpreter
+            self._watch = stack.enter_context(watch_memory(listen=INTERPRETED))
+            self.close: Callable[[], None] = stack.pop_all().close
+        self._guard = Guard(case.kernel, self.loaded, self._launches)
+        self._memory: Tensors = ()
+        """Of the inputs of the last forward call."""
+        self._out: torch.Tensor | None = None
+        """What the function returned last, itself."""
+        self._sent = b""
+        """The bytes of it that were sent."""
+        self._counts: dict[str, int] = {}
+        self._written: dict[str, None] = {}
+        self._changed: dict[str, None] = {}
+        """What the function changed that all code in this process shares."""
+        self._graphs: dict[int, tuple[Attached, Tensors]] = {}
+
+    @property
+    def seen(self) -> Seen:
+        watch = self._watch
+        return Seen(
+            notes=tuple(self.loaded.notes),
+            changed=tuple(self._changed),
+            launches=self._counts,
+            written=tuple(self._written),
+            watched=watch.launches,
+            programs=watch.programs,
+            atomics=watch.atomics,
+            unavailable=watch.unavailable,
+            unknown_addresses=watch.unknown_addresses,
+            undefined=tuple(watch.poison.sites),
+            findings=watch.findings,
+            configurations=CONFIGURATIONS.settings,
+        )
+
+    def forward(self, *tensors: torch.Tensor) -> Results:
+        """O, and lse if the function gives it."""
+        out, second = self._guard("forward", self._attend, *tensors)
+        self._out = check_output(out, tensors[0])
+        for name, tensor in zip(NAMES, tensors, strict=False):
+            if self._out.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+                raise Broken(f"its result lies in the memory of {name}")
+        lse = lse_of(second, tensors[0], self.loaded.limits, self.loaded.notes)
+        return {"O": self._out} if lse is None else {"O": self._out, "lse": lse}
+
+    def call(self, request: CallRequest, blob: bytes) -> Answer:
+        """The bytes: the results, then the memory that the function was handed."""
+        given, controls = Bytes(blob), request.controls
+        memory: Tensors = [given.take(torch.uint8, (size,), DEVICE) for size in request.sizes]
+        if request.same_place:
+            for place, other in zip(self._memory, memory, strict=True):
+                place.copy_(other)
+            memory = self._memory
+        tensors, before = laid(request.places, memory), _surroundings()
+        self._watch.in_reverse, CONFIGURATIONS.number = controls.in_reverse, controls.configuration
+        self._watch.poison.on, self._watch.poison.only = controls.poisons, controls.only
+        launches = len(self._launches)
+        self._watch.wrote.clear()
+        results: Results = {}
+        refused = broken = trace = ""
+        try:
+            if self._out is not None and bytes_of(self._out) != self._sent:
+                raise Broken("its result changed after it was returned")
+            with filled_memory() if controls.filled else nullcontext():
+                results = VERBS[request.verb](self, request, tensors, memory)
+        except Refused as error:
+            refused = str(error)
+        except Broken as error:
+            broken, trace = str(error), error.trace
+        self._sent = bytes_of(self._out) if self._out is not None else b""
+        self._say_changes(before)
+        self._counts["backward" if request.verb == "derive" else "forward"] = len(self._launches) - launches
+        wrote = self._watch.wrote
+        self._written |= {
+            name: None for name, each in results.items() if each.untyped_storage().data_ptr() in wrote
+        }
+        handed = memory if request.verb != "derive" else [*memory, *self._graphs[request.graph][1]]
+        reply = Reply(self.seen, len(results), refused, broken, trace)
+        return reply, b"".join(map(bytes_of, [*results.values(), *handed]))
+
+    def _say_changes(self, before: dict[str, Any]) -> None:
+        """Note what the function changed of its process besides tensors."""
+        after = _surroundings()
+        changed = [name for name, value in before.items() if after.get(name) is not value]
+        self._changed |= dict.fromkeys(changed)
+
+    def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
+        before, self._memory = self._out, memory
+        found = self.forward(*tensors)
+        return {"before": before} | found if request.same_place and before is not None else found
+
+    def _attach(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
+        if self.loaded.limits.forward_only:
+            raise Refused("it is forward only")
+        attached = attached_call(lambda *given: self._attend(*given)[0], self._guard)
+        graph = attached(*tensors, learning=request.learning)
+        last = [*self._graphs.items()][-1:]
+        self._graphs = dict([*last, (request.graph, (graph, memory))])
+        return {"O": graph.out}
+
+    def _derive(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
+        graph, _ = self._graphs[request.graph]
+        return graph.gradients(tensors[0], keep=request.keep)
+
+
+def _surroundings() -> dict[str, Any]:
+    """What all code in this process shares: a function that changes it changes others, too."""
+    owners: list[Any] = [torch, torch.Tensor, torch.nn.functional, torch.autograd, tl]
+    held = {f"{each.__name__}.{name}": value for each in owners for name, value in vars(each).items()}
+    state = {
+        "torch.get_default_dtype()": torch.get_default_dtype(),
+        "torch.is_grad_enabled()": torch.is_grad_enabled(),
+        "torch.initial_seed()": sys.intern(str(torch.initial_seed())),
+    }
+    return held | state | {f"os.environ[{name!r}]": sys.intern(text) for name, text in os.environ.items()}
+
+
+VERBS: dict[str, Callable[[Session, CallRequest, Tensors, Tensors], Results]] = {
+    "forward": Session._forward,
+    "attach": Session._attach,
+    "derive": Session._derive,
+}
+
+_open: list[Session] = []
+
+
+def close_sessions() -> None:
+    """End the watch over the open case's memory."""
+    while _open:
+        _open.pop().close()
+
+
+def opened(request: OpenRequest) -> Opened:
+    """Open a case, in the place of the one before."""
+    close_sessions()
+    try:
+        session = Session(UserKernel.unchecked(request.kernel), request.case)
+    except Refused as error:
+        return Opened(refused=str(error))
+    except UserKernelError as error:
+        return Opened(not_loaded=str(error), trace=error.trace)
+    _open.append(session)
+    return Opened(session.seen, session.loaded.limits)
+
+
+def called(request: CallRequest, blob: bytes) -> Answer:
+    """Call the function of the open case."""
+    return _open[0].call(request, blob)
+
+
+def play_user_kernel(case: CheckCase) -> Trace:
+    """A trace of what the user's kernel loads and stores in one forward pass in the interpreter.
+
+    Raises InvalidProblem if it cannot be played.
+    """
+    close_sessions()
+    kernel = user_kernel(case.kernel)
+    try:
+        session = Session(kernel, case)
+    except (Refused, UserKernelError) as error:
+        raise InvalidProblem("kernel", kernel.name, f"it cannot be played: {error}") from error
+    session.close()  # `play` watches the memory itself
+    try:
+        query, key, value = Handed(make_inputs(case.problem, DEVICE), case.layout).tensors
+        return play(
+            case.problem, (query, key, value), lambda *given: session.forward(*given)["O"], kernel.name
+        )
+    except (Broken, Refused) as error:
+        raise InvalidProblem("kernel", kernel.name, f"it cannot be played: {error}") from error

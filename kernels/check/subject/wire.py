@@ -1,0 +1,121 @@
+"""What crosses between the judge and the process that runs the user's code: tensors and plain values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kernels.problem import InvalidProblem
+from kernels.sanitizer.finding import Finding
+from kernels.sanitizer.source import Site
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor as a view of one of the storages that are sent with it."""
+
+    storage: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    """In elements of the storage."""
+
+
+@dataclass
+class Controls:
+    """How the next calls run."""
+
+    filled: bool = False
+    """Whether new tensors hold NaN."""
+    in_reverse: bool = False
+    """Whether the programs of a launch run in reverse."""
+    poisons: bool = True
+    """Whether a masked load without `other` gives poison."""
+    only: Site | None = None
+    """The one line whose loads are poisoned; None for all."""
+    configuration: int = 0
+    """Which one of `@triton.autotune` is taken."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of the calls of a case so far. Only the interpreter tells more than notes."""
+
+    notes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Names in its process that now stand for something else, such as "torch.abs"."""
+    launches: dict[str, int] = field(default_factory=dict)
+    """By "forward" and "backward": Triton kernels that the last such call launched."""
+    written: tuple[str, ...] = ()
+    """Results that a launch wrote, as far as the interpreter tells."""
+    watched: int = 0
+    """Launches whose memory was watched."""
+    programs: int = 0
+    """Most programs of one launch."""
+    atomics: bool = False
+    unavailable: str = ""
+    """Why memory is not watched; "" if it is."""
+    unknown_addresses: int = 0
+    undefined: tuple[Site, ...] = ()
+    """Lines that loaded undefined values."""
+    findings: tuple[Finding, ...] = ()
+    configurations: dict[str, list[str]] = field(default_factory=dict)
+    """By kernel: what each configuration of `@triton.autotune` sets."""
+
+
+def storages_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The bytes that the tensors lie in, each storage once."""
+    found = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
+    return [torch.empty(0, dtype=torch.uint8, device=each.device).set_(each) for each in found.values()]
+
+
+def placed(tensors: Sequence[torch.Tensor]) -> tuple[tuple[Placed, ...], tuple[int, ...], bytes]:
+    """Where each tensor lies, the bytes of each storage, and all of them one after the other."""
+    storages = storages_of(tensors)
+    index = {storage.data_ptr(): number for number, storage in enumerate(storages)}
+    places = tuple(
+        Placed(
+            index[tensor.untyped_storage().data_ptr()],
+            str(tensor.dtype).removeprefix("torch."),
+            tuple(tensor.shape),
+            tensor.stride(),
+            int(tensor.storage_offset()),
+        )
+        for tensor in tensors
+    )
+    return places, tuple(map(len, storages)), b"".join(map(bytes_of, storages))
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """Of a contiguous tensor."""
+    flat = tensor.detach().contiguous().view(-1)
+    return flat.view(torch.uint8).cpu().numpy().tobytes() if flat.numel() else b""
+
+
+def laid(places: Sequence[Placed], storages: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """New tensors over storages of bytes."""
+    return [
+        torch.empty(0, dtype=getattr(torch, place.dtype), device=storages[place.storage].device).set_(
+            storages[place.storage].untyped_storage(), place.offset, place.shape, place.strides
+        )
+        for place in places
+    ]
+
+
+class Bytes:
+    """Reads tensors one after the other."""
+
+    def __init__(self, blob: bytes) -> None:
+        self._left = memoryview(bytearray(blob))
+
+    def take(self, dtype: torch.dtype, shape: Sequence[int], device: str) -> torch.Tensor:
+        """The next contiguous tensor. Raises InvalidProblem if there are too few bytes."""
+        size = torch.Size(shape).numel() * dtype.itemsize
+        part, self._left = self._left[:size], self._left[size:]
+        if len(part) != size:
+            accepted = f"expected {size:,} bytes for {dtype} {tuple(shape)}"
+            raise InvalidProblem("kernel", f"{len(part):,} bytes", accepted)
+        if not size:
+            return torch.empty(tuple(shape), dtype=dtype, device=device)
+        return torch.frombuffer(part, dtype=dtype).reshape(tuple(shape)).to(device)
