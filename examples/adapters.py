@@ -17,7 +17,7 @@ CHECK = {
     "dtypes": ["float16", "bfloat16"],
     "head_dims": [32, 64, 80, 128],
 }
-"""What the check has to know. Cases outside (here: other types and head dims) are skipped and counted."""
+"""What the check has to know. The battery is fitted to it (here: to these types and head dims)."""
 
 
 def library_attention(q, k, v, softmax_scale, causal, window_size):

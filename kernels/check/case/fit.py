@@ -21,6 +21,8 @@ LONGEST = 512
 """Unequal lengths become equal up to this one: the longer of two may be too long for both."""
 MOST_SHIFTS = 4
 """A fitted case that is there already becomes longer, up to so often."""
+MOST_SCORES = 2**18
+"""A fitted case of more has one batch, or the interpreter would take long."""
 LARGEST_TILE = 128
 """Lengths that such tiles divide stay so."""
 ROUNDS = 4
@@ -69,6 +71,8 @@ def _fitted(case: CheckCase, limits: Limits, how: str, taken: Collection[CheckCa
     scale = None if "scale" in outside else case.scale
     for shift in range(MOST_SHIFTS):
         sized = problem.with_(**_lengths(problem, limits, shift))
+        scores = sized.heads * sized.q_len * sized.kv_len
+        sized = sized.with_(batch=1) if scores > MOST_SCORES else sized
         found = replace(case, problem=sized, layout=layout, scale=scale, within=within)
         if found not in taken and not limits.outside(found):
             return found

@@ -37,7 +37,7 @@ from kernels.worker.requests import Progress
 
 MOST_SCORES = 2**22
 """Other numbers are tried for problems up to so many scores: float64 is computed for them once more."""
-BATTERY_SCORES = 10_000
+BATTERY_SCORES = 4_000
 """With two runs or fewer, as in the battery, the graphs of several calls are tried up to so many scores."""
 MOST_IN_THE_BATTERY = 2
 """Configurations that a case tries besides the first with two runs or fewer, as in the battery. Which ones
