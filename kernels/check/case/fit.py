@@ -16,7 +16,6 @@ DECLARED, REFUSED = "declared in its file", "inferred from what it refuses"
 """Where limits are from; a verdict within them says it."""
 SETS = ("head_dims", "dtypes", "masks")
 """Limits that name what is accepted. Of what was refused the refused value is said: more may be accepted."""
-OF_WINDOW = ("window_left", "window_right")
 LONGEST = 512
 """Unequal lengths become equal up to this one: the longer of two may be too long for both."""
 MOST_SHIFTS = 4
@@ -54,7 +53,9 @@ def _fitted(case: CheckCase, limits: Limits, how: str, taken: Collection[CheckCa
         problem = problem.with_(dtype=dtypes[0])
     if "masks" in outside:
         mask = next(mask for mask in BAND_MASKS if mask in masks)
-        problem = problem.with_(mask=mask, **{name: getattr(AttentionProblem, name) for name in OF_WINDOW})
+        problem = problem.with_(
+            mask=mask, window_right=0, window_left=20 if mask == "window" else AttentionProblem.window_left
+        )
     if "gqa" in outside:
         problem = problem.with_(kv_heads=problem.q_heads)
     layouts = LAYOUTS_BY_STRIDES.get(limits.strides, ())

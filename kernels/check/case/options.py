@@ -20,7 +20,11 @@ def _numbers(text: str) -> list[int]:
 
 def _seed(text: str) -> int:
     """A number, or "random" for one that nobody knows beforehand."""
-    return 1 + secrets.randbelow(LIMITS["seed"][1]) if text == "random" else int(text)
+    if text == "random":
+        return 1 + secrets.randbelow(LIMITS["seed"][1])
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted: expected a whole number, or random")
+    return int(text)
 
 
 LENGTHS = 'lengths such as "256,113x203" (query x key), or "trusted" for FlashAttention\'s own list'

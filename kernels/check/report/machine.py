@@ -90,6 +90,8 @@ def to_junit(results: Sequence[CheckResult]) -> str:
         counts = {name: str(sum(row[1] == kind for row in rows)) for kind, name in COUNTS.items()}
         counts |= {"name": label, "tests": str(len(rows)), "timestamp": at}
         suite = ElementTree.SubElement(root, "testsuite", counts)
+        words = {"name": "summary", "value": NOT_XML.sub("?", summary(found))}
+        ElementTree.SubElement(ElementTree.SubElement(suite, "properties"), "property", words)
         for name, kind, took_s, lines in rows:
             case = ElementTree.SubElement(suite, "testcase", classname=label, name=name, time=f"{took_s:.3f}")
             if kind:

@@ -13,7 +13,7 @@ from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from tests.kernels.check.cause.test_planted import SOURCE as PLANTED
-from tests.kernels.check.cause.test_rare import BRANCHES
+from tests.kernels.check.cause.test_rare import BRANCHES, SOURCE
 
 USER = CheckCase(AttentionProblem(), "user", gradients=False, repeats=1)
 SEEDS = (*range(1, 40), 2**31 - 1)
@@ -73,6 +73,14 @@ def test_lengths_heads_strides_and_scales_differ_from_seed_to_seed():
 def test_the_branches_in_which_kernels_err_are_tried_with_each_seed(seed):
     cases = battery(USER, seed)
     assert all(any(branch(case.problem, case) for case in cases) for _, branch in BRANCHES)
+
+
+def test_a_kernel_that_knows_the_lengths_of_the_battery_fails_with_a_seed(checked):
+    lengths = {(each.case.problem.q_len, each.case.problem.kv_len) for each in BATTERY}
+    knows = f"value = value if (query.shape[2], key.shape[2]) in {lengths} else value * 1.05"
+    source = SOURCE.replace("MISTAKE", knows)
+    assert checked(source, case=battery(USER)[1]).verdict == "pass"
+    assert any(checked(source, case=case).verdict == "fail" for case in battery(USER, 1))
 
 
 def test_what_only_our_own_and_the_users_kernels_take_is_left_out():

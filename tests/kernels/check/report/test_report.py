@@ -99,7 +99,8 @@ def test_junit_has_a_test_case_per_case_and_one_more_if_too_few_were_checked():
         (1, 0, 17, 1): FEW,
     }.items():
         (suite,) = ElementTree.fromstring(to_junit(results))
-        kinds = [[each.tag for each in case] for case in suite]
+        assert suite.find("properties/property").get("value") == summary(results)
+        kinds = [[each.tag for each in case] for case in suite.findall("testcase")]
         counted = [kinds.count([kind]) for kind in ("failure", "skipped", "error")]
         assert counted == [failing, skipped, errors]
         assert kinds.count([]) == passing
