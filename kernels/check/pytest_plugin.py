@@ -43,6 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--flash-check: {error}") from error
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [f"{plan.command}: {plan.words}" for plan in config.stash[PLANS]]
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that select tests, by -k among others
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]

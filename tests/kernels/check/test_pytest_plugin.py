@@ -55,11 +55,12 @@ def test_the_battery_of_the_example_runs_beside_other_tests_and_is_selected_as_t
     assert "1 of 2 cases fail" in found.texts[whole]
 
 
-def test_what_is_not_checked_is_skipped_and_too_few_fail(gate):
+def test_what_is_not_checked_is_skipped_and_too_few_fail(gate, capsys):
     kernel = f"--flash-check=my_kernel.py:attention_fixed {SIZE}"
     status, found = gate(f"{kernel} --shapes 32,33 --json a.json", ini=False)
     assert status == 0
     assert [*found.outcomes.values()] == ["passed"] * 3
+    assert "Not the battery, but the cases that are asked for by --shapes" in capsys.readouterr().out
     with open("a.json") as file:
         assert len(json.load(file)["checks"]) == 2
     status, found = gate(f"{kernel} --shapes 32 --head-dim 16,48,80", ini=False)
