@@ -221,8 +221,8 @@ export class Player extends Playback {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const rate = this.still?.rate ?? this.transport.rate;
-    const { directed, part } = this.transport;
-    const at = pane.stateAt(timeline.position, rate, directed?.ghost?.(part));
+    const { directed } = this.transport;
+    const at = pane.stateAt(timeline.position, rate);
     const { model } = pane;
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
