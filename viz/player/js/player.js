@@ -176,7 +176,8 @@ export class Player extends Playback {
     this.numbers.title = opened.canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
     press(this.numbers, opened.isOpen);
     press(this.more, !this.isPlain);
-    this.root.classList.toggle("fa-plain", this.isPlain && !opened.isOpen);
+    this.root.classList.toggle("fa-plain", this.isPlain);
+    this.root.classList.toggle("fa-opened", opened.isOpen);
     const showsLanes = this.showsLanes && this.lanes.isThere;
     this.lanesButton.hidden = !this.lanes.isThere;
     press(this.lanesButton, showsLanes);
