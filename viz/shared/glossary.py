@@ -98,7 +98,8 @@ def _style(colors: theme.Palette) -> str:
     symbols = dict.fromkeys(filter(None, (symbol_class(term.symbol) for term in TERMS)))
     gradients = [f"sym sym-d{name}" for name in ("Q", "K", "V", "O", "S", "P")]
     names = [name.split()[-1] for name in (*symbols, *gradients, "sym sym-HBM", "sym sym-SRAM")]
-    lights = ",\n".join(f'[data-testid="stMain"]:has(.{name}:is(:hover, :focus-visible)) .{name}' for name in names)
+    page = '[data-testid="stMain"]'
+    lights = ",\n".join(f"{page}:has(.{name}:is(:hover, :focus-visible)) .{name}" for name in names)
     return f"""<style>
 .term {{ font-style: normal; text-decoration: underline dotted {colors.muted} 1.5px;
   text-underline-offset: 0.22em; cursor: help; border-radius: 3px; }}

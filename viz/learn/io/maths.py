@@ -87,8 +87,8 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
     """One curve at one point, with the largest blocks that `memory` elements allow. None if not one row fits.
 
     `name` is "standard", "row_wise", "flash1", "flash2", "compulsory" (Q, K, V in and O out, without lse), or
-    "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM from d
-    to N d: Dao et al. 2022, proposition 3).
+    "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM from
+    d to N d: Dao et al. 2022, proposition 3).
     """
     if name == "compulsory":
         return 4 * length * d * itemsize
