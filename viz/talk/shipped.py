@@ -36,7 +36,8 @@ def answer(
 
     With its id: "without", if it `opens` the panel, the values that are not offered beside what is picked, as
     {name of a choice: their numbers}; "waits" and what the job does now, "failed" and why, or "shown", the
-    scene as `talk_data` has it with the runs and duels of its own. Its stops are still those of the talk: the stage moves them.
+    scene as `talk_data` has it with the runs and duels of its own. Its stops are still those of the talk: the
+    stage moves them.
     None for {leaves: true}, by which a window says that it wants no run any more. `window` names who asks.
     `read` gives the talk or raises InvalidTalk: its file may be edited while it is on stage.
     """
