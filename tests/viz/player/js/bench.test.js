@@ -142,7 +142,7 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
   }
 });
 
-test("the first film goes from the start to the end, never back, slowly at a tile whose old sums shrink", () => {
+test("the first film goes from start to end, never back, and slowly at a tile whose sums shrink", () => {
   const { model } = givenRun("causal");
   const acts = overtureOf(model);
   const last = model.phaseStart[model.count];
