@@ -19,6 +19,10 @@ PRODUCT, SOFTMAX, WAIT, OTHER = "product", "softmax", "wait", "other"
 KINDS = (PRODUCT, SOFTMAX, WAIT, OTHER)
 
 
+PLACE = "until what lies in its place in shared memory has been read"
+"""What a load waits for."""
+
+
 @dataclass(frozen=True)
 class Activity:
     """What a lane does between two marks of a turn."""
@@ -33,6 +37,8 @@ class Activity:
     """How many turns before this one its key tile was taken up."""
     or_next: str = ""
     """The mark of the next turn that ends it if `end` is not set."""
+    about: str = ""
+    """What its name does not tell a reader: until when it waits."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,18 @@ class LaneKernel(Particular):
 
     def phase_of(self, activity: str) -> str:
         """The phase that an activity belongs to; "" if no role has it."""
-        return next((each.phase for role in self._roles_with(activity) for each in role.named(activity)), "")
+        return next((each.phase for each in self._named(activity)), "")
+
+    def about(self, activity: str) -> str:
+        """What the name of an activity does not tell; "" for nothing."""
+        return next((each.about for each in self._named(activity)), "")
 
     def kernel_of(self, activity: str) -> str:
         """Name of the kernel that has that phase; "" if it is any kernel that is played, or not known."""
         return next((role.kernel for role in self._roles_with(activity)), "")
+
+    def _named(self, activity: str) -> list[Activity]:
+        return [each for role in self.roles for each in role.named(activity)]
 
     def _roles_with(self, activity: str) -> list[LaneRole]:
         return [role for role in self.roles if role.named(activity)]

@@ -52,8 +52,8 @@ class Shown:
         self.page.locator("#title", has_text=words).wait_for()
         return self
 
-    def follow(self, link, words):
-        self.page.locator(f'a[href="#run={link}"]').click()
+    def follow(self, run, words):
+        self.page.locator(f'.site-choice:has([value="{run}"])').select_option(run)
         return self.wait(words)
 
     @property
@@ -66,7 +66,7 @@ class Shown:
 @pytest.mark.parametrize("address", ["file", "http"], indirect=True)
 def test_it_plays_at_once_and_loads_a_recording_once_it_is_asked_for(visit, address):
     shown = Shown(visit, address, reduced_motion="no-preference")
-    shown.page.locator(".fa-caption", has_text="The whole run, once").wait_for()
+    shown.page.locator(".fa-caption", has_text="Only O goes back").wait_for()
     assert shown.runs == []
     shown.follow("gpt2.flash2", "1024 × 1024")
     assert shown.runs == ["gpt2.flash2.js"]
@@ -84,6 +84,8 @@ def test_it_plays_at_once_and_loads_a_recording_once_it_is_asked_for(visit, addr
     shown.wait("1024 × 1024").page.locator(".fa-count", has_text="step 1 / ").wait_for()
     assert len(shown.runs) == 4
     assert shown.page.locator("a[aria-current=true]").get_attribute("href") == "#run=gpt2.flash2"
+    chosen = [choice.input_value() for choice in shown.page.locator(".site-choice").all()]
+    assert [run for run in chosen if run] == ["gpt2.flash2"]
 
 
 @pytest.mark.parametrize("address", ["http"], indirect=True)

@@ -95,6 +95,7 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
             {
                 "name": name,
                 "kind": kind,
+                "about": run.kernel.about(name),
                 "phase": run.kernel.phase_of(name),
                 "kernel": run.kernel.kernel_of(name),
             }

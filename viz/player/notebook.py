@@ -22,7 +22,7 @@ from viz.shared.provenance import trace_provenance
 FILLS = """
 .fa-player { min-height: 100vh; box-sizing: border-box; }
 .fa-main, .fa-duel { flex: 1; }
-.fa-stage, .fa-duel .fa-stage { flex: 1 1 226px; height: auto; min-height: 226px; }
+.fa-left .fa-stage, .fa-duel .fa-stage { flex: 1 1 226px; height: auto; min-height: 226px; }
 """
 """The player takes the height of its frame; the grid gets what the rest leaves."""
 

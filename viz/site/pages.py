@@ -36,7 +36,8 @@ CHARTS = [Chart("tflops", direction=each, peers=PEERS, head_dim=128) for each in
 ABOUT = "Recordings of real FlashAttention kernels, played tile by tile: what they read, kept and wrote."
 PAGE = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
 Links = list[tuple[str, str]]
-"""Name of a recording and the words of its link."""
+"""Name of a recording and its words in a list."""
+BESIDE = "Side by side"
 
 
 def write_site(out: Path, own: Sequence[Trace] = (), source: str = "") -> int:
@@ -58,7 +59,7 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
     runs = _runs()
     shelf = [_preset(preset, runs[preset], recordings) for preset in PRESETS] + [_ranks(recordings)]
     if own:
-        shelf.insert(0, _article("More runs", "Recorded apart from the project", _links("Play", own_links)))
+        shelf.insert(0, _article("More runs", "Recorded apart from the project", {"Alone": own_links}))
     first = own_links[0][0] if own else f"{FIRST_VISIT}.{FIRST}"
     words = {
         "title": escape(recordings[first]["title"]),
@@ -106,17 +107,17 @@ def _runs() -> dict[str, dict[str, Run]]:
 
 
 def _preset(preset: str, runs: Mapping[str, Run], recordings: dict[str, dict]) -> str:
-    """The runs of a preset as links, and each beside the first of its direction; their data are added."""
+    """The runs of a preset, and each beside the first of its direction; their data are added."""
     about = PRESETS[preset]
     alone: dict[str, Links] = defaultdict(list)
-    beside: dict[str, Links] = defaultdict(list)
+    beside: Links = []
     first: dict[str, str] = {}
     for name, run in runs.items():
         direction, label = run.algorithm.direction, run.algorithm.label
         recordings[f"{preset}.{name}"] = data = player_data(run.trace, run.provenance, GPU)
         if lanes := recorded_lane_runs(run.trace.problem, direction):
             data["lanes"] = lanes_data(lanes)
-        alone[direction].append((f"{preset}.{name}", label))
+        alone[direction.capitalize()].append((f"{preset}.{name}", label))
         other = first.setdefault(direction, name)
         if other == name:
             continue
@@ -125,15 +126,12 @@ def _preset(preset: str, runs: Mapping[str, Run], recordings: dict[str, dict]) -
         title = f"{label} against {runs[other].algorithm.label}: {about.label}"
         clock = duel_clock(run.trace, runs[other].trace, GPU)
         recordings[duel] = {"id": duel, "title": title, "runs": both} | clock
-        beside[direction].append((duel, label))
-    lists = [_links(direction.capitalize(), links) for direction, links in alone.items()]
-    for direction, links in beside.items():
-        lists.append(_links(f"Beside {ALGORITHMS[first[direction]].label}", links))
-    return _article(about.label, about.purpose, "".join(lists))
+        beside.append((duel, f"{label} and {runs[other].algorithm.label}"))
+    return _article(about.label, about.purpose, alone | {BESIDE: beside})
 
 
 def _ranks(recordings: dict[str, dict]) -> str:
-    """Runs on several GPUs as links, and the first beside each other forward one; their data are added."""
+    """Runs on several GPUs, and the first beside each other forward one; their data are added."""
     found = recorded_ranks()
     first, alone, beside = next(iter(found)), [], []
     for name, trace in found.items():
@@ -141,14 +139,15 @@ def _ranks(recordings: dict[str, dict]) -> str:
         alone.append((f"ranks.{name}", title_of_ranks(trace)))
         if name != first and trace.direction == "forward":
             recordings[f"ranks.{name}.race"] = ranks_data([trace, found[first]], recorded=True)
-            beside.append((f"ranks.{name}.race", title_of_ranks(trace)))
-    links = _links("Alone", alone) + _links(f"Beside {title_of_ranks(found[first])}", beside)
-    return _article("Several GPUs", "A sequence that is shared out over ranks", links)
+            both = f"{title_of_ranks(trace)} and {title_of_ranks(found[first])}"
+            beside.append((f"ranks.{name}.race", both))
+    groups = {"Alone": alone, BESIDE: beside}
+    return _article("Several GPUs", "A sequence that is shared out over ranks", groups)
 
 
 def _lanes(recordings: dict[str, dict]) -> str:
-    """Lanes of the problems that fill a GPU, as links; their data are added."""
-    links: dict[str, Links] = defaultdict(list)
+    """Lanes of the problems that fill a GPU; their data are added."""
+    groups: dict[str, Links] = defaultdict(list)
     for name, asked in LANE_PROBLEMS.items():
         for algorithm in ("flash3", "flash3_backward"):
             entry = ALGORITHMS[algorithm]
@@ -161,17 +160,24 @@ def _lanes(recordings: dict[str, dict]) -> str:
                 "palettes": theme.palettes_for_player(),
             }
             words = f"{problem.mask}, head_dim {problem.head_dim}"
-            links[entry.direction].append((f"lanes.{name}.{entry.direction}", words))
-    return "".join(f"<div>{_links(direction.capitalize(), each)}</div>" for direction, each in links.items())
+            groups[entry.direction.capitalize()].append((f"lanes.{name}.{entry.direction}", words))
+    return _choice("lanes", groups)
 
 
-def _links(words: str, links: Links) -> str:
-    shown = " ".join(f'<a href="#run={name}">{escape(label)}</a>' for name, label in links)
-    return f'<p class="site-links"><span>{escape(words)}</span> {shown}</p>'
+def _article(title: str, about: str, groups: Mapping[str, Links]) -> str:
+    """What is played of a problem: the first run as a link, and if there are more, all to choose from."""
+    (first, _), *more = [link for links in groups.values() for link in links]
+    link = f'<a href="#run={first}">{escape(title)}</a>'
+    choice = _choice(title, groups) if more else ""
+    return f"<article><h3>{link}</h3><p>{escape(about)}.</p>{choice}</article>"
 
 
-def _article(title: str, about: str, links: str) -> str:
-    return f"<article><h3>{escape(title)}</h3><p>{escape(about)}.</p>{links}</article>"
+def _choice(label: str, groups: Mapping[str, Links]) -> str:
+    shown = "<option value>choose a run …</option>"
+    for group, links in groups.items():
+        options = "".join(f'<option value="{name}">{escape(words)}</option>' for name, words in links)
+        shown += f'<optgroup label="{group}">{options}</optgroup>' if links else ""
+    return f'<select class="site-choice" aria-label="{escape(label)}">{shown}</select>'
 
 
 def _devices(traces: Iterable[Trace]) -> str:

@@ -25,8 +25,8 @@ from viz.shared.runs import RunStore, backend, estimated_seconds, recorded
 from viz.shared.waiting import job_words
 
 WAIT_S = 0.3
-LONGEST_S = 20.0
-"""A run that is estimated to take longer is not begun: the audience waits."""
+LONGEST_S = 12.0
+"""What is estimated to take longer is not offered: the stage waits 15 s, and estimates are rough."""
 
 
 def answer(
@@ -34,8 +34,10 @@ def answer(
 ) -> dict | None:
     """What the stage is told about a question {id, scene, picks}, which comes from a browser.
 
-    With its id: "waits" and what the job does now, "failed" and why, or "shown", the scene as `talk_data` has
-    it with the runs and duels of its own. Its stops are still those of the talk: the stage moves them.
+    With its id: "without", if it `opens` the panel, the values that are not offered beside what is picked, as
+    {name of a choice: their numbers}; "waits" and what the job does now, "failed" and why, or "shown", the
+    scene as `talk_data` has it with the runs and duels of its own. Its stops are still those of the talk: the
+    stage moves them.
     None for {leaves: true}, by which a window says that it wants no run any more. `window` names who asks.
     `read` gives the talk or raises InvalidTalk: its file may be edited while it is on stage.
     """
@@ -45,7 +47,10 @@ def answer(
         return None
     said = {"id": asked.get("id")}
     try:
-        scene = _picked(read(), asked)
+        talk = read()
+        if asked.get("opens"):
+            return said | {"without": _not_offered(talk, asked, store)}
+        scene = _picked(talk, asked)
         if store:
             store.let_go(window, but=[TraceRequest(*run) for run in scene.runs])
         found = _runs_of(scene, store, window)
@@ -71,15 +76,33 @@ def _picked(talk: Talk, asked: Mapping) -> Scene:
     return replace(scene, run=run, versus=versus)
 
 
-def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:
-    """The runs of a scene, recorded or made here; words while they are under way. Raises a job's failure."""
+def _not_offered(talk: Talk, asked: Mapping, store: RunStore | None) -> dict[str, list[int]]:
+    def is_refused(name: str, index: int) -> bool:
+        try:
+            _found_and_wanted(_picked(talk, {**asked, "picks": asked["picks"] | {name: index}}), store)
+        except (InvalidProblem, InvalidTalk):
+            return True
+        return False
+
+    live = _picked(talk, asked).live
+    return {each.name: [i for i in range(len(each.values)) if is_refused(each.name, i)] for each in live}
+
+
+def _found_and_wanted(scene: Scene, store: RunStore | None) -> tuple[Runs, list[RunRequest]]:
+    """The recorded runs of a scene, and those to make here. Raises InvalidTalk if that takes too long."""
     talk = _alone(scene)
     found = recorded_runs(talk)
-    for name, seconds in runs_to_make(talk, dict(found), store):
+    wanted = dict(runs_to_make(talk, found, store))
+    if (seconds := sum(wanted.values())) > LONGEST_S:
+        raise InvalidTalk(f"This would take about {seconds:,.0f} s here.")
+    return found, list(wanted)
+
+
+def _runs_of(scene: Scene, store: runs.RunStore | None, window: str) -> Runs | str:
+    """The runs of a scene, recorded or made here; words while they are under way. Raises a job's failure."""
+    found, wanted = _found_and_wanted(scene, store)
+    for name in wanted:
         assert store
-        if seconds > LONGEST_S:
-            label = ALGORITHMS[name.algorithm].label
-            raise InvalidTalk(f"{label} would take about {seconds:,.0f} s here.")
         job = store.job(TraceRequest(*name), holder=window)
         if not job.wait(WAIT_S):
             return job_words(job)

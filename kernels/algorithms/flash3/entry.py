@@ -7,7 +7,7 @@ from kernels.algorithms.flash2.entry import FORWARD, ONLINE_SOFTMAX
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
 from kernels.trace.algorithm import Algorithm, ChipPart, Phase, SourcePart, SourceRef, timed_itself
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
+from kernels.trace.lanes import OTHER, PLACE, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
 
 MODULE = "kernels.algorithms.flash3."
@@ -55,6 +55,7 @@ def requested_bytes(problem: AttentionProblem) -> int:
     return problem.heads * (problem.q_len * (2 * row + chip.FLOAT32_BYTES) + keys * 2 * row)
 
 
+TURN = "until the warpgroup before it has had its turn on the tensor cores"
 WARPGROUP = LaneRole(
     "warpgroup {}",
     (
@@ -65,7 +66,7 @@ WARPGROUP = LaneRole(
         Activity("QK^T", PRODUCT, "QK^T", "has K", "has S"),
         Activity("PV", PRODUCT, "PV", "has V", "has O", turns_back=1),
         Activity("rescale", OTHER, "rescale", "start", "rescaled", turns_back=1),
-        Activity("wait for turn", WAIT, "QK^T", "rescaled", "asks K"),
+        Activity("wait for turn", WAIT, "QK^T", "rescaled", "asks K", about=TURN),
         Activity("wait for Q", WAIT, "load Q", "asks Q", "has Q"),
         Activity("wait for K", WAIT, "load K", "asks K", "has K"),
         Activity("wait for V", WAIT, "load V", "asks V", "has V", turns_back=1),
@@ -90,11 +91,11 @@ LOADS = LaneRole(
         *("asks Q 1", "loads Q 1", "asks Q 2", "loads Q 2", "asks Q 3", "loads Q 3"),
     ),
     (
-        Activity("place for K", WAIT, "load K", "asks K", "loads K"),
-        Activity("place for V", WAIT, "load V", "asks V", "loads V"),
-        Activity("place for Q", WAIT, "load Q", "asks Q 1", "loads Q 1"),
-        Activity("place for Q", WAIT, "load Q", "asks Q 2", "loads Q 2"),
-        Activity("place for Q", WAIT, "load Q", "asks Q 3", "loads Q 3"),
+        Activity("place for K", WAIT, "load K", "asks K", "loads K", about=PLACE),
+        Activity("place for V", WAIT, "load V", "asks V", "loads V", about=PLACE),
+        Activity("place for Q", WAIT, "load Q", "asks Q 1", "loads Q 1", about=PLACE),
+        Activity("place for Q", WAIT, "load Q", "asks Q 2", "loads Q 2", about=PLACE),
+        Activity("place for Q", WAIT, "load Q", "asks Q 3", "loads Q 3", about=PLACE),
     ),
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""

@@ -12,9 +12,10 @@ from kernels.device.gpus import SHARED
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
 from kernels.trace.algorithm import ChipPart, Kernel, Phase, SourcePart, SourceRef
-from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
+from kernels.trace.lanes import OTHER, PLACE, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
 
+ALL_DS = "until every warpgroup has stored its part of dS"
 KEY_MARKS = (
     *("start", "has Q", "has dO", "has S", "has P", "has dP", "has place", "has all dS", "stored dS"),
     *("has dQ", "added dQ", "has dV", "has dK", "turns"),
@@ -54,7 +55,7 @@ KEYS_AND_DQ = LaneRole(
         Activity("wait for dP^T", WAIT, "dP", "has S", "has dP"),
         Activity("exponentials", SOFTMAX, "P from lse", "has dP", "has P"),
         Activity("dS", OTHER, "dS", "has P", "has place"),
-        Activity("wait for all dS", WAIT, "dS", "has place", "has all dS", turns_back=1),
+        Activity("wait for all dS", WAIT, "dS", "has place", "has all dS", 1, about=ALL_DS),
         Activity("store dS", OTHER, "dS", "has all dS", "stored dS"),
         Activity("dQ", PRODUCT, "dQ", "stored dS", "has dQ", turns_back=1),
         Activity("dV", PRODUCT, "dV", "stored dS", "has dV"),
@@ -71,7 +72,7 @@ QUERIES = LaneRole(
     "warpgroup {}: dQ",
     ("start", "has all dS", "has dQ", "added dQ"),
     (
-        Activity("wait for all dS", WAIT, "dS", "start", "has all dS"),
+        Activity("wait for all dS", WAIT, "dS", "start", "has all dS", about=ALL_DS),
         Activity("dQ", PRODUCT, "dQ", "has all dS", "has dQ"),
         Activity("wait for dQ", WAIT, "dQ", "has all dS", "has dQ"),
         Activity("add dQ", OTHER, "add dQ", "has dQ", "added dQ"),
@@ -83,8 +84,8 @@ LOADS = LaneRole(
     "loads",
     ("asks Q", "loads Q", "asks dO", "loads dO"),
     (
-        Activity("place for Q", WAIT, "load Q, lse", "asks Q", "loads Q"),
-        Activity("place for dO", WAIT, "load dO, D", "asks dO", "loads dO"),
+        Activity("place for Q", WAIT, "load Q, lse", "asks Q", "loads Q", about=PLACE),
+        Activity("place for dO", WAIT, "load dO, D", "asks dO", "loads dO", about=PLACE),
     ),
 )
 """The warp that loads waits until the place of a tile in shared memory has been read."""

@@ -20,6 +20,9 @@ def test_lanes_of_the_sweep_have_its_name_and_say_what_is_not_in_its_time():
     (data,) = lanes_data([run])["runs"]
     assert data["title"] == run.label == ALGORITHMS["flash3_backward"].label
     assert {each["kernel"] for each in data["activities"]} == {""}
+    about = {each["name"]: each["about"] for each in data["activities"]}
+    assert about["place for Q"].startswith("until")
+    assert not about["dV"]
     assert "not in its time" in data["notes"][0]
 
 

@@ -80,6 +80,16 @@ def test_a_scene_is_run_with_what_was_picked():
     assert shown["sentence"].startswith("10 tile steps, ")
 
 
+def test_what_would_take_long_or_is_refused_beside_the_picks_is_not_offered():
+    def without(scene, **picks):
+        asked = {"id": "o", "scene": scene, "picks": picks, "opens": True}
+        return answer(lambda: TALK, asked, runs.run_store())["without"]
+
+    assert without(0) == {"length": [2], "head_dim": [], "mask": [], "tiles": []}
+    assert without(0, length=2) == {"length": [2], "head_dim": [0], "mask": [0, 1], "tiles": [0]}
+    assert without(4, tiles=0) == {"head_dim": [1], "tiles": []}
+
+
 def test_both_runs_of_a_comparison_change():
     shown = answered(scene=1, length=0)["shown"]
     assert {run["problem"]["q_len"] for run in shown["own"]["runs"].values()} == {64}

@@ -66,9 +66,14 @@ def row_wise_bytes(length: int, d: int, rows: int, itemsize: int) -> int:
     return (2 + 2 * tiles_of(length, rows)) * length * d * itemsize
 
 
+def standard_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
+    """S and P in and out, 4 N^2 elements (eq 30); Q and O once, K and V for every query tile."""
+    return 4 * length * length * itemsize + row_wise_bytes(length, d, sizes.query, itemsize)
+
+
 def flash2_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
     """Q and O once, K and V for every query tile, lse once: O(N^2 d^2 / SRAM) (eq 45 and 50)."""
-    return (2 + 2 * tiles_of(length, sizes.query)) * length * d * itemsize + length * LSE_BYTES
+    return row_wise_bytes(length, d, sizes.query, itemsize) + length * LSE_BYTES
 
 
 def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
@@ -81,29 +86,24 @@ def flash1_bytes(length: int, d: int, sizes: BlockSizes, itemsize: int) -> int:
 def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> float | None:
     """One curve at one point, with the largest blocks that `memory` elements allow. None if not one row fits.
 
-    `name` is "standard" (S and P written and read back, 4 N^2 elements, eq 30, and Q, K, V, O once: it has no
-    tiles, so no re-reads), "row_wise", "flash1", "flash2", "compulsory" (Q, K, V in and O out, without lse),
-    or "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM
-    from d to N d: Dao et al. 2022, proposition 3).
+    `name` is "standard", "row_wise", "flash1", "flash2", "compulsory" (Q, K, V in and O out, without lse), or
+    "lower_bound" (N^2 d^2 / SRAM without its constant; no exact algorithm beats this order for all SRAM from
+    d to N d: Dao et al. 2022, proposition 3).
     """
-    once, square = 4 * length * d * itemsize, length * length * itemsize
-    without_tiles = {
-        "compulsory": once,
-        "standard": once + 4 * square,
-        "lower_bound": square * d * d / memory,
-    }
-    if name in without_tiles:
-        return without_tiles[name]
+    if name == "compulsory":
+        return 4 * length * d * itemsize
+    if name == "lower_bound":
+        return length * length * itemsize * d * d / memory
     if name == "row_wise":
         rows = row_wise_rows(length, d, memory)
         return row_wise_bytes(length, d, rows, itemsize) if rows else None
     sizes = largest_blocks(name, memory, d)
-    formula = flash1_bytes if name == "flash1" else flash2_bytes
-    return formula(length, d, sizes, itemsize) if min(sizes) else None
+    formulas = {"standard": standard_bytes, "flash1": flash1_bytes, "flash2": flash2_bytes}
+    return formulas[name](length, d, sizes, itemsize) if min(sizes) else None
 
 
 def largest_blocks(name: str, memory: int, d: int) -> BlockSizes:
-    """The tiles of "flash2" on its curve; those of "flash1" have the large tile on the key side.
+    """The tiles of "flash2" and "standard" on their curves; "flash1" has the large tile on the key side.
 
     Dao et al. 2022, algorithm 1, line 1, rounded down.
     """

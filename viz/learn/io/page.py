@@ -39,7 +39,7 @@ WAYS = {
 }
 """Algorithm -> its label, palette entry, and the formula of its entry."""
 CURVES = {
-    "standard": ("standard, at least", "standard", "solid", "N^2"),
+    "standard": ("standard", "standard", "solid", r"N^2+N^2d^2/\text{SRAM}"),
     "row_wise": ("row-wise", "state", "solid", r"N^3d/\text{SRAM},\;\;Nd\text{ if all fits}"),
     "flash1": ("FlashAttention-1", "value", "solid", r"N^2d^2/\text{SRAM}"),
     "flash2": ("FlashAttention-2", "flash", "solid", r"N^2d^2/\text{SRAM}"),

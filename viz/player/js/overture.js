@@ -1,38 +1,27 @@
-// What a first visitor sees: the whole run once, then back to one good tile, and its trip slowly.
+// What a first visitor sees: the run once from its start to its end, slowly at one good tile.
 
-import { lerp } from "./run/easing.js";
+import { smooth, within } from "./run/easing.js";
 import { softmaxState } from "./run/figure.js";
 import { hasTile, range, rowCount } from "./run/model.js";
 
-const WHOLE_MS = 3400;
-const STANDS_MS = 2000;
-const FADES_MS = 1300;
-const TILE_MS = 17_000;
-const ROW_MS = 3000; // of each tile that follows in its row
-const BEGUN = 1e-3; // of a phase
+const STANDS_MS = 1500; // before anything moves
+const [BEFORE_MS, TILE_MS, AFTER_MS] = [3000, 17_000, 5000];
 const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
-const WHOLE =
-  "The whole run, once: tiles of queries Q, keys K and values V come to the chip. Only O goes back.";
-const SLOWLY = "Back in time, to one tile: slowly now.";
-const ROW = "The same for the next keys: m, l and O stay on the chip.";
+const BEFORE = "Tiles of queries Q, keys K and values V come to the chip. Only O goes back.";
+const AFTER = "The same for all other tiles: m, l and O of their rows stay on the chip.";
 
-const fast = () => FAST;
-const slow = () => SLOW;
 const evenly = (part) => part;
+const brake = (part) => FAST * (SLOW / FAST) ** smooth(within(part, 0.75, 1));
 
 export function overtureOf(model) {
   const last = model.phaseStart[model.count];
   const good = goodTile(model);
   const [first, next] = [good, good + 1].map((step) => model.phaseStart[step]);
-  const begun = first + BEGUN; // so that its frame and its row are seen, and not those of the step before
-  const ends = model.turnLast[good] + 1;
-  const tiles = { from: next, to: model.phaseStart[ends], ms: ROW_MS * (ends - good - 1) + 1 };
   return [
-    { from: 0, to: last, ms: WHOLE_MS, rate: fast, says: WHOLE },
-    { from: last, to: last, ms: STANDS_MS, rate: fast },
-    { from: begun, to: begun, ms: FADES_MS, rate: slow, says: SLOWLY, ghost: (part) => 1 - part },
-    { from: first, to: next, ms: TILE_MS, rate: slow, shape: evenly },
-    { ...tiles, rate: (part) => lerp(SLOW, 1, part), shape: evenly, says: ROW },
+    { from: 0, to: 0, ms: STANDS_MS, rate: () => FAST, says: BEFORE },
+    { from: 0, to: first, ms: BEFORE_MS, rate: brake, says: BEFORE },
+    { from: first, to: next, ms: TILE_MS, rate: () => SLOW, shape: evenly },
+    { from: next, to: last, ms: AFTER_MS, rate: (part) => brake(1 - part), says: AFTER },
   ];
 }
 

@@ -176,7 +176,8 @@ export class Player extends Playback {
     this.numbers.title = opened.canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
     press(this.numbers, opened.isOpen);
     press(this.more, !this.isPlain);
-    this.root.classList.toggle("fa-plain", this.isPlain && !opened.isOpen);
+    this.root.classList.toggle("fa-plain", this.isPlain);
+    this.root.classList.toggle("fa-opened", opened.isOpen);
     const showsLanes = this.showsLanes && this.lanes.isThere;
     this.lanesButton.hidden = !this.lanes.isThere;
     press(this.lanesButton, showsLanes);
@@ -221,8 +222,8 @@ export class Player extends Playback {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const rate = this.still?.rate ?? this.transport.rate;
-    const { directed, part } = this.transport;
-    const at = pane.stateAt(timeline.position, rate, directed?.ghost?.(part));
+    const { directed } = this.transport;
+    const at = pane.stateAt(timeline.position, rate);
     const { model } = pane;
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);

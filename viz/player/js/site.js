@@ -10,6 +10,7 @@ const { name: first, run: firstRun, film, charts } = JSON.parse(document.getElem
 const [root, title, status] = ["player", "title", "status"].map((name) => document.getElementById(name));
 const runs = { [first]: firstRun }; // data by name, or their promise
 const arrive = {};
+const choices = document.querySelectorAll(".site-choice");
 const views = charts.map(() => new ChartView());
 const moves = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [player, asked, shown] = [null, "", null];
@@ -41,6 +42,10 @@ function show(name, data, state) {
   player = new Kind(root, remember);
   shown = data;
   player.load(data, { plain: "yes", ...state });
+  for (const choice of choices) {
+    choice.value = name;
+    if (choice.selectedIndex < 0) choice.value = "";
+  }
   for (const link of document.links) link.ariaCurrent = link.hash === `#run=${name}` ? "true" : null;
 }
 
@@ -76,5 +81,7 @@ document.querySelectorAll(".site-chart").forEach((figure, i) => figure.prepend(v
 views.forEach(({ root: chart }) => (chart.hidden = false));
 useTheme();
 onAppearance(useTheme);
+for (const choice of choices)
+  choice.addEventListener("change", () => choice.value && (location.hash = `run=${choice.value}`));
 window.addEventListener("hashchange", follow);
 follow();

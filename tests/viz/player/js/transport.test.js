@@ -40,7 +40,8 @@ function made() {
   });
   const player = new Transport(owner);
   player.use(track);
-  return { player, track, owner, log, pass };
+  const sleep = (ms) => (now += ms); // without a frame
+  return { player, track, owner, log, pass, sleep };
 }
 
 test("playback goes at its speed, stops at the end and starts again", () => {
@@ -144,6 +145,14 @@ test("acts lead from place to place, each seen at its own rate, and playback goe
   assert.deepEqual([player.rate, player.playing], [1, true]);
   player.action(" ")();
   assert.deepEqual([player.rate, player.playing], [0, false]);
+});
+
+test("what plays waits while nobody sees it", () => {
+  const { player, track, pass, sleep } = made();
+  player.direct([{ from: 0, to: 8, ms: 4000, rate: () => 20, shape: evenly }]);
+  sleep(3000);
+  pass(16);
+  assert.ok(track.position < 1);
 });
 
 test("a glide over many tiles begins slowly and is seen as fast as it is", () => {

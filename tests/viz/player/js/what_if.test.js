@@ -22,8 +22,9 @@ function opened({ isFile = false } = {}) {
     { title: "zero", live },
     { title: "one", live: [] },
   ];
-  const stage = { asked: [], state: { scene: 0, beat: 0, picks: {} }, changes: 0 };
-  const server = { ask: (question) => stage.asked.push(question), destroy: () => {} };
+  const stage = { asked: [], opened: [], state: { scene: 0, beat: 0, picks: {} }, changes: 0 };
+  const ask = (question) => stage[question.opens ? "opened" : "asked"].push(question);
+  const server = { ask, destroy: () => {} };
   const what = new WhatIf({ scenes, runs: {} }, isFile ? null : server, {
     pick: (scene, picks) => stage.go({ picks: { ...stage.state.picks, [scene]: picks } }),
     changed: () => {
@@ -42,6 +43,7 @@ function opened({ isFile = false } = {}) {
     what.toggle();
     digits.forEach((digit) => what.digit(digit));
   };
+  stage.lacks = (without) => server.onAnswer({ id: stage.opened.at(-1).id, without });
   stage.answer = (said, at = stage.asked.length - 1) => server.onAnswer({ id: stage.asked[at].id, ...said });
   stage.says = () => !what.line.hidden;
   stage.go({});
@@ -82,6 +84,16 @@ withStage("picks add up, 0 takes all of them back, and what was run is not asked
   assert.equal(stage.shown(), "zero");
   stage.press("1", "1");
   assert.deepEqual([stage.asked.length, stage.shown()], [3, "first"]);
+});
+
+withStage("a value that the app does not offer beside what is picked is not asked for", (stage) => {
+  stage.press("1");
+  stage.lacks({ length: [0], mask: [] });
+  stage.what.digit("1");
+  assert.deepEqual([stage.asked, stage.what.isOpen, stage.says()], [[], true, true]);
+  stage.press("1", "1"); // closed by its key
+  stage.press("1", "1"); // opened anew, and not answered yet
+  assert.equal(stage.asked.length, 1);
 });
 
 withStage("after a failure the last picture stays, with its picks", (stage) => {

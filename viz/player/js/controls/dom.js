@@ -24,8 +24,7 @@ const MODELLED =
   "count once per query tile; backward, Q and dO count once per key tile too.";
 
 const SAYS_EVERY_MS = 900;
-const ROOM_OF_BARS = 84; // percent; beyond it the bytes stand in words
-const ROOM_FOR_A_NAME = 3.5; // percent
+const ROOM_FOR_A_NAME = 3.5; // percent of a bar
 
 export function element(tag, attributes = {}, children = [], namespace = HTML) {
   const node = document.createElementNS(namespace, tag);
@@ -128,21 +127,23 @@ export function controls(owner, sliderLabel) {
 // parts}, a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
 export function byteBars(node, rows, palette) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
-  const scale = ROOM_OF_BARS / Math.max(...totals);
+  const scale = 100 / Math.max(...totals);
   const piece = ({ name, title, color, bytes }) =>
     element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [
       bytes * scale < ROOM_FOR_A_NAME ? "" : name,
     ]);
-  const bars = rows.map(({ parts }) => [...parts.map(piece), element("span", { class: "fa-byte-words" })]);
+  const bars = rows.map(({ parts }) => parts.map(piece));
+  const said = rows.map(() => element("span", { class: "fa-byte-words" }));
   node.replaceChildren(
     ...rows.flatMap(({ name, title }, i) => [
       element("span", { class: "fa-byte-name", title }, [name]),
+      said[i],
       element("div", { class: "fa-bar", style: `--fa-goal:${totals[i] * scale}%` }, bars[i]),
     ]),
   );
   return (i, bytes, words) => {
     bytes.forEach((each, t) => (bars[i][t].style.width = `${each * scale}%`));
-    write(bars[i].at(-1), words);
+    write(said[i], words);
   };
 }
 

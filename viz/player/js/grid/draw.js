@@ -117,13 +117,13 @@ export function namePlace(context, name, words, { x, y, w }, palette) {
   if (beside + 7 * words.length < x + w) text(context, words, beside, y + 16, palette.muted, { size: 13.5 });
 }
 
-export function drawLine(context, color, width, [x, y, toX, toY], dash = []) {
+// A line along points, [x, y, x, y, ...].
+export function drawLine(context, color, width, points, dash = []) {
   context.strokeStyle = color;
   context.lineWidth = width;
   context.setLineDash(dash);
   context.beginPath();
-  context.moveTo(x, y);
-  context.lineTo(toX, toY);
+  for (let i = 0; i < points.length; i += 2) context.lineTo(points[i], points[i + 1]);
   context.stroke();
   context.setLineDash([]);
 }

@@ -116,7 +116,7 @@ export function tileAt(x, y, layouts, blockM) {
 
 const GAP = 14; // between matrices
 const LABEL = 20; // above each, for its letter
-const STATE = 0.6; // width of m and l at the end of the rows; that of the scores is 1
+const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const LEFTMOST = 0.4; // width of what a product has on its left

@@ -1,4 +1,4 @@
-// The map in HBM's middle: the weights of the tiles that were visited, as the sums so far make them.
+// The map between the strips: the weights of the tiles that were visited, as the sums so far make them.
 
 import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
@@ -158,7 +158,6 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
   const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
   const latest = inNumbers ? latestStates(model, all, at) : null;
-  if (at.ghost) drawGhost(context, { layoutOf, model, palette, at });
   for (const step of all) {
     const part = step === at.step && !at.complete ? shownPart(model, at) : 1;
     drawVisited(context, { layoutOf, model, palette, latest }, step, part);
@@ -166,23 +165,19 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-function drawGhost(context, { layoutOf, model, palette, at }) {
-  const all = range(model.count).filter((i) => hasTile(model, i) && model.head[i] === at.head);
-  const latest = isDrawnInNumbers(layoutOf(all[0]), model) ? latestStates(model, all, { step: -1 }) : null;
-  for (const step of all) {
-    drawVisited(context, { layoutOf, model, palette, latest }, step);
-    fillBox(context, palette.background, cellBox(layoutOf(step), model, step), 1 - at.ghost);
-  }
-}
+export const NOWHERE = "drawn for you: stored nowhere";
+export const isInHbm = (model) => model.gridTensors.some(Boolean);
 
-const isInHbm = (model) => model.gridTensors.some(Boolean);
-
-// A map that no algorithm stores is not in HBM: it lies on a card above it, between its tensors.
-export function drawCard(context, { x, y, width, height }, model, palette) {
-  if (isInHbm(model)) return;
-  const card = { x: x - 4, y: y - 7, w: width + 8, h: height + 30 };
-  roundBox(context, { ...card, y: card.y + 3 }, 8, { fill: palette.text, alpha: 0.13 });
-  roundBox(context, card, 8, { fill: palette.background });
+// HBM around the maps; those that no algorithm stores are not in it: it is open there, or not drawn at all.
+export function drawHbm(context, hbm, layouts, model, palette) {
+  const isStored = isInHbm(model);
+  if (isStored || layouts.length === 1)
+    roundBox(context, hbm, 12, { fill: palette.surface, line: palette.line });
+  if (isStored || layouts.length > 1) return;
+  const [{ x, y, width }] = layouts;
+  const [left, top, right, bottom] = [x - 3.5, y - 7.5, x + width + 3.5, hbm.y + hbm.h + 1];
+  fillBox(context, palette.background, { x: left, y: top, w: right - left, h: bottom - top });
+  drawLine(context, palette.line, 1, [left, bottom, left, top, right, top, right, bottom]);
 }
 
 // What the map is: in HBM only what an algorithm writes there.
@@ -193,7 +188,7 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : "drawn for you: stored nowhere";
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : NOWHERE;
   if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);

@@ -2,10 +2,10 @@
 
 import { benchOf, cellAt, drawBench, drawFar } from "./bench.js";
 import { canvas } from "../controls/dom.js";
-import { fitCanvas, namePlace, roundBox, usePalette } from "./draw.js";
+import { fitCanvas, namePlace, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
-import { drawCard, drawHere, drawMap, drawPinnedRow, nameMap } from "./map.js";
+import { NOWHERE, drawHbm, drawHere, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
@@ -46,9 +46,8 @@ export class Pane {
     return (this.palette = usePalette(root, this.model.data.palettes));
   }
 
-  // The cursor at a position, with what the drawing asks of it; at so many tiles per second. `ghost` is how
-  // much of the whole map still shines through, from 0 to 1.
-  stateAt(position = this.timeline.position, rate = 0, ghost = 0) {
+  // The cursor at a position, with what the drawing asks of it; at so many tiles per second.
+  stateAt(position = this.timeline.position, rate = 0) {
     const { model, timeline } = this;
     const at = timeline.cursor(position);
     at.isDone = (step) => timeline.isDone(at, step);
@@ -57,7 +56,6 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    at.ghost = ghost;
     at.scan = timeline.order === "gpu" ? 0 : scanOf(rate);
     at.melt = meltOf(rate);
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
@@ -84,8 +82,7 @@ export class Pane {
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
     context.clearRect(0, 0, width, height);
-    roundBox(context, hbm, 12, { fill: palette.surface });
-    if (layouts.length === 1) drawCard(context, layouts[0], model, palette);
+    drawHbm(context, hbm, layouts, model, palette);
     const { start, end } = timeline.moments;
     const partOf = (step) => within(at.time, start[step], end[step]);
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
@@ -121,10 +118,11 @@ export class Pane {
   drawAround(context, hbm, layouts, heads, at) {
     const { model, palette } = this;
     const split = model.keyParts.length > 0;
-    const several = layouts.length === 1 && model.heads.length > 1;
-    const more = several ? headName(model, heads[0]) : "large and slow";
-    namePlace(context, "HBM", more, hbm, palette);
-    if (layouts.length > 1) {
+    const isAlone = layouts.length === 1;
+    const more = isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "large and slow";
+    if (isAlone || isInHbm(model)) namePlace(context, "HBM", more, hbm, palette);
+    else namePlace(context, "Weights", NOWHERE, hbm, palette);
+    if (!isAlone) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
       nameHeads(context, layouts, heads, model, palette);
       return;

@@ -9,14 +9,15 @@ import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
 import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const TOLD = 17; // size of alpha of the row that is told
+const ROOM_OF_ALPHA = 46; // beside the sums; in a narrow box the caption alone says it
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 const ROOM_FOR_ALPHA = 10; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
-  const [m, l, end, right] = [0, 0.5, 0.83, 1].map((part) => box.x + part * box.w);
-  const place = { m, l, end, right, half: box.w * 0.42 };
   const isWide = box.w > 110;
+  const [m, l, right] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
+  const place = { m, l, right, end: right - (isWide ? ROOM_OF_ALPHA : 0), half: box.w * 0.36, isWide };
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
@@ -81,9 +82,10 @@ function drawL(
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
-  if (!shrinks || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0) return;
+  if (!shrinks || !place.isWide || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0)
+    return;
   const size = isTold ? TOLD : Math.min(12, tall * 0.85);
-  const style = { size, weight: isTold ? "700" : "600", align: "right", halo: palette.background };
+  const style = { size, weight: isTold ? "700" : "600", align: "right" };
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
 

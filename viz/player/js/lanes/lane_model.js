@@ -116,7 +116,7 @@ export function eventAt(run, track, time, reach) {
 }
 
 export function eventWords(run, event) {
-  const { name } = activityOf(run, event);
+  const { name, about: until } = activityOf(run, event);
   const length = run.end[event] - run.begin[event];
   const cycles = Math.round(length * run.clock_ghz).toLocaleString("en-US");
   const { program, head, q, kv } = tileOf(run, event);
@@ -128,8 +128,9 @@ export function eventWords(run, event) {
   const { sm, tracks } = run.sms[smOf(run, event)];
   const { row } = tracks.find(({ end }) => event < end);
   const began = formatMs(run.begin[event] / 1e6);
-  const what = `${name}: ${formatMs(length / 1e6)} (${cycles} cycles) from ${began} on`;
-  return `${what}. ${about.join(", ")}. ${row}, SM ${sm}, ${run.title}.`;
+  const what = [name, until].filter(Boolean).join(", ");
+  const when = `${formatMs(length / 1e6)} (${cycles} cycles) from ${began} on`;
+  return `${what}: ${when}. ${about.join(", ")}. ${row}, SM ${sm}, ${run.title}.`;
 }
 
 export function waitWords(run, place) {

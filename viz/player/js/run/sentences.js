@@ -43,7 +43,8 @@ export const SENTENCES = {
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "The rows are finished: O is divided by l and goes home, with lse = m + ln l for the backward pass.",
+    "The rows are finished: O is divided by l. " +
+      "lse = m + ln l, the log of the sum of e^score, is for the backward pass.",
     "Of {who}: {m} + ln {l} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],

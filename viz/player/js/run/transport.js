@@ -5,10 +5,11 @@
 // owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()`
 // once the position has stayed, and `fullScreen()`. It may have `holds()`: the track may not go on now.
 
-import { smooth } from "./easing.js";
+import { clamp, smooth } from "./easing.js";
 
 const [SLOWEST, FASTEST] = [0.125, 1024]; // units per second
 const SETTLES_AFTER_MS = 400;
+const LONGEST_FRAME_MS = 250; // more passes only while nobody sees it, as in a tab behind another
 
 export class Transport {
   constructor(owner) {
@@ -49,12 +50,10 @@ export class Transport {
   tick(now) {
     if (!this.playing && !this.acts) return;
     const { track } = this;
-    const ms = Math.max(0, now - this.ticked);
-    if (this.acts) this.act(ms);
-    else {
-      this.ticked = now;
-      track.position = track.played((ms / 1000) * this.speed);
-    }
+    const ms = clamp(now - this.ticked, 0, LONGEST_FRAME_MS);
+    this.ticked = now;
+    if (this.acts) this.act((this.acted += ms));
+    else track.position = track.played((ms / 1000) * this.speed);
     if (!this.acts && (!this.playing || track.position >= track.last())) {
       if (this.playing) this.goTo(track.position);
       return;
@@ -67,7 +66,7 @@ export class Transport {
   // milliseconds, seen as at so many tiles per second. After the last one it plays on, or stays.
   direct(acts, stays = false) {
     this.stop();
-    Object.assign(this, { acts, stays, playing: !stays, ticked: performance.now() });
+    Object.assign(this, { acts, stays, playing: !stays, acted: 0, ticked: performance.now() });
     this.frame = requestAnimationFrame((now) => this.tick(now));
     if (!stays) this.changed();
   }
@@ -80,7 +79,6 @@ export class Transport {
     this.part = now ? (since + all) / all : 1;
     this.track.position = this.track.between(from, to, shape(this.part));
     if (now) return;
-    this.ticked += this.acts.reduce((sum, each) => sum + each.ms, 0);
     this.acts = null;
     if (this.stays) this.goTo(to);
     else this.owner.refresh();

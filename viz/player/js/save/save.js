@@ -77,6 +77,9 @@ export class SavePanel extends Panel {
     super.open();
     this.button.setAttribute("aria-expanded", "true");
     [this.from.value, this.to.value] = [0, this.owner.slider.max];
+    const options = [...this.what.options];
+    for (const option of options) option.disabled = !isSeen(this.owner.root, option.value);
+    if (this.what.selectedOptions[0].disabled) this.what.value = options.find((each) => !each.disabled).value;
     this.plan();
     this.what.focus();
   }
@@ -164,6 +167,8 @@ export class SavePanel extends Panel {
     this.ending?.abort();
   }
 }
+
+const isSeen = (root, parts) => [...root.querySelectorAll(parts)].some((node) => node.clientWidth > 0);
 
 export function lengthWords(ms) {
   if (ms < LONG_MS) return `${(ms / 1000).toFixed(1)} s.`;

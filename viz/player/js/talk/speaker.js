@@ -40,6 +40,7 @@ export class Speaker extends TalkWindow {
         this.nextTitle,
         next,
         this.status,
+        this.what.line,
         element("div", { class: "fa-fields fa-speaker-keys" }, buttons),
       ]),
     );

@@ -39,6 +39,7 @@ export class Talk extends TalkWindow {
       element("p", {}, ["F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
       ...(server ? [element("p", {}, [allTalks])] : []),
     ]);
+    this.screen.source.after(this.what.line);
     this.root.append(sceneRoot, this.overview.node, this.black, this.curtain, this.laser);
   }
 

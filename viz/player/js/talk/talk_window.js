@@ -24,7 +24,7 @@ export class TalkWindow {
     this.screens = [];
     this.screen = this.makeScreen(sceneRoot, (step) => this.presenter.set({ open: step }));
     this.build(sceneRoot, server);
-    root.append(this.what.line, this.what.node, this.help.node, this.prompt.node);
+    root.append(this.what.node, this.help.node, this.prompt.node);
     this.presenter = new Presenter(data, place, (state, glides) => this.show(state, glides));
     this.dropKeys = takeTalkKeys((action, key) => this.press(action, key));
     this.useTheme();

@@ -11,8 +11,10 @@ const UNHEARD_MS = 2000; // then the question is asked again: the page may not h
 const SLOW_MS = 15000;
 const STAYS = "The picture stays as it was.";
 const NEEDS_APP = "What if? needs the app, in which kernels run. This is a file.";
+const NOT_OFFERED = "with what is picked already, this takes too long here, or the kernel does not take it.";
 const NOT_LIVE = "What if? has no choices here: the talk's file does not mark this scene live.";
 
+const newId = () => Math.random().toString(36).slice(2);
 const named = (key, words) => [element("kbd", {}, [String(key)]), ` ${words}`];
 const keyOf = (scene, picks) => `${scene} ${JSON.stringify(picks)}`;
 
@@ -57,7 +59,7 @@ export class WhatIf extends Overlay {
 
   ask(key, about) {
     this.forget();
-    this.asking = { key, ...about, id: Math.random().toString(36).slice(2) };
+    this.asking = { key, ...about, id: newId() };
     this.slow = setTimeout(() => this.fail(`The run takes longer than ${SLOW_MS / 1000} s.`), SLOW_MS);
     this.say("Running it here …");
     this.send();
@@ -83,7 +85,11 @@ export class WhatIf extends Overlay {
     this.say("");
   }
 
-  hear({ id, waits, failed, shown }) {
+  hear({ id, without, waits, failed, shown }) {
+    if (without && id === this.opening && this.isOpen) {
+      this.without = without;
+      this.build();
+    }
     if (!this.asking || this.asking.id !== id) return;
     clearTimeout(this.again);
     if (waits) {
@@ -120,7 +126,10 @@ export class WhatIf extends Overlay {
     else {
       this.say("");
       super.toggle();
+      this.without = {}; // {name of a choice: numbers of values that the app does not offer}
+      this.opening = newId();
       this.build();
+      this.server.ask({ id: this.opening, scene: this.state.scene, picks: this.picked, opens: true });
     }
   }
 
@@ -132,10 +141,10 @@ export class WhatIf extends Overlay {
   build() {
     const rows = this.live.map(({ name, present, values }, index) => {
       const now = this.picked[name] ?? present;
-      const isNow = (at) => ({ "aria-pressed": String(now === at) });
-      const buttons = values.map((words, at) =>
-        button(named(at + 1, words), "", () => this.choose(index, at), isNow(at)),
-      );
+      const buttons = values.map((words, at) => {
+        const looks = { "aria-pressed": String(now === at), ...(this.lacks(name, at) && { disabled: "" }) };
+        return button(named(at + 1, words), "", () => this.choose(index, at), looks);
+      });
       const title = element("span", { class: "fa-what-name" }, named(index + 1, name));
       const chosen = index === this.row ? " fa-what-row-chosen" : "";
       const about = { class: `fa-fields fa-what-row${chosen}`, role: "group", "aria-label": name };
@@ -144,6 +153,10 @@ export class WhatIf extends Overlay {
     const back = button(named(0, "as in the talk"), "", () => this.choose());
     const last = element("div", { class: "fa-fields fa-what-row" }, [back]);
     this.node.replaceChildren(element("h2", {}, ["What if?"]), ...rows, last);
+  }
+
+  lacks(name, index) {
+    return this.without[name]?.includes(index);
   }
 
   // The first digit names what is changed, the second one its value.
@@ -155,6 +168,7 @@ export class WhatIf extends Overlay {
       const what = choice ? `a ${choice.name}` : "what changes";
       this.say(`${figure} is not a choice: press 1 to ${count} for ${what}, 0 to go back.`);
     } else if (index < 0) this.choose();
+    else if (choice && this.lacks(choice.name, index)) this.say(`${choice.values[index]}: ${NOT_OFFERED}`);
     else if (choice) this.choose(this.row, index);
     else {
       this.say("");
