@@ -21,6 +21,7 @@ PROPERTIES = SimpleNamespace(
     multi_processor_count=108,
     total_memory=80 << 30,
     warp_size=32,
+    gcnArchName="",
     shared_memory_per_block=48 << 10,
     shared_memory_per_block_optin=163 << 10,
     shared_memory_per_multiprocessor=164 << 10,

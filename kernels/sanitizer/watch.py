@@ -19,7 +19,7 @@ import numpy as np
 from kernels.device.interpreter import replaced
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.fresh import FillFresh
-from kernels.sanitizer.poison import Poison
+from kernels.sanitizer.poison import Poison, poison_of
 from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Product, Region
 from kernels.sanitizer.source import current_site, line_of
 
@@ -126,6 +126,8 @@ class Watch:
         """Addresses of the memory that launches wrote into; whoever wants to may empty it."""
         self.poison = Poison()
         self._ledger = Ledger()
+        self.spoils = False
+        """Whether stores of floats store NaN; it may be changed between launches, as may the next."""
         self.in_reverse = False
         """Whether the programs run in reverse; it may be changed between launches."""
         self._logs = logs
@@ -330,6 +332,9 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
 
     def create_masked_store(pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
         found, lanes = resolved(pointers, mask, "write", value.data)
+        if watch.spoils and value.dtype.scalar.is_floating():
+            nothing = np.full_like(value.data, poison_of(value.dtype.scalar, value.data.dtype))
+            value = handle(nothing, value.dtype)
         return store(found, value, lanes, *options, **named)
 
     def create_atomic_rmw(operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:

@@ -28,6 +28,8 @@ SLEEPY = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Environment in which torch's threads sleep while they wait for one another. By default they spin, and take
 the processor from the app, from the browser and from each other. Measured on two cores, beside other work:
 the battery of flash2 in the interpreter, 26 cases then, took 27 s with it, and 53 s without."""
+LARGEST = 2**36
+"""No message has so many bytes."""
 KEPT_LINES = 20
 """Lines of standard error that are kept, to say why the process failed."""
 
@@ -38,7 +40,7 @@ def read_message(stream: IO[bytes]) -> tuple[dict, bytes] | None:
     if not line.endswith(b"\n"):
         return None
     message = json.loads(line)
-    blob = stream.read(message["size"])
+    blob = stream.read(min(message["size"], LARGEST))
     return (message, blob) if len(blob) == message["size"] else None
 
 
@@ -132,6 +134,9 @@ class WorkerProcess:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        while (message := read_message(self._process.stdout)) is not None:
-            self._messages.put(message)
+        try:
+            while (message := read_message(self._process.stdout)) is not None:
+                self._messages.put(message)
+        except (ValueError, LookupError, TypeError, MemoryError):  # the user's code wrote there, too
+            self.kill()
         self._messages.put(None)

@@ -6,8 +6,11 @@ prints goes to standard error. Requests that run the user's code go to a process
 """
 
 import argparse
+import contextlib
+import ctypes
 import os
 import queue
+import signal
 import threading
 from functools import partial
 from typing import BinaryIO
@@ -23,6 +26,8 @@ from kernels.worker.process import read_message, write_message
 from kernels.worker.requests import REQUESTS
 
 CRASHED_EXIT = 70
+PR_SET_PDEATHSIG = 1
+"""Of Linux's prctl."""
 MEMORY_SHARE = 0.9
 """Share of the free memory that jobs may allocate on the CPU by default."""
 
@@ -41,6 +46,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--host", action="store_true", help="run the user's code in this process itself")
     arguments = parser.parse_args(argv)
     jobs, out = open_pipes()
+    end_with_parent()
 
     # Imported before the first job, so that it does not wait for torch and triton.
     from kernels.algorithms.flash2 import forward  # noqa: F401
@@ -69,6 +75,12 @@ def open_pipes() -> tuple[Jobs, BinaryIO]:
     os.dup2(2, 1)
     threading.Thread(target=_read_jobs, args=(given, jobs), daemon=True).start()
     return jobs, out
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it ends, whatever the user's code does here."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def serve(jobs: Jobs, out: BinaryIO, *, is_host: bool = False) -> None:

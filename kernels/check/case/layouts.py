@@ -16,12 +16,25 @@ class Handed:
         """`tensors` are Q, K and V, and dO or not; they stay as they are."""
         self._originals = tuple(tensors)
         self.tensors = laid_out(self._originals, layout)
+        self._memory = [(each, each.clone()) for each in map(_memory_of, self.tensors)]
 
     def changed(self) -> dict[str, int]:
         """Elements that are not what they were, by the name of the tensor; NaN is equal to itself."""
-        pairs = zip(NAMES, self.tensors, self._originals, strict=False)
-        same = {name: (one == other) | (one.isnan() & other.isnan()) for name, one, other in pairs}
-        return {name: int((~each).sum()) for name, each in same.items() if not each.all()}
+        named = zip(NAMES, self.tensors, self._originals, strict=False)
+        changed = {name: _differing(tensor, original) for name, tensor, original in named}
+        if not any(changed.values()):  # what lies between the elements of a view is not the kernel's either
+            around = zip(NAMES, self._memory, strict=False)
+            changed = {f"memory around {name}": _differing(*memory) for name, memory in around}
+        return {name: count for name, count in changed.items() if count}
+
+
+def _differing(one: torch.Tensor, other: torch.Tensor) -> int:
+    return int((~((one == other) | (one.isnan() & other.isnan()))).sum())
+
+
+def _memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements of the storage that it lies in."""
+    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
 
 
 def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor, ...]:
@@ -40,7 +53,7 @@ def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor
         packed = (part.transpose(1, 2) for part in torch.stack(parts, dim=2).unbind(2))
         return (*(() if same else (_transposed(query),)), *packed, *map(_transposed, rest))
     if layout == "mixed":
-        return (_plain(query), _transposed(key), _plain(value.mT).mT, *map(_sliced, rest))
+        return (_plain(query.mT).mT, _transposed(key), _plain(value.mT).mT, *map(_sliced, rest))
     return tuple(map(_plain, tensors))
 
 

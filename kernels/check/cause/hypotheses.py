@@ -5,7 +5,7 @@ A hypothesis fits if the result equals it by the same rule by which the result d
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 
@@ -189,9 +189,10 @@ def _lse_causes(evidence: Evidence) -> Iterator[Cause]:
 
 def _gradient_cause(evidence: Evidence, wrong: list[str]) -> Cause | None:
     """The first hypothesis that explains all of these gradients, else the one that explains the most."""
-    scaled = next(filter(None, (_factor_cause(evidence, name) for name in wrong)), None)
-    if len(wrong) == 1 and scaled and not scaled.numbers:
-        return scaled
+    factors = [_factor_cause(evidence, name) for name in wrong]
+    scaled = next(filter(None, factors), None)
+    if scaled and not scaled.numbers and all(each and each.words == scaled.words for each in factors):
+        return replace(scaled, tensors=tuple(wrong))
     best, d_out = None, evidence.calls.tensors.d_out
     if isinstance(evidence.calls.band, Pattern):
         return scaled

@@ -122,9 +122,9 @@ class Calls:
         handed = Handed(inputs, self.case.layout)
         out, lse = self.subject.forward(*handed.tensors)
         self._count(handed)
-        return out.clone(), None if lse is None else self._by_convention(lse.clone())
+        return out.clone(), None if lse is None else self.by_convention(lse.clone())
 
-    def _by_convention(self, lse: torch.Tensor) -> torch.Tensor:
+    def by_convention(self, lse: torch.Tensor) -> torch.Tensor:
         """The lse, with -inf in rows without keys where FlashAttention-2 and its like give +inf."""
         if not bool((lse == math.inf).any()) or (isinstance(self.band, Pattern) and self.band.sinks):
             return lse

@@ -96,11 +96,15 @@ def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     kept = first.clone()
     for tensor, other in zip(handed.tensors, others, strict=True):
         tensor.copy_(other)
-    second, _ = subject.forward(*handed.tensors)
-    if not torch.equal(first.nan_to_num(), kept.nan_to_num()):
-        raise Wrong("its result is overwritten by the next call: both calls return the same memory")
-    right = {"O": calls.references(others).compare(second)}
-    _hold("with other numbers in the same tensors a later call is wrong", {"O": second}, right)
+    for words in ("the same tensors", "other tensors in the same memory"):
+        out, lse = subject.forward(*handed.tensors)
+        if not torch.equal(first.nan_to_num(), kept.nan_to_num()):
+            raise Wrong("its result is overwritten by the next call: both calls return the same memory")
+        got, right = {"O": out}, {"O": calls.references(others).compare(out)}
+        if lse is not None:
+            got["lse"] = calls.by_convention(lse)
+            right["lse"] = calls.references(others).compare_lse(got["lse"])
+        _hold(f"with other numbers in {words} a later call is wrong", got, right)
 
 
 def _other_inputs(calls: Calls) -> Inputs:
@@ -133,19 +137,26 @@ def _with_two_graphs(calls: Calls, compared: Compared) -> None:
         "a second backward pass of the same graph (retain_graph=True) is wrong, unlike the first",
     ):
         _hold(words, first.gradients(d_out, keep=True), compared)
+    others, other = _other_inputs(calls), calls.tensors.d_out.flip(2)
+    got = second.gradients(Handed((*others, other), calls.case.layout).tensors[3])
+    found = (got["dQ"], got["dK"], got["dV"])
+    right = compare_gradients(calls.case.problem, found, others, other, scale=calls.scale, band=calls.band)
+    _hold("with other numbers and another dO the backward pass is wrong", got, right)
     del second  # until here it is alive, and its memory is not given to others
 
 
 def _with_fewer_gradients(calls: Calls, compared: Compared) -> None:
-    """Each input in turn requires no gradient; those of the others must be what they were."""
+    """Each input in turn requires no gradient, then each alone does: they must be what they were."""
     attached = _attached_call(calls)
     if attached is None:
         return
-    for left_out, tensor in zip(GRADIENTS, NAMES, strict=False):
+    named = [*zip(GRADIENTS, NAMES, strict=False)]
+    ways = {f"if {tensor} requires no gradient, another one": {*GRADIENTS} - {name} for name, tensor in named}
+    ways |= {f"if {tensor} alone requires a gradient, it": {name} for name, tensor in named}
+    for words, learning in ways.items():
         *inputs, d_out = Handed((*calls.tensors.inputs, calls.tensors.d_out), calls.case.layout).tensors
-        learning = [name for name in GRADIENTS if name != left_out]
-        got = attached(*inputs, learning=learning).gradients(d_out)
-        _hold(f"if {tensor} requires no gradient, another one is wrong", got, compared)
+        got = attached(*inputs, learning=[name for name in GRADIENTS if name in learning]).gradients(d_out)
+        _hold(f"{words} is wrong", got, compared)
 
 
 WAYS: dict[str, Callable[[Calls, Compared], None]] = {
@@ -205,6 +216,7 @@ def run_check(
     """
     began = time.perf_counter()
     label = case.label(user_kernel(case.kernel).name if case.kernel in USERS else "")
+    version = user_kernel(case.kernel).version if case.kernel in USERS else ""
     empty = CheckResult(case, label, device_info(BACKEND), utc_now(), 0.0)
     with count_launches(INTERPRETED) as launches:
         try:
@@ -233,9 +245,28 @@ def run_check(
     launched = INTERPRETED and (bool(launches) or any(seen.launches.values()))
     if case.kernel in USERS:
         result = replace(result, launches=seen.launches, written=seen.written)
-        if case.requires_kernel and not seen.launches.get("forward"):
-            result = replace(result, broken=result.broken or "no Triton kernel ran, and one is required")
+        if case.requires_kernel and not result.broken:
+            result = replace(result, broken=_without_kernel(calls))
+        if user_kernel(case.kernel).version != version:
+            result = replace(result, stopped="its file, or one that it imports, changed during the check")
     return replace(result, interpreted=launched, seconds=time.perf_counter() - began)
+
+
+def _without_kernel(calls: Calls) -> str:
+    """What is wrong with results that Triton kernels did not compute; "" if nothing is."""
+    subject = calls.subject
+    if not subject or not subject.seen.launches.get("forward"):
+        return "no Triton kernel ran, and one is required"
+    if not INTERPRETED:
+        return ""
+    subject.controls.spoils = True
+    try:
+        out, _ = calls.forward(calls.tensors.inputs)
+    except (Refused, Broken):
+        return ""  # it noticed
+    finally:
+        subject.controls.spoils = False
+    return "" if bool(out.isnan().any()) else "what its Triton kernels store does not reach O"
 
 
 def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResult:

@@ -35,8 +35,8 @@ NAMED_CASES, NAMED_NOTES = 5, 3
 COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
 """Beginnings of the notes on the compiler."""
 NOT_CHECKED = (
-    "Not part of the check: an arbitrary attn_mask, dropout, nested tensors, and tensors of more than 2^31 "
-    "elements, whose offsets an int32 does not hold."
+    "Not part of the check: an arbitrary attn_mask, dropout, nested tensors, NaN in Q, K or V, autocast, "
+    "several threads, and tensors of more than 2^31 elements, whose offsets an int32 does not hold."
 )
 NEEDS_GPU = (
     "Without a GPU programs run one after the other. Found are two that write different values to one place, "

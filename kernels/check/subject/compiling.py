@@ -71,11 +71,17 @@ class CompileRequest(Request[Compiled]):
 
 
 _client: WorkerClient | None = None
+_of = ""
+"""The function that it compiles, as `UserKernel.argument`."""
 
 
 def ask_compiler(case: CheckCase, kernel: UserKernel) -> Job[Compiled]:
     """Begin to compile what the function launches in the case."""
-    global _client
+    global _client, _of
+    if _client and _of != kernel.argument:  # its process knows what another function did there
+        _client.close()
+        _client = None
+    _of = kernel.argument
     if _client is None:
         environment = {COMPILES_ONLY: "1", "TRITON_INTERPRET": "0"}
         _client = WorkerClient(JOB_LIMIT_S, environment=environment)

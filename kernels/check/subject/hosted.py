@@ -3,20 +3,24 @@
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import torch
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, crash_words
-from kernels.check.subject.user_kernel import Limits, user_kernel
+from kernels.check.subject.user_kernel import user_kernel
 from kernels.check.subject.wire import Bytes, Controls, Placed, Seen, placed, storages_of
 from kernels.device.runtime import DEVICE
 from kernels.oracle.rule import GRADIENTS
+from kernels.problem import InvalidProblem
 from kernels.worker.failures import Crashed, JobFailure
 from kernels.worker.host import HOST
 from kernels.worker.requests import Answer, Progress, Request
+
+Place = Literal["new", "same tensors", "same memory"]
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,6 @@ class Opened:
     """The function is loaded and takes the case, or why not."""
 
     seen: Seen = field(default_factory=Seen)
-    limits: Limits = field(default_factory=Limits)
     refused: str = ""
     not_loaded: str = ""
     trace: str = ""
@@ -64,8 +67,9 @@ class CallRequest(Request[Any]):
     """Bytes of each storage that is sent."""
     places: tuple[Placed, ...]
     controls: Controls
-    same_place: bool = False
-    """Write into the memory of the call before. Its result, as it is then, comes before that of this one."""
+    place: Place = "new"
+    """Whether it is called on new tensors, on those of the call before with other numbers, or on new ones in
+    their memory. Then the result of the call before, as it is then, comes before that of this one."""
     learning: tuple[str, ...] = ()
     """Names of the gradients that are wanted."""
     graph: int = 0
@@ -100,34 +104,40 @@ class Graph:
 class Hosted:
     """One case of the user's function. Raises Refused, UserKernelError and JobFailure."""
 
-    spoilt = False
-    """Whether a function has changed what the next one would share with it."""
+    of = ""
+    """The function that the process was started for, or "": another one gets a process of its own."""
 
     def __init__(self, case: CheckCase) -> None:
         self.controls = Controls()
-        self._graphs = 0
+        self._graphs = self._sames = 0
         self._last: tuple[torch.Tensor, ...] = ()
         self._out: torch.Tensor | None = None
         """What `forward` gave last: it changes if the function writes into the same memory again."""
-        if Hosted.spoilt:
+        kernel = user_kernel(case.kernel)
+        if Hosted.of not in ("", kernel.argument):
             HOST.end()
-            Hosted.spoilt = False
-        plain, _ = _asked(OpenRequest(user_kernel(case.kernel).argument, case))
+        Hosted.of = kernel.argument
+        self.limits = kernel.limits
+        opened, _ = _asked(OpenRequest(kernel.argument, case), Opened)
         self._start = HOST.changes
-        opened = msgspec.convert(plain, Opened)
         if opened.not_loaded:
             raise UserKernelError(opened.not_loaded, opened.trace)
         if opened.refused:
             raise Refused(opened.refused)
-        self.limits, self.seen = opened.limits, opened.seen
+        self.seen = opened.seen
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """O and lse. A call on the same tensors as the last one finds them in the same memory there, too."""
+        """O and lse. A call on the same tensors as the last one finds the same ones there, too.
+
+        The next such call finds other tensors in the same memory.
+        """
         same = len(tensors) == len(self._last) and all(map(torch.Tensor.is_set_to, tensors, self._last))
+        self._sames = self._sames + 1 if same else 0
+        place: Place = ("new", "same tensors", "same memory")[min(self._sames, 2)]
         query = tensors[0]
         lse = query.new_empty(query.shape[:3], dtype=torch.float32)
         earlier = [self._out] if same and self._out is not None else []
-        found = self.call("forward", tensors, [*earlier, query, lse], same_place=bool(earlier))
+        found = self.call("forward", tensors, [*earlier, query, lse], place=place)
         if earlier:
             earlier[0].copy_(found.pop(0))
         self._last, self._out = tensors, found[0]
@@ -154,10 +164,9 @@ class Hosted:
         if HOST.changes != self._start:
             raise Broken("its process had ended before")
         places, sizes, blob = placed(tensors)
-        plain, blob = _asked(CallRequest(verb, sizes, places, replace(self.controls), **options), blob)
-        reply, given = msgspec.convert(plain, Reply), Bytes(blob)
-        self.seen = reply.seen
-        Hosted.spoilt |= bool(reply.seen.changed)
+        request = CallRequest(verb, sizes, places, replace(self.controls), **options)
+        reply, blob = _asked(request, Reply, blob)
+        given, self.seen = Bytes(blob), reply.seen
         results = [given.take(each.dtype, each.shape, DEVICE) for each in like[: reply.tensors]]
         for storage in (*storages_of(tensors), *storages_of(also)):
             storage.copy_(given.take(storage.dtype, storage.shape, DEVICE))
@@ -168,12 +177,28 @@ class Hosted:
         return results
 
 
-def _asked(request: Request, blob: bytes = b"") -> Answer:
-    """The host's answer. Its end is the function's failure, unless memory ran out."""
+def _asked(request: Request, read_as: type[Read], blob: bytes = b"") -> tuple[Read, bytes]:
+    """The host's answer. Its end is the function's failure, and so is an answer that is none."""
     try:
-        return HOST.ask(request, blob)
+        plain, blob = HOST.ask(request, blob)
+        return msgspec.convert(printable(plain), read_as), blob
     except Crashed as error:
         if error.exit_code == -signal.SIGKILL:
-            words = "the system ended the process, most likely because memory ran out"
+            words = "its process was ended by SIGKILL, as the system does if memory runs out"
             raise JobFailure(words) from error
         raise Broken(crash_words(error.exit_code, error.detail)) from error
+    except (InvalidProblem, msgspec.ValidationError) as error:
+        HOST.end()
+        raise Broken(f"its process gave an answer that is none: {error}") from error
+
+
+def printable(value: Any, key: str = "") -> Any:
+    """The same plain value with texts of one line (but for a trace) that can be printed anywhere."""
+    if isinstance(value, dict):
+        return {printable(name): printable(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [printable(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    kept = "\n" if key == "trace" else ""
+    return "".join(each if each.isprintable() or each in kept else " " for each in value)

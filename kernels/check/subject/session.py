@@ -3,9 +3,11 @@
 Nothing here judges. Whatever the user's code changes in this process, the judge has the bytes alone.
 """
 
+import hashlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
@@ -34,6 +36,8 @@ import triton.language as tl
 Tensors = Sequence[torch.Tensor]
 Results = dict[str, torch.Tensor]
 """By name."""
+MOST_KEPT, LARGEST_KEPT = 24, 2**20
+"""So many tensors of earlier calls, of so many bytes each, are held against what they were."""
 
 
 class Session:
@@ -55,12 +59,12 @@ class Session:
             self._watch = stack.enter_context(watch_memory(listen=INTERPRETED))
             self.close: Callable[[], None] = stack.pop_all().close
         self._guard = Guard(case.kernel, self.loaded, self._launches)
-        self._memory: Tensors = ()
-        """Of the inputs of the last forward call."""
+        self._inputs: tuple[Tensors, Tensors] = (), ()
+        """The tensors of the last forward call, and their memory."""
         self._out: torch.Tensor | None = None
         """What the function returned last, itself."""
-        self._sent = b""
-        """The bytes of it that were sent."""
+        self._kept: deque[tuple[str, torch.Tensor, bytes]] = deque(maxlen=MOST_KEPT)
+        """What must stay as it is until the case is closed, in words, with a digest of its bytes."""
         self._counts: dict[str, int] = {}
         self._written: dict[str, None] = {}
         self._changed: dict[str, None] = {}
@@ -87,7 +91,10 @@ class Session:
 
     def forward(self, *tensors: torch.Tensor) -> Results:
         """O, and lse if the function gives it."""
+        options = [each.clone() for each in self.loaded.options]
         out, second = self._guard("forward", self._attend, *tensors)
+        if not all(map(torch.equal, options, self.loaded.options)):
+            raise Broken("it changes its mask, or another option, in place")
         self._out = check_output(out, tensors[0])
         for name, tensor in zip(NAMES, tensors, strict=False):
             if self._out.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
@@ -99,27 +106,29 @@ class Session:
         """The bytes: the results, then the memory that the function was handed."""
         given, controls = Bytes(blob), request.controls
         memory: Tensors = [given.take(torch.uint8, (size,), DEVICE) for size in request.sizes]
-        if request.same_place:
-            for place, other in zip(self._memory, memory, strict=True):
-                place.copy_(other)
-            memory = self._memory
-        tensors, before = laid(request.places, memory), _surroundings()
+        before = _surroundings()
+        tensors: Tensors = laid(request.places, memory)
+        changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
+        if request.place != "new":
+            tensors, memory = self._again(request, tensors)
         self._watch.in_reverse, CONFIGURATIONS.number = controls.in_reverse, controls.configuration
+        self._watch.spoils = controls.spoils
         self._watch.poison.on, self._watch.poison.only = controls.poisons, controls.only
         launches = len(self._launches)
         self._watch.wrote.clear()
         results: Results = {}
         refused = broken = trace = ""
         try:
-            if self._out is not None and bytes_of(self._out) != self._sent:
-                raise Broken("its result changed after it was returned")
+            if changed:
+                raise Broken(f"{changed[0]} changed after the call")
             with filled_memory() if controls.filled else nullcontext():
                 results = VERBS[request.verb](self, request, tensors, memory)
         except Refused as error:
             refused = str(error)
         except Broken as error:
             broken, trace = str(error), error.trace
-        self._sent = bytes_of(self._out) if self._out is not None else b""
+        self._keep("its result", results.values())
+        self._keep("an input of an earlier call", memory)
         self._say_changes(before)
         self._counts["backward" if request.verb == "derive" else "forward"] = len(self._launches) - launches
         wrote = self._watch.wrote
@@ -130,6 +139,20 @@ class Session:
         reply = Reply(self.seen, len(results), refused, broken, trace)
         return reply, b"".join(map(bytes_of, [*results.values(), *handed]))
 
+    def _again(self, request: CallRequest, given: Tensors) -> tuple[Tensors, Tensors]:
+        """The tensors of the call before with other numbers, or new ones in their memory; and that memory."""
+        tensors, memory = self._inputs
+        own = {each.data_ptr() for each in memory}
+        self._kept = deque((each for each in self._kept if each[1].data_ptr() not in own), MOST_KEPT)
+        with torch.no_grad():
+            for tensor, other in zip(tensors, given, strict=True):
+                tensor.copy_(other)
+        return tensors if request.place == "same tensors" else laid(request.places, memory), memory
+
+    def _keep(self, what: str, tensors: Iterable[torch.Tensor]) -> None:
+        """Hold these against themselves at later calls, unless they are large."""
+        self._kept.extend((what, each, _digest(each)) for each in tensors if each.nbytes <= LARGEST_KEPT)
+
     def _say_changes(self, before: dict[str, Any]) -> None:
         """Note what the function changed of its process besides tensors."""
         after = _surroundings()
@@ -137,9 +160,9 @@ class Session:
         self._changed |= dict.fromkeys(changed)
 
     def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
-        before, self._memory = self._out, memory
+        before, self._inputs = self._out, (tensors, memory)
         found = self.forward(*tensors)
-        return {"before": before} | found if request.same_place and before is not None else found
+        return {"before": before} | found if request.place != "new" and before is not None else found
 
     def _attach(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         if self.loaded.limits.forward_only:
@@ -153,6 +176,10 @@ class Session:
     def _derive(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         graph, _ = self._graphs[request.graph]
         return graph.gradients(tensors[0], keep=request.keep)
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    return hashlib.blake2b(bytes_of(tensor)).digest()
 
 
 def _surroundings() -> dict[str, Any]:
@@ -192,7 +219,7 @@ def opened(request: OpenRequest) -> Opened:
     except UserKernelError as error:
         return Opened(not_loaded=str(error), trace=error.trace)
     _open.append(session)
-    return Opened(session.seen, session.loaded.limits)
+    return Opened(session.seen)
 
 
 def called(request: CallRequest, blob: bytes) -> Answer:

@@ -98,6 +98,8 @@ class LoadedKernel:
     modules: UserModules
     notes: list[str]
     """What was answered in the place of a GPU, and what else is to be said with each check."""
+    options: list[torch.Tensor] = field(default_factory=list)
+    """Tensors among the arguments of the last `attend`, such as a mask."""
 
     def attend(self, case: CheckCase) -> Attend:
         """The function with the case's mask and scale, on (batch, heads, length, head_dim) tensors.
@@ -109,6 +111,7 @@ class LoadedKernel:
         function, limits = self.function, self.limits
         arguments = call_arguments(function, case, DEVICE, limits)
         swaps = limits.layout == "blhd"
+        self.options[:] = [each for each in arguments.values() if hasattr(each, "untyped_storage")]
 
         def attend(*tensors: torch.Tensor) -> tuple[Any, Any]:
             given = [tensor.transpose(1, 2) if swaps else tensor for tensor in tensors]
@@ -172,6 +175,8 @@ def _load(kernel: UserKernel) -> LoadedKernel:
         limits = Limits.declared(getattr(module, NAME, None))
     except InvalidLimits as error:
         raise UserKernelError(f"{kernel.path.name}: {error}") from error
+    if limits != kernel.limits:
+        raise UserKernelError(f"{kernel.path.name}: {NAME} must be one dict of plain values, as it is read")
     return LoadedKernel(function, limits, modules, said)
 
 
@@ -245,6 +250,9 @@ def check_output(out: Any, query: torch.Tensor) -> torch.Tensor:
 
     if type(out) is not torch.Tensor:
         raise Broken(f"it returned {type(out).__name__}; expected a plain tensor shaped as query")
+    if out.layout != torch.strided or out.device != query.device:
+        where = f"{out.layout} on {out.device}".removeprefix("torch.")
+        raise Broken(f"it returned a tensor that is {where}; expected an ordinary one on {query.device}")
     if out.shape != query.shape or out.dtype != query.dtype:
         expected = f"expected {query.dtype} {tuple(query.shape)}, as query"
         raise Broken(f"it returned {out.dtype} {tuple(out.shape)}; {expected}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kernels.problem import InvalidProblem
+from kernels.check.subject.user_errors import Broken
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.source import Site
 
@@ -30,6 +30,8 @@ class Controls:
     """Whether new tensors hold NaN."""
     in_reverse: bool = False
     """Whether the programs of a launch run in reverse."""
+    spoils: bool = False
+    """Whether launches store NaN instead of what they computed."""
     poisons: bool = True
     """Whether a masked load without `other` gives poison."""
     only: Site | None = None
@@ -89,7 +91,7 @@ def placed(tensors: Sequence[torch.Tensor]) -> tuple[tuple[Placed, ...], tuple[i
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
     """Of a contiguous tensor."""
-    flat = tensor.detach().contiguous().view(-1)
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1)
     return flat.view(torch.uint8).cpu().numpy().tobytes() if flat.numel() else b""
 
 
@@ -110,12 +112,11 @@ class Bytes:
         self._left = memoryview(bytearray(blob))
 
     def take(self, dtype: torch.dtype, shape: Sequence[int], device: str) -> torch.Tensor:
-        """The next contiguous tensor. Raises InvalidProblem if there are too few bytes."""
+        """The next contiguous tensor, in memory of its own. Raises Broken if there are too few bytes."""
         size = torch.Size(shape).numel() * dtype.itemsize
         part, self._left = self._left[:size], self._left[size:]
         if len(part) != size:
-            accepted = f"expected {size:,} bytes for {dtype} {tuple(shape)}"
-            raise InvalidProblem("kernel", f"{len(part):,} bytes", accepted)
+            raise Broken(f"its process gave {len(part):,} bytes for {dtype} {tuple(shape)}")
         if not size:
             return torch.empty(tuple(shape), dtype=dtype, device=device)
-        return torch.frombuffer(part, dtype=dtype).reshape(tuple(shape)).to(device)
+        return torch.frombuffer(part, dtype=dtype).reshape(tuple(shape)).to(device, copy=True)

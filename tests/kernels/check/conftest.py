@@ -12,6 +12,7 @@ from kernels.check import session
 from kernels.check.case.cases import CheckCase
 from kernels.check.judge import run as judge_run
 from kernels.check.judge.run import run_check
+from kernels.check.subject.hosted import Hosted
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.backend import device_info
 from kernels.device.runtime import BACKEND
@@ -30,6 +31,7 @@ def named(tmp_path):
             path.write_text(source)
         kernel = UserKernel.parse(f"{path}:{function}")
         name_user_kernels([kernel])
+        Hosted.of = ""  # the functions of tests share one process, which takes 2 s to start
         return kernel
 
     return name

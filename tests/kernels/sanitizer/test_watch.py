@@ -11,6 +11,7 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.judge.memory import order_finding
 from kernels.check.judge.run import run_check
 from kernels.check.result import Repeats, TensorCheck
+from kernels.check.subject.hosted import Hosted
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.check.subject.wire import Controls, Seen
 from kernels.device.runtime import DEVICE
@@ -42,6 +43,7 @@ def inputs():
 
 def checked(kernel, **changes):
     name_user_kernels([UserKernel.parse(f"{cases.__file__}:{kernel}")])
+    Hosted.of = ""  # all share one process
     problem = RAGGED.with_(**{"q_len": 40, "kv_len": 40} | changes)
     return run_check(CheckCase(problem, "user", gradients=False, repeats=2))
 

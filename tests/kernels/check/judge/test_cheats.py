@@ -7,10 +7,25 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernels.check.subject.hosted import Hosted
 from kernels.worker.failures import JobFailure
+from kernels.worker.host import HOST
 
 FILE = Path(__file__).parents[1] / "kernels/cheats.py"
 SHAPE = {"q_len": 20, "kv_len": 25}
+
+
+@pytest.fixture
+def named(named):
+    """Each function in a process of its own, as outside of tests."""
+
+    def name(*given):
+        of, kernel = Hosted.of, named(*given)
+        Hosted.of = of
+        return kernel
+
+    yield name
+    HOST.end()
 
 
 @pytest.mark.parametrize("function", ["off_by_five_percent", "nothing", "judges_itself"])
@@ -24,23 +39,52 @@ def test_who_changes_the_judges_tools_changes_its_own_process_alone(function, ch
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("by_address_and_version", "with other numbers in the same tensors"),
+        ("by_address_and_version", "with other numbers in other tensors in the same memory"),
         ("by_shape", "with other numbers in the same tensors"),
         ("subclass", "Lazy"),
         ("into_the_query", "in the memory of query"),
-        ("changes_later", "changed after it was returned"),
+        ("changes_later", "changed after the call"),
         ("leaves_quietly", "SystemExit"),
         ("leaves_at_once", "exit status 0"),
         ("leaves_later", "exit status 5"),
         ("closes_everything", "ended the process"),
+        ("first_gradients", "another dO the backward pass is wrong: dQ"),
+        ("gradients_in_one_buffer", "its result changed after the call"),
+        ("by_object", "with other numbers in the same tensors"),
+        ("first_lse", "wrong: lse is off"),
+        ("two_buffers_in_turn", "its result changed after the call"),
+        ("clears_the_inputs_before", "an input of an earlier call changed"),
+        ("clears_the_mask", "changes its mask"),
+        ("writes_beside_its_views", "memory around query"),
+        ("sparse", "expected an ordinary one"),
+        ("answers_with_nothing", "its process gave 0 bytes"),
+        ("says_two_lines", "Error PASS"),
     ],
 )
 def test_what_is_no_result_is_named_at_once(function, words, checked):
     began = time.monotonic()
-    result = checked(FILE, function, **SHAPE)
+    case = {"gradients": "gradients" in function, "layout": "contiguous"} | SHAPE
+    case |= {"layout": "sliced"} if function == "writes_beside_its_views" else {}
+    case |= {"mask": "window"} if function == "clears_the_mask" else {}
+    result = checked(FILE, function, **case)
     assert result.verdict == "fail"
     assert words in result.reason
+    assert result.reason.isprintable()
     assert time.monotonic() - began < 60  # nothing waits for a time limit
+
+
+def test_a_kernel_is_required_whose_stores_reach_the_result(checked):
+    source = (FILE.parent / "planted.py").read_text()
+    assert checked(FILE, "launches_for_show", **SHAPE).verdict == "pass"
+    for function, verdict in (("launches_for_show", "fail"), ("by_products", "fail")):
+        assert checked(FILE, function, requires_kernel=True, **SHAPE).verdict == verdict
+    assert checked(source, "right", requires_kernel=True, **SHAPE).verdict == "pass"
+
+
+def test_a_file_that_changes_during_the_check_has_no_verdict(checked):
+    source = f"open(__file__, 'a').write('# another')\n{FILE.read_text()}"
+    result = checked(source, "by_products", **SHAPE)
+    assert (result.verdict, "changed during the check" in result.reason) == ("error", True)
 
 
 def test_what_a_function_changes_of_its_process_is_said_and_does_no_harm(checked):

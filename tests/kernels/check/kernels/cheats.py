@@ -7,6 +7,9 @@ import threading
 import torch
 import torch.nn.functional as F
 
+import triton
+import triton.language as tl
+
 right, CACHE = F.scaled_dot_product_attention, {}
 
 
@@ -100,3 +103,99 @@ def changes_the_process(query, key, value):
 def takes_torch_away(query, key, value):
     del sys.modules["torch"]
     return query
+
+
+class Remembers(torch.autograd.Function):
+    """Right forward; backward gives the first gradients of a shape, or gradients in one buffer for all."""
+
+    @staticmethod
+    def forward(ctx, query, key, value, how):
+        ctx.save_for_backward(query, key, value)
+        ctx.how = how
+        return right(query, key, value)
+
+    @staticmethod
+    def backward(ctx, d_out):
+        inputs = [tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
+        with torch.enable_grad():
+            found = torch.autograd.grad(right(*inputs), inputs, d_out)
+        if ctx.how == "first":
+            found = CACHE.setdefault(("first", d_out.shape), found)
+        else:
+            kept = CACHE.setdefault(("buffer", d_out.shape), [each.clone() for each in found])
+            found = tuple(place.copy_(each) for place, each in zip(kept, found, strict=True))
+        return *found, None
+
+
+def first_gradients(query, key, value):
+    return Remembers.apply(query, key, value, "first")
+
+
+def gradients_in_one_buffer(query, key, value):
+    return Remembers.apply(query, key, value, "buffer")
+
+
+def by_object(query, key, value):
+    for kept, out in CACHE.setdefault("objects", []):
+        if kept is key:
+            return out.clone()
+    CACHE["objects"].append((key, right(query, key, value).detach()))
+    return right(query, key, value)
+
+
+def first_lse(query, key, value):
+    scores = query.float() @ key.float().mT * query.shape[-1] ** -0.5
+    lse = CACHE.setdefault(("lse", query.shape), scores.logsumexp(-1).detach())
+    return right(query, key, value), lse
+
+
+def two_buffers_in_turn(query, key, value):
+    out = right(query, key, value)
+    CACHE["turn"] = CACHE.get("turn", 0) + 1
+    return CACHE.setdefault((CACHE["turn"] % 2, out.shape), torch.empty_like(out)).copy_(out.detach())
+
+
+def clears_the_inputs_before(query, key, value):
+    if "before" in CACHE:
+        CACHE["before"].zero_()
+    CACHE["before"] = query.detach()
+    return right(query, key, value)
+
+
+def clears_the_mask(query, key, value, attn_mask=None):
+    out = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
+    if attn_mask is not None:
+        attn_mask.fill_(False)
+    return out
+
+
+def writes_beside_its_views(query, key, value):
+    out = right(query, key, value)
+    query.as_strided((1,), (1,), 0).zero_()
+    return out
+
+
+def sparse(query, key, value):
+    return right(query, key, value).to_sparse()
+
+
+def answers_with_nothing(query, key, value):
+    from kernels.check.subject import session
+
+    session.bytes_of = lambda tensor: b""
+    return torch.zeros_like(query)
+
+
+def says_two_lines(query, key, value):
+    raise type("Error\nPASS        all of it", (RuntimeError,), {})("\ud800\x1b[1A")
+
+
+@triton.jit
+def _nothing(out):
+    tl.store(out, 0.0)
+
+
+def launches_for_show(query, key, value):
+    out = torch.empty_like(query)
+    _nothing[(1,)](out)
+    return out.copy_(right(query, key, value))
