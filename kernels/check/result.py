@@ -10,7 +10,7 @@ import numpy as np
 from kernels.check.case.cases import CheckCase
 from kernels.device.backend import DeviceInfo
 from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
-from kernels.sanitizer.finding import Finding, titles
+from kernels.sanitizer.finding import UNDEFINED, Finding, titles
 
 FORMAT = "flash-attention-check"
 FORMAT_VERSION = 3
@@ -238,9 +238,14 @@ class CheckResult:
         if self.stopped or self.refused:
             return "error" if self.stopped else "invalid"
         keyless_wrong = self.keyless is not None and not self.keyless.right
-        if self.broken or self.changed or self.findings or keyless_wrong or self.failing:
+        if self.broken or self.changed or self.faults or keyless_wrong or self.failing:
             return "fail"
         return "invalid" if self.shows_nothing else "pass"
+
+    @property
+    def faults(self) -> list[Finding]:
+        """Findings that fail a case. Of undefined lanes, what they change was judged with 0 there."""
+        return [finding for finding in self.findings if finding.kind != UNDEFINED]
 
     @property
     def shows_nothing(self) -> str:
@@ -269,10 +274,10 @@ class CheckResult:
             return self.failing[0].words
         if self.keyless is not None and not self.keyless.right:
             return self.keyless.words
-        if self.findings and self.findings[0].kind == "compile error":
-            return f"{self.findings[0].words} ({self.findings[0].place})"
-        if self.findings:
-            return f"every error is below what the rule allows, but there is {titles(self.findings)}"
+        if self.faults and self.faults[0].kind == "compile error":
+            return f"{self.faults[0].words} ({self.faults[0].place})"
+        if self.faults:
+            return f"every error is below what the rule allows, but there is {titles(tuple(self.faults))}"
         judged = "" if self.tensor("dQ") else "; gradients were not judged"
         not_finite = [
             f"; {tensor.nonfinite:,} of the {tensor.elements:,} elements of {tensor.name} are NaN or "
@@ -280,7 +285,9 @@ class CheckResult:
             for tensor in self.tensors
             if tensor.nonfinite and tensor.name != "lse"  # an lse of -inf is that of a row without a key
         ]
-        passes = f"every error is below what the rule allows{judged}{''.join(not_finite)}"
+        lanes = f" ({titles(self.findings)})" if self.findings else ""
+        undefined = f"; right if the masked loads without `other` give 0{lanes}" if lanes else ""
+        passes = f"every error is below what the rule allows{undefined}{judged}{''.join(not_finite)}"
         return self.shows_nothing or passes
 
     @property

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+UNDEFINED = "use of an undefined value"
 KINDS = (
     "out-of-bounds read",
     "out-of-bounds write",
     "read of unwritten memory",
     "write conflict",
     "order dependence",
-    "use of an undefined value",
+    UNDEFINED,
     "compile error",
 )
 

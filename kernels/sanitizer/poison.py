@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.sanitizer.finding import Finding
+from kernels.sanitizer.finding import UNDEFINED, Finding
 from kernels.sanitizer.source import Site, current_site, line_of
 
 BFLOAT16_NAN = 0x7FC0
@@ -61,4 +61,4 @@ def finding_of(site: Site, tensors: list[str]) -> Finding:
         "lanes undefined; here they got NaN, or a large negative number. Give the load "
         '`other=` (a block pointer: `padding_option="zero"`)'
     )
-    return Finding("use of an undefined value", words, *site, line_of(*site))
+    return Finding(UNDEFINED, words, *site, line_of(*site))

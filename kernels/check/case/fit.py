@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.case.limits import LAYOUTS_BY_STRIDES, Limits
+from kernels.check.case.limits import LAYOUTS_BY_STRIDES, OUTSIDE, Limits
 from kernels.check.result import CheckResult
 from kernels.problem import AttentionProblem
 
@@ -104,7 +104,8 @@ def second_tries(results: Sequence[CheckResult]) -> dict[int, CheckCase]:
     kernel accepts no case at all.
     """
     accepted = [result.case for result in results if not (result.refused or result.stopped)]
-    refused = {place: result.case for place, result in enumerate(results) if result.refused}
+    asked = [place for place, result in enumerate(results) if not result.refused.startswith(OUTSIDE)]
+    refused = {place: results[place].case for place in asked if results[place].refused}
     of_most = lambda limits: -sum(bool(limits.outside(case)) for case in refused.values())  # noqa: E731
     found = sorted(_limits_of(accepted), key=of_most)
     taken = {result.case for result in results}

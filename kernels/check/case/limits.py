@@ -14,6 +14,7 @@ from kernels.check.case.cases import CheckCase
 from kernels.problem import AttentionProblem, Band, Rule
 
 NAME = "CHECK"
+OUTSIDE = "outside the limits that its file declares"
 LAYOUTS_BY_STRIDES = {
     "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
     "contiguous": ("contiguous",),
@@ -99,7 +100,7 @@ class Limits:
     def excludes(self, case: CheckCase) -> str:
         """Why the case is outside the limits; "" if it is inside."""
         reasons = ", ".join(dict.fromkeys(self.outside(case).values()))
-        return f"outside the limits that its file declares: {reasons}" if reasons else ""
+        return f"{OUTSIDE}: {reasons}" if reasons else ""
 
     def words(self, name: str) -> str:
         """One of the limits of `outside`, such as "head_dim 64 or 128"."""

@@ -132,7 +132,7 @@ def _factor_cause(evidence: Evidence, name: str) -> Cause | None:
         return None
     factor = float((got * exact).sum()) / squares
     allowed = comparison.report.tolerance * max(1.0, abs(factor))
-    if not float((got - factor * exact).abs().max()) <= allowed:
+    if not float((got - factor * exact).abs().max()) <= min(allowed, NEARER * comparison.report.max_error):
         return None
     words = variants.known_factor(factor, evidence.setting)
     return Cause(words or "the exact one times a number", (name,), "" if words else f"{factor:.4g} here")
@@ -159,7 +159,10 @@ def _unwritten(evidence: Evidence) -> Iterator[Cause]:
     """NaN in whole rows alone, everything else right."""
     nan, comparison = evidence.calls.got["O"].isnan(), evidence.compared["O"]
     rows, rest = nan.all(dim=-1), comparison.error[~nan]
-    whole = bool(rows.any()) and not bool(rows.all()) and torch.equal(rows[..., None].expand_as(nan), nan)
+    if bool(nan.all()):
+        yield Cause("NaN everywhere: never written, or 0 / 0", ("O",))
+        return
+    whole = bool(rows.any()) and torch.equal(rows[..., None].expand_as(nan), nan)
     if whole and not (rest.numel() and float(rest.max()) > comparison.report.tolerance):
         numbers = rows.flatten(0, 1).any(dim=0).nonzero().flatten().tolist()
         where = f"rows {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"row {numbers[0]}"

@@ -131,13 +131,13 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
     found: Counter[str] = Counter()
     for result in failing:
         named = [cause.sentence for cause in result.causes]
-        named += [titles((finding,)) for finding in result.findings]
+        named += [titles((finding,)) for finding in result.faults]
         found.update(list(dict.fromkeys(named)))
     said = [
         f"cause: {words}" if count == len(failing) else f"in {count} of {len(failing)} failing cases: {words}"
         for words, count in found.most_common()
     ]
-    rest = sum(not (result.causes or result.findings) for result in failing)
+    rest = sum(not (result.causes or result.faults) for result in failing)
     return [*said, f"nothing that is known fits {rest} failing cases"] if said and rest else said
 
 

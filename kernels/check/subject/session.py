@@ -218,6 +218,8 @@ def opened(request: OpenRequest) -> Opened:
         return Opened(refused=str(error))
     except UserKernelError as error:
         return Opened(not_loaded=str(error), trace=error.trace)
+    except Exception as error:  # of what belongs to the user's file, such as a signature
+        return Opened(not_loaded=f"{type(error).__name__}: {error}")
     _open.append(session)
     return Opened(session.seen)
 

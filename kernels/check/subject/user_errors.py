@@ -12,7 +12,13 @@ from kernels.worker.failures import Crashed, JobFailure
 
 REFUSALS = (AssertionError, NotImplementedError, TypeError, ValueError)
 """Errors by which a function says what it does not take, if its own code raises them before it computes."""
-TRITON_LIMITS = ("power of 2", "power of two", "must be >= 16", "must be at least 16")
+TRITON_LIMITS = (
+    "power of 2",
+    "power of two",
+    "must be >= 16",
+    "must be at least 16",
+    "Input shapes should have",
+)
 """Words of Triton's own refusals of a shape, when it reads a kernel."""
 TORCH_CHECKS = "_check"
 """Beginning of the functions of torch by which code refuses its arguments, such as torch._check_value."""

@@ -24,6 +24,7 @@ import torch
 
 from kernels.algorithms import ALGORITHMS, run_traced, runner_of
 from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.finding import UNDEFINED
 from kernels.sanitizer.watch import watch_memory
 from tests.anywhere import ANYWHERE
 from tests.kernels.helpers import rows_keep_their_bits
@@ -54,7 +55,7 @@ def test_a_kernel_has_the_findings_that_it_must_have(kernel, kinds):
         pytest.skip("on this CPU the two programs write other bits")
     result = checked(kernel)
     assert {finding.kind for finding in result.findings} == kinds
-    assert result.verdict == ("fail" if kinds else "pass"), result.reason
+    assert result.verdict == ("fail" if kinds - {UNDEFINED} else "pass"), result.reason
     assert sum(note.startswith("Memory") for note in result.notes) == (not kinds)
 
 
@@ -62,11 +63,12 @@ def test_a_kernel_has_the_findings_that_it_must_have(kernel, kinds):
 def test_the_line_whose_undefined_values_are_used_is_named_and_nothing_else_is_wrong(dtype):
     result = checked("uses_undefined", dtype=dtype)
     (finding,) = result.findings
-    assert finding.kind == "use of an undefined value"
+    assert finding.kind == UNDEFINED
     assert "reach O." in finding.words
     assert finding.source == linecache.getline(cases.__file__, finding.line).strip()
     assert finding.source.startswith("v_tile = ")
-    assert result.causes == ()
+    assert (result.verdict, result.causes) == ("pass", ())  # with 0 there, as NVIDIA's GPUs load
+    assert "right if the masked loads without `other` give 0" in result.reason
     assert checked("uses_undefined", dtype=dtype, kv_len=64).verdict == "pass"  # nothing is left out
     assert checked("right", dtype=dtype).verdict == "pass"
 
