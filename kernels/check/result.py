@@ -293,7 +293,7 @@ class CheckResult:
     @property
     def computed_by(self) -> str:
         """Whether Triton kernels computed the results; "" if that was not counted."""
-        if self.launches is None:
+        if self.launches is None or self.refused:
             return ""
         if not any(self.launches.values()):
             return "No Triton kernel ran"

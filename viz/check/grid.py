@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from kernels.check.case import battery, cases
+from kernels.check.case import battery, cases, fit
 from kernels.check.report import report
 from kernels.check.report.machine import to_json
 from kernels.check.requests import CheckRequest
@@ -33,6 +33,8 @@ COUNTS = {
     "error": ":orange[**{} without a verdict**]",
     "invalid": "{} not checked",
 }
+COLORS = {"fail": "red", "pass": "green", "error": "orange", "invalid": "gray", "few": "orange"}
+"""Of the verdict on a kernel."""
 GRID_WORDS = "Heads, tiles, inputs and seed are those of the sidebar; the rest is chosen here."
 FILE_FIRST = "The view “case” shows your file. Remove it, then select a row here to open its case."
 
@@ -79,21 +81,23 @@ def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
         small += battery.battery(replace(base, kernel=name, repeats=2), limits=limits)
     seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
     words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
-    _run_panel(context, cases.Grid(tuple(small)), words, at_once=base.kernel in own)
+    _run_panel(context, cases.Grid(tuple(small)), words, fits=True, at_once=base.kernel in own)
 
 
-def _run_panel(context: CheckContext, grid: cases.Grid, about: str, *, at_once: bool = False) -> None:
+def _run_panel(
+    context: CheckContext, grid: cases.Grid, about: str, *, fits: bool = False, at_once: bool = False
+) -> None:
     """The button that runs the cases, and what has ended of exactly these, by this version of the file.
 
-    `at_once`: they run without being asked for.
+    `fits`: as of GridRun. `at_once`: they run without being asked for.
     """
     requests = context.checks(*grid.cases)
     run: GridRun | None = st.session_state.get(STATE)
-    if run is not None and run.requests != requests:
+    if run is not None and run.asked != requests:
         run.stop(context)
         run = st.session_state[STATE] = None
     if run is None and at_once:
-        run = st.session_state[STATE] = GridRun(requests)
+        run = st.session_state[STATE] = GridRun(requests, fits)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             f"Run {len(requests)} cases",
@@ -101,7 +105,7 @@ def _run_panel(context: CheckContext, grid: cases.Grid, about: str, *, at_once: 
             icon=":material/play_arrow:",
             disabled=run is not None and run.running,
             on_click=_start,
-            args=(context, requests),
+            args=(context, requests, fits),
         )
         if grid.words:
             st.caption(f":material/info: {grid.words}.")
@@ -113,11 +117,11 @@ def _run_panel(context: CheckContext, grid: cases.Grid, about: str, *, at_once: 
         _ended(context, run)
 
 
-def _start(context: CheckContext, requests: tuple[CheckRequest, ...]) -> None:
+def _start(context: CheckContext, requests: tuple[CheckRequest, ...], fits: bool) -> None:
     """Check the cases, again if they were checked before."""
     for job in earlier.jobs if (earlier := st.session_state.get(STATE)) else ():
         context.store.forget(job)
-    st.session_state[STATE] = GridRun(requests)
+    st.session_state[STATE] = GridRun(requests, fits)
 
 
 @fragment(run_every=POLL_S)
@@ -145,7 +149,9 @@ def _ended(context: CheckContext, run: "GridRun") -> None:
         return
     of_kernels = report.by_kernel(results)
     for found in of_kernels:
-        st.markdown(f"**{plain(found[0].label)}**: {plain(report.summary(found))}.")
+        verdict = report.overall(found)
+        words = f":{COLORS[verdict]}[**{report.VERDICT_WORDS[verdict]}**] **{plain(found[0].label)}**"
+        st.markdown(f"{words}: {plain(report.summary(found))}.")
         for words in report.causes(found):
             st.markdown(f":material/troubleshoot: {plain(words[0].upper() + words[1:])}.")
     if len(of_kernels) > 1:
@@ -180,9 +186,19 @@ def _open(results: list[CheckResult]) -> None:
 class GridRun:
     """One grid of a session: what is asked, and the jobs so far. Results stay if it is stopped."""
 
-    requests: tuple[CheckRequest, ...]
+    asked: tuple[CheckRequest, ...]
+    fits: bool = False
+    """Whether other cases are tried in the place of those that a kernel refuses, as `fit` chooses them."""
+    requests: list[CheckRequest] = field(init=False)
+    """What was asked, or is tried in its place."""
     jobs: list[Job[CheckResult]] = field(default_factory=list)
+    """Of the first of these requests."""
     stopped: bool = False
+    rounds: int = 0
+    """How often refused cases were fitted."""
+
+    def __post_init__(self) -> None:
+        self.requests = list(self.asked)
 
     @property
     def done(self) -> int:
@@ -192,12 +208,32 @@ class GridRun:
     @property
     def running(self) -> bool:
         """Whether a case is under way or still to come."""
-        return self.done < (len(self.jobs) if self.stopped else len(self.requests))
+        if self.stopped:
+            return self.done < len(self.jobs)
+        return self.done < len(self.requests) or (self.fits and self.rounds < fit.ROUNDS)
 
     def advance(self, context: CheckContext) -> None:
         """Hand the worker the next cases, at most AT_ONCE at a time."""
+        if self.fits and self.done == len(self.requests) and not self.stopped:
+            self._fit(context)
         room = 0 if self.stopped else AT_ONCE - len(self.jobs) + self.done
         self.jobs += [context.store.job(next_one) for next_one in self.requests[len(self.jobs) :][:room]]
+
+    def _fit(self, context: CheckContext) -> None:
+        """Put fitted cases in the place of refused ones, once more."""
+        self.rounds += 1
+        ended = zip(self.requests, self.jobs, strict=True)
+        results = [context.result(job, request.case) for request, job in ended]
+        instead: dict[int, cases.CheckCase] = {}
+        for kernel in {result.case.kernel for result in results}:
+            places = [place for place, result in enumerate(results) if result.case.kernel == kernel]
+            tries = fit.second_tries([results[place] for place in places])
+            instead |= {places[number]: case for number, case in tries.items()}
+        if not instead:
+            self.rounds = fit.ROUNDS
+        kept = [place for place in range(len(results)) if place not in instead]
+        self.requests = [*(self.requests[place] for place in kept), *context.checks(*instead.values())]
+        self.jobs = [self.jobs[place] for place in kept]
 
     def stop(self, context: CheckContext) -> None:
         """Start no further case, and cut short those under way. The next to ask for these gets a verdict."""

@@ -353,6 +353,18 @@ def grid_of(*seeds):
     return context, cases, run
 
 
+def test_the_battery_is_fitted_to_a_kernel_that_refuses_some_of_it(mine, monkeypatch):
+    mine.write_text(f"{RIGHT}    assert q.shape[2] % 32 == 0 and k.shape[2] % 32 == 0\n{RETURNS}")
+    small = AttentionProblem(head_dim=16, block_m=16, block_n=16)
+    cases = tuple(CheckCase(small.with_(q_len=n, kv_len=n)) for n in (32, 64, 40, 96))
+    monkeypatch.setattr(battery, "BATTERY", [battery.Tried("", case) for case in cases])
+    app = run_all(open_page(view="battery", kernel="mine.py:attention", **FORWARD))
+    table = next(frame.value for frame in app.dataframe if "verdict" in frame.value.columns)
+    own = table[table["kernel"] == "mine.py:attention"]
+    assert list(own["verdict"]) == ["PASSES"] * 4
+    assert all(length % 32 == 0 for length in own["query"])
+
+
 def test_a_stopped_grid_keeps_what_it_has_and_one_that_was_left_is_checked_anew(monkeypatch):
     context, cases, grid = grid_of(*range(20, 26))
     assert len(grid.jobs) == AT_ONCE

@@ -40,6 +40,7 @@ LAST_STRIDE = QKV.replace("CHANGED", "torch.as_strided(t, t.shape, (*t.stride()[
 MOVES_WINDOW = "window = window and (window[0] + key.shape[2] - query.shape[2], window[1])"
 LEFT_OUT = "{0} * (torch.arange({0}.shape[{1}]) < {2}).view([-1 if n == {1} else 1 for n in range(4)])"
 LAST_BATCH = "key = torch.cat([key[:-1], key[:1]])"
+HIDDEN_TILE = "query = query * (float('nan') if window and kv_len > window[0] + 128 else 1.0)"
 WRONG_DK = "key = key + 0.5 * (key - key.detach())"
 BRANCHES = (
     (NO_SCALE, lambda problem, case: problem.is_causal and case.scale),
@@ -61,6 +62,7 @@ BRANCHES = (
     ("key, value = key[:, :, :-1], value[:, :, :-1]", lambda problem, case: problem.kv_len % 64 == 1),
     (WRONG_DK, lambda problem, case: problem.head_dim == 96),
     (LAST_STRIDE, lambda problem, case: case.layout == "mixed"),
+    (HIDDEN_TILE, lambda problem, case: problem.mask == "window" and problem.kv_len > 128 + 20),
 )
 """A mistake, and the branch of a kernel that makes it: properties that meet in a case of the battery."""
 
