@@ -81,7 +81,7 @@ class PlayRequest(CaseRequest[TracedRun]):
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file."""
-        from kernels.check.subject.session import play_user_kernel
+        from kernels.check.subject.hosting import play_user_kernel
 
         progress(0.0, "running your kernel")
         trace, judged = timed_and_judged(lambda: play_user_kernel(self.case), progress)

@@ -1,4 +1,4 @@
-"""The user's function as the judge calls it: in another process, which alone imports it (`session.py`)."""
+"""The user's function as the judge calls it: in another process, which alone imports it (`hosting.py`)."""
 
 import signal
 from collections.abc import Sequence
@@ -52,9 +52,9 @@ class OpenRequest(Request[Any]):
     case: CheckCase
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.subject import session
+        from kernels.check.subject import hosting
 
-        return session.opened(self), b""
+        return hosting.opened(self), b""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class CallRequest(Request[Any]):
     """Whether the same gradients may be asked for again."""
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.subject import session
+        from kernels.check.subject import hosting
 
-        return session.called(self, blob)
+        return hosting.called(self, blob)
 
 
 @dataclass(frozen=True)

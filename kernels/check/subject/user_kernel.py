@@ -297,7 +297,7 @@ def name_user_kernels(kernels: Sequence[UserKernel]) -> None:
 
 def _peer_of(kernel: UserKernel) -> Callable[[AttentionProblem], Callable[..., torch.Tensor]]:
     def make(problem: AttentionProblem) -> Callable[..., torch.Tensor]:
-        from kernels.check.subject.session import close_sessions
+        from kernels.check.subject.hosting import close_sessions
 
         close_sessions()  # the memory of what is measured is not watched
         loaded = kernel.load()

@@ -180,9 +180,9 @@ def sparse(query, key, value):
 
 
 def answers_with_nothing(query, key, value):
-    from kernels.check.subject import session
+    from kernels.check.subject import hosting
 
-    session.bytes_of = lambda tensor: b""
+    hosting.bytes_of = lambda tensor: b""
     return torch.zeros_like(query)
 
 
