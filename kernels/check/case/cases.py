@@ -17,8 +17,8 @@ USERS = ("user", *(f"user{number}" for number in range(2, 9)))
 LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed", "expanded")
 """How Q, K and V lie in memory. transposed: views of (batch, length, heads, head_dim). sliced: parts of
 larger tensors, sliced:24 with 24 elements around them. packed: views of one (batch, length, 3, heads,
-head_dim) tensor, or of one for K and V if the shape of Q differs. mixed: Q contiguous, K transposed, V column
-by column: its last stride is not 1. expanded: stride 0 along each axis of K, V and dO in which all is the
+head_dim) tensor, or of one for K and V if the shape of Q differs. mixed: K transposed, Q and V column by
+column: their last stride is not 1. expanded: stride 0 along each axis of K, V and dO in which all is the
 same, as it is in shared inputs."""
 UPLOADED = "uploaded"
 """In place of a kernel's name if a file holds the result, which was computed elsewhere."""

@@ -83,9 +83,9 @@ def _hold(words: str, got: dict[str, torch.Tensor], compared: Compared) -> None:
 
 
 def _with_other_numbers(calls: Calls, compared: Compared) -> None:
-    """Call twice with other numbers written into the same tensors in between.
+    """Call again after other numbers were written into the same tensors, and once more into their memory.
 
-    The first result must stay as it was, and the second must be that of the second numbers.
+    The first result must stay as it was, and the later ones must be those of the other numbers.
     """
     subject = calls.subject
     expanded = calls.case.layout == "expanded"  # torch writes no numbers into such a tensor
@@ -96,14 +96,15 @@ def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     kept = first.clone()
     for tensor, other in zip(handed.tensors, others, strict=True):
         tensor.copy_(other)
+    references = calls.references(others)
     for words in ("the same tensors", "other tensors in the same memory"):
         out, lse = subject.forward(*handed.tensors)
         if not torch.equal(first.nan_to_num(), kept.nan_to_num()):
             raise Wrong("its result is overwritten by the next call: both calls return the same memory")
-        got, right = {"O": out}, {"O": calls.references(others).compare(out)}
+        got, right = {"O": out}, {"O": references.compare(out)}
         if lse is not None:
             got["lse"] = calls.by_convention(lse)
-            right["lse"] = calls.references(others).compare_lse(got["lse"])
+            right["lse"] = references.compare_lse(got["lse"])
         _hold(f"with other numbers in {words} a later call is wrong", got, right)
 
 
@@ -125,24 +126,23 @@ def _attached_call(calls: Calls) -> AttachedCall | None:
 
 
 def _with_two_graphs(calls: Calls, compared: Compared) -> None:
-    """Two forward passes, then the first one's backward pass, twice."""
+    """Two forward passes, then the first one's backward pass, twice, and the second one's for another dO."""
     attached = _attached_call(calls)
     if attached is None:
         return
     *inputs, d_out = Handed((*calls.tensors.inputs, calls.tensors.d_out), calls.case.layout).tensors
     first = attached(*inputs)
-    second = attached(*Handed(_other_inputs(calls), calls.case.layout).tensors)
+    others, other_d_out = _other_inputs(calls), calls.tensors.d_out.flip(2)
+    second = attached(*Handed(others, calls.case.layout).tensors)
     for words in (
         "after another forward pass with other numbers, the backward pass of the first is wrong",
         "a second backward pass of the same graph (retain_graph=True) is wrong, unlike the first",
     ):
         _hold(words, first.gradients(d_out, keep=True), compared)
-    others, other = _other_inputs(calls), calls.tensors.d_out.flip(2)
-    got = second.gradients(Handed((*others, other), calls.case.layout).tensors[3])
-    found = (got["dQ"], got["dK"], got["dV"])
-    right = compare_gradients(calls.case.problem, found, others, other, scale=calls.scale, band=calls.band)
+    got = second.gradients(Handed((*others, other_d_out), calls.case.layout).tensors[3])
+    gradients, problem = (got["dQ"], got["dK"], got["dV"]), calls.case.problem
+    right = compare_gradients(problem, gradients, others, other_d_out, scale=calls.scale, band=calls.band)
     _hold("with other numbers and another dO the backward pass is wrong", got, right)
-    del second  # until here it is alive, and its memory is not given to others
 
 
 def _with_fewer_gradients(calls: Calls, compared: Compared) -> None:

@@ -105,7 +105,7 @@ class Hosted:
     """One case of the user's function. Raises Refused, UserKernelError and JobFailure."""
 
     of = ""
-    """The function that the process was started for, or "": another one gets a process of its own."""
+    """The last function, as `UserKernel.argument`: another one gets a process of its own."""
 
     def __init__(self, case: CheckCase) -> None:
         self.controls = Controls()

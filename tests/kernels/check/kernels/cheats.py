@@ -14,7 +14,7 @@ right, CACHE = F.scaled_dot_product_attention, {}
 
 
 def off_by_five_percent(query, key, value):
-    """Wrong, and to the judge in its own process nothing would differ from anything."""
+    """Wrong; a judge in the same process would find that every difference is 0."""
     torch.Tensor.abs = torch.abs = lambda tensor, *_: torch.zeros_like(tensor)
     return 1.05 * right(query, key, value)
 
