@@ -1,8 +1,13 @@
 """A part of a page that is drawn again at once leaves the rest of the page in its place."""
 
+from types import SimpleNamespace
+
 import pytest
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 
+import viz.shared.fragment  # noqa: F401
 from tests.app.pages import open_page
 
 
@@ -36,6 +41,22 @@ def test_what_is_cut_out_of_the_queue_moves_nothing_else(sent, page, query):
             rest._queue = sent[begin:]
             rest.clear(retain_lifecycle_msgs=True, fragment_ids_this_run=[fragment])
             assert misplaced([*sent[:begin], *rest.flush()]) == [], fragment
+
+
+def test_what_a_page_asks_for_after_another_was_asked_for_is_dropped():
+    """Such as a poll that the browser sent before it knew: Streamlit empties the new page for it."""
+    runs = []
+    session = SimpleNamespace(
+        _state=None,
+        _client_state=ClientState(page_script_hash="explore"),
+        _scriptrunner=None,
+        _create_scriptrunner=runs.append,
+        has_fragment=lambda _: True,
+    )
+    for page, fragment in (("explore", "poll"), ("check", ""), ("explore", "poll"), ("check", "poll")):
+        AppSession.request_rerun(session, ClientState(page_script_hash=page, fragment_id=fragment))
+    pages = [(run.page_script_hash, run.fragment_id) for run in runs]
+    assert pages == [("explore", "poll"), ("check", None), ("check", "poll")]
 
 
 def misplaced(messages):

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 import streamlit as st
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.runtime.app_session import AppSession
 
 P = ParamSpec("P")
+Ask = Callable[[AppSession, ClientState | None], None]
 
 
 def fragment(run_every: float | None = None) -> Callable[[Callable[P, None]], Callable[P, None]]:
@@ -27,3 +30,24 @@ def fragment(run_every: float | None = None) -> Callable[[Callable[P, None]], Ca
         return alone
 
     return decorated
+
+
+def _for_the_page_shown(ask: Ask) -> Ask:
+    """`AppSession.request_rerun`, but what a page's fragment asks for after another page is dropped.
+
+    Streamlit (1.67) would empty the new page for it, and the fragment's place there with the rest.
+    """
+
+    @functools.wraps(ask)
+    def asked(session: AppSession, client: ClientState | None) -> None:
+        if client and client.fragment_id:
+            if client.page_script_hash != session._client_state.page_script_hash:
+                return
+        elif client:
+            session._client_state.page_script_hash = client.page_script_hash
+        ask(session, client)
+
+    return asked
+
+
+AppSession.request_rerun = _for_the_page_shown(AppSession.request_rerun)  # type: ignore[assignment, method-assign]
