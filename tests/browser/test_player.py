@@ -36,16 +36,20 @@ def test_keys_step_by_tile_phase_and_program(player_of):
     assert [rate.split()[0] for rate in rates] == ["2", "4", "1"]
 
 
-def test_a_click_picks_a_row_and_a_second_one_lets_it_go(player_of):
+def test_a_click_goes_to_a_tile_and_picks_its_row_and_a_second_one_lets_it_go(player_of):
     page = player_of()
+    before, steps = page.step()
     box = page.page.locator(".fa-stage").bounding_box()
     at = (box["x"] + 0.3 * box["width"], box["y"] + 0.8 * box["height"])
     page.page.mouse.click(*at)
     picked = page.text(".fa-right .fa-head")
-    assert re.match(r"row \d+ \(picked, not reached yet", picked)
+    assert re.match(r"row \d+ \(picked", picked)
     assert int(picked.split()[1]) > 16
+    step, _ = page.step()
+    assert before < step < steps
     page.page.mouse.click(*at)
     assert "picked" not in page.text(".fa-right .fa-head")
+    assert page.step() == (step, steps)
 
 
 def is_open(page):

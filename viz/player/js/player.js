@@ -26,7 +26,7 @@ const MOMENT = "A moment is when one or more steps begin. The slider counts mome
 export class Player extends Playback {
   constructor(root, onSettled = () => {}) {
     super("player", root, onSettled);
-    this.pane = new Pane(() => this.transport.changed());
+    this.pane = new Pane((tile) => this.goToPicked(tile));
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
     this.build();
@@ -127,6 +127,13 @@ export class Player extends Playback {
     this.timeline.order = "one";
     this.transport.goTo(position);
     return "";
+  }
+
+  // What a row has after a tile is seen there, if the kernel that is played comes to it.
+  goToPicked(tile) {
+    const { pane, transport } = this;
+    const { name } = pane.model.kernels[pane.stateAt().kernel];
+    if (!tile || this.goToTile(tile, { kernel: name })) transport.changed();
   }
 
   settled() {

@@ -10,7 +10,7 @@ import { progressOf } from "../run/bench.js";
 import { meltOf, scanOf, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
-import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber } from "../run/model.js";
+import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { headName, tileWords } from "../run/words.js";
@@ -19,7 +19,8 @@ const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 200, below: 300 }; // height of a stage: on a lower one the map stands alone
 
 export class Pane {
-  // `onPick` is called when the user picks a row of the map or lets it go; without it no row can be picked.
+  // `onPick` is called with the tile in which the user picks a row of the map, and without one when the user
+  // lets it go. Without it no row can be picked.
   constructor(onPick = null) {
     this.onPick = onPick;
     this.stage = canvas("stage", "tiles of the tensors in HBM, and what of them is on the chip");
@@ -171,8 +172,9 @@ export class Pane {
     const hit = this.onPick && this.hit(event);
     if (!hit) return;
     const row = rowOfHit(model, hit);
-    this.pinned = pinned && Object.keys(row).every((name) => row[name] === pinned[name]) ? null : row;
-    this.onPick();
+    const isPinned = pinned && Object.keys(row).every((name) => row[name] === pinned[name]);
+    this.pinned = isPinned ? null : row;
+    this.onPick(isPinned ? null : { ...hit, q: tileNumber(model, hit.q) });
   }
 
   // The picked row as head and number of the row, "2.195".

@@ -117,7 +117,7 @@ export function tileWords(model, hit, kernel, picks = false) {
   const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
   const whose = known && model.kvEnd[step] - model.kv[step] > 1 ? `${keyTiles(model, step)} together: ` : "";
   const share = known ? `, ${whose}${percent} % of the attention of its rows` : "";
-  const follow = picks && !model.data.observed ? " Click to follow this row." : "";
+  const follow = picks && !model.data.observed ? " Click to go there and follow this row." : "";
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
 }
 
