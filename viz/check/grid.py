@@ -78,9 +78,10 @@ def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
     small: list[cases.CheckCase] = []
     for name in kernels:
         limits = user.limits if (user := context.user(name)) else None
-        small += battery.battery(replace(base, kernel=name, repeats=2), limits=limits)
+        small += battery.battery(replace(base, kernel=name, repeats=2), base.problem.seed, limits)
     seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
-    words = f"Small cases, each with something that kernels get wrong: about {seconds:,.0f} s here."
+    drawn = f"drawn by seed {base.problem.seed}"
+    words = f"Small cases, {drawn}, each with something that kernels get wrong: about {seconds:,.0f} s here."
     _run_panel(context, cases.Grid(tuple(small)), words, fits=True, at_once=base.kernel in own)
 
 

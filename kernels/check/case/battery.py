@@ -75,7 +75,14 @@ BATTERY = (
     _causal("masked scores that are larger than all others, by thousands", 96, 96, inputs="large", scale=12),
     _causal("several tiles of 128 rows", 290, 290, head_dim=32, q_heads=1, kv_heads=1),
     _window("a window: tiles left of it are left out, also those of 128 keys", 300, 300, window_left=20),
-    _window("both sides, unequal lengths, shared heads", 40, 100, window_left=50, window_right=10, q_heads=4),
+    _window(
+        "both sides, shared heads; another mask of the same shape",
+        70,
+        130,
+        window_left=50,
+        window_right=10,
+        q_heads=4,
+    ),
     _try("one key more than tiles hold; head_dim 96", 48, 65, head_dim=96),
     _try("one key head for all: its gradients not summed", 24, 40, head_dim=32, q_heads=4, kv_heads=1),
     _try("fewer keys than a tile, scores far below 0", 20, 7, head_dim=32, inputs="large"),
@@ -116,8 +123,8 @@ def tried(base: CheckCase, seed: int = 0, limits: Limits | None = None) -> tuple
     takes_patterns = base.kernel == PUBLIC_CALL or (entry is not None and entry.takes_patterns)
     takes_scale = base.kernel in (*USERS, PUBLIC_CALL)
     found: dict[CheckCase, str] = {}
-    for number, each in enumerate((*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()))):
-        case = _drawn(each.case, Random(f"{seed} {number}"), seed) if seed else each.case
+    for each in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ())):
+        case = _drawn(each.case, seed) if seed else each.case
         scale = case.scale if takes_scale else None
         # gradients of large scores show how a kernel rounds more than what it computes
         learns = base.gradients and case.problem.inputs != "large"
@@ -127,13 +134,19 @@ def tried(base: CheckCase, seed: int = 0, limits: Limits | None = None) -> tuple
     return tuple(Tried(catches, case) for case, catches in zip(cases, found.values(), strict=True))
 
 
-def _drawn(case: CheckCase, random: Random, seed: int) -> CheckCase:
-    """Another case that tries the same: lengths, heads, windows, strides and the scale are drawn."""
+def _drawn(case: CheckCase, seed: int) -> CheckCase:
+    """Another case that tries the same: lengths, heads, windows, strides and the scale are drawn.
+
+    Cases of the same lengths are so again: a kernel may keep something by the shape alone, such as a mask.
+    """
     problem = case.problem
-    q_len = random.choice(_alike(problem.q_len))
+    random = Random(f"{seed} {problem.q_len} {problem.kv_len}")
     least = sum(map(int, problem.documents.split()))
     order = (problem.kv_len > problem.q_len) - (problem.kv_len < problem.q_len)
-    kv_lens = [n for n in _alike(problem.kv_len) if (n > q_len) - (n < q_len) == order and n >= least]
+    pairs = product(_alike(problem.q_len), _alike(problem.kv_len))
+    q_len, kv_len = random.choice(
+        [(q, kv) for q, kv in pairs if (kv > q) - (kv < q) == order and kv >= least]
+    )
     batch, kv_heads, group = random.choice([*_heads(problem)])
     changes: dict[str, int | str] = {
         name: random.randint(value // 2 + 1, value + value // 2)
@@ -146,7 +159,7 @@ def _drawn(case: CheckCase, random: Random, seed: int) -> CheckCase:
     layout = f"sliced:{random.choice((8, 16, 24, 40))}" if case.layout == "sliced" else case.layout
     drawn = problem.with_(
         q_len=q_len,
-        kv_len=q_len if not order else random.choice(kv_lens),
+        kv_len=kv_len,
         batch=batch,
         q_heads=kv_heads * group,
         kv_heads=kv_heads,
@@ -161,7 +174,7 @@ def _alike(length: int) -> list[int]:
     """Lengths that mean the same to tiles: a full one, one more than full, less than one, more than many."""
 
     def meaning(n: int) -> tuple[object, ...]:
-        rests = (n % 32 == 0, n % 16 == 0, n % 32 == 1, n % 64 == 1)
+        rests = (n % 128 == 0, n % 32 == 0, n % 16 == 0, n % 32 == 1, n % 64 == 1)
         return (*rests, *(n > edge for edge in (1, 15, 256, 2048, 4096)))
 
     most = max(length // 4, min(length // 2, 32))

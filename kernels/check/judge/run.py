@@ -33,6 +33,7 @@ from kernels.oracle.naive import per_head, whole_mask
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients
 from kernels.problem import Pattern
 from kernels.problem.inputs import make_inputs
+from kernels.worker.failures import JobFailure
 from kernels.worker.requests import Progress
 
 MOST_SCORES = 2**22
@@ -339,6 +340,11 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
         return {}
     references = calls.references(tensors.inputs)
     compared = {"O": references.compare(got["O"])}
+    if compared["O"].report.naive_max_error == 0 and problem.inputs == "normal" and not calls.case.upload:
+        keys = whole_mask(calls.band, DEVICE).sum(dim=-1).max()
+        if keys > 1:
+            words = f"attention in {problem.dtype} is not off from float64 by anything on these numbers"
+            raise JobFailure(f"{words}: torch does not work here, and nothing can be judged")
     if "lse" in got:
         compared["lse"] = references.compare_lse(got["lse"])
     if "dQ" in got:

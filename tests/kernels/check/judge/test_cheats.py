@@ -2,14 +2,18 @@
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from kernels.check.case.battery import battery
 from kernels.check.subject.hosted import Hosted
+from kernels.oracle.rule import OutputReferences
 from kernels.worker.failures import JobFailure
 from kernels.worker.host import HOST
+from tests.kernels.check.conftest import TINY
 
 FILE = Path(__file__).parents[1] / "kernels/cheats.py"
 SHAPE = {"q_len": 20, "kv_len": 25}
@@ -71,6 +75,27 @@ def test_what_is_no_result_is_named_at_once(function, words, checked):
     assert words in result.reason
     assert result.reason.isprintable()
     assert time.monotonic() - began < 60  # nothing waits for a time limit
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_mask_that_is_kept_by_its_shape_is_found_by_the_next_case_of_that_shape(seed, checked):
+    cases = [case for case in battery(TINY, seed) if case.problem.mask in ("causal", "window")]
+    masked = [case for case in cases if case.problem.q_len < case.problem.kv_len]
+    results = [checked(FILE, "by_shape_of_the_mask", case=case) for case in masked]
+    assert [result.verdict for result in results] == ["pass", "fail"]
+
+
+def test_a_reference_that_is_not_off_at_all_ends_the_check(monkeypatch, checked):
+    of = OutputReferences.of
+
+    def without_error(*given):
+        references = of(*given)
+        return replace(references, exact=references.naive.double())
+
+    monkeypatch.setattr(OutputReferences, "of", without_error)
+    assert checked(FILE, "by_products", kv_len=1).verdict == "pass"  # O is V, without any rounding
+    with pytest.raises(JobFailure, match="float16"):
+        checked(FILE, "by_products", **SHAPE)
 
 
 def test_a_kernel_is_required_whose_stores_reach_the_result(checked):

@@ -66,7 +66,10 @@ def into_the_query(query, key, value):
 
 def changes_later(query, key, value):
     out = right(query, key, value)
-    threading.Timer(0.002, out.zero_).start()
+    if writer := CACHE.get("writer"):
+        writer.start()
+        writer.join()
+    CACHE["writer"] = threading.Thread(target=out.zero_)
     return out
 
 
@@ -167,6 +170,11 @@ def clears_the_mask(query, key, value, attn_mask=None):
     if attn_mask is not None:
         attn_mask.fill_(False)
     return out
+
+
+def by_shape_of_the_mask(query, key, value, attn_mask, enable_gqa=False):
+    mask = CACHE.setdefault(attn_mask.shape, attn_mask)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=enable_gqa)
 
 
 def writes_beside_its_views(query, key, value):
