@@ -127,8 +127,8 @@ def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     st.caption(
         "**Counted**: bytes that the loads and stores asked for; repeated reads may come from the L2 cache, "
         "so this is not the traffic of HBM itself. **Modelled**: standard attention writes its matrices to "
-        "HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads each input once, "
-        f"and writes each result once, moves {least} (modelled)."
+        "HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads each row that "
+        f"is seen once, and writes each result once, moves {least} (modelled)."
     )
     ledgers = ledgers_of(run.trace, other.trace if other else None)
     plot(ledger_figure(*ledgers, colors()), key="ledger")

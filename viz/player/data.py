@@ -62,6 +62,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "standard_parts": [
             {"name": name, "bytes": share * size, "color": theme.tensor_entry(name)}
             for name, size in requested_ledger(problem, algorithm.direction).items()
+            if algorithm.name != "standard"
         ],
         "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
         "strips": _strips(algorithm),

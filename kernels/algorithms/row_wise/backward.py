@@ -19,28 +19,28 @@ from kernels.trace import Trace
 
 
 def _row_wise_backward(
-    log: StepLog, problem: AttentionProblem, given: tuple[Tensor, ...], sums: tuple[Tensor, ...], lse: Tensor
+    hbm: StepLog, problem: AttentionProblem, given: tuple[Tensor, ...], sums: tuple[Tensor, ...], lse: Tensor
 ) -> None:
     """Of Q, K, V, O and dO: fill dQ, add to dK and dV in float32, and fill lse."""
     query, key, value, out, d_out = given
     d_query, d_key, d_value = sums
     visible = visible_mask(problem.band, device=query.device)
-    for program in log.programs():
+    for program in hbm.programs():
         _, batch, head, rows = program
         key_head = head // problem.group_size
         # [load Q, O, dO] (block_m, head_dim)
-        q, o = log.read("Q", query[batch, head, rows]), log.read("O", out[batch, head, rows])
-        d_o = log.read("dO", d_out[batch, head, rows])
+        q, o = hbm.read("Q", query[batch, head, rows]), hbm.read("O", out[batch, head, rows])
+        d_o = hbm.read("dO", d_out[batch, head, rows])
         delta = (o * d_o).sum(dim=1, keepdim=True)
         m = torch.full((len(q),), float("-inf"), device=q.device)
         s: list[Tensor] = []
         d_p: list[Tensor] = []
         # [end]
         for kv_tile in range(problem.kv_tiles):
-            log.step(0, program, kv_tile)
+            hbm.step(0, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load K, V] (block_n, head_dim)
-            k, v = log.read("K", key[batch, key_head, keys]), log.read("V", value[batch, key_head, keys])
+            k, v = hbm.read("K", key[batch, key_head, keys]), hbm.read("V", value[batch, key_head, keys])
             # [QK^T] (block_m, block_n): stays on the chip
             s.append((q @ k.T * problem.scale).masked_fill(~visible[rows, keys], float("-inf")))
             # [row max]
@@ -48,19 +48,19 @@ def _row_wise_backward(
             # [dP] (block_m, block_n): stays on the chip
             d_p.append(d_o @ v.T)
             # [end]
-            log.rows(row_max=m)
+            hbm.rows(row_max=m)
         # [softmax, dS] (block_m, kv_len): P and dS take the places of S and dP
         p, l = softmax_of(s, m)
         d_s = p * (torch.cat(d_p, dim=1) - delta) * problem.scale
         d_q = torch.zeros(q.shape, device=q.device)
         # [end]
         for kv_tile in range(problem.kv_tiles):
-            log.step(1, program, kv_tile)
+            hbm.step(1, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             sum_dk, sum_dv = (each[batch, key_head, keys] for each in (d_key, d_value))
             # [load K, dK, dV] (block_n, head_dim)
-            k = log.read("K", key[batch, key_head, keys])
-            dk, dv = log.read("dK", sum_dk), log.read("dV", sum_dv)
+            k = hbm.read("K", key[batch, key_head, keys])
+            dk, dv = hbm.read("dK", sum_dk), hbm.read("dV", sum_dv)
             # [dV]
             dv = dv + p[:, keys].T @ d_o
             # [dK]
@@ -68,22 +68,22 @@ def _row_wise_backward(
             # [dQ] (block_m, head_dim)
             d_q = d_q + d_s[:, keys] @ k
             # [store dK, dV]
-            log.write("dK", sum_dk, dk)
-            log.write("dV", sum_dv, dv)
+            hbm.write("dK", sum_dk, dk)
+            hbm.write("dV", sum_dv, dv)
             # [end]
-            log.rows(row_max=m, row_sum=l, row_share=p[:, keys].sum(dim=1), acc=d_q)
+            hbm.rows(row_max=m, row_sum=l, row_share=p[:, keys].sum(dim=1), acc=d_q)
         # [store dQ]
-        log.write("dQ", d_query[batch, head, rows], d_q)
+        hbm.write("dQ", d_query[batch, head, rows], d_q)
         # [end]
         lse[batch, head, rows] = m + torch.log(l)
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
     """Run the steps on the problem's inputs, dO and tiles. Raises InvalidProblem if there are too many."""
-    log, inputs = StepLog(BACKWARD, problem), make_inputs(problem, DEVICE)
+    hbm, inputs = StepLog(BACKWARD, problem), make_inputs(problem, DEVICE)
     out, d_out = forward(problem, *inputs)[0], make_d_output(problem, DEVICE)
     d_query, lse = torch.empty_like(out), torch.empty(problem.q_shape[:3], device=out.device)
     d_key, d_value = (torch.zeros(each.shape, device=out.device) for each in inputs[1:])
-    _row_wise_backward(log, problem, (*inputs, out, d_out), (d_query, d_key, d_value), lse)
+    _row_wise_backward(hbm, problem, (*inputs, out, d_out), (d_query, d_key, d_value), lse)
     rounded = {"d_key": d_key.to(out.dtype), "d_value": d_value.to(out.dtype)}
-    return log.trace(out, lse, d_query=d_query, **rounded)
+    return hbm.trace(out, lse, d_query=d_query, **rounded)

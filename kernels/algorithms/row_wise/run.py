@@ -27,44 +27,44 @@ def softmax_of(scores: list[Tensor], m: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _row_wise(
-    log: StepLog, problem: AttentionProblem, inputs: Inputs, visible: Tensor, out: Tensor, lse: Tensor
+    hbm: StepLog, problem: AttentionProblem, inputs: Inputs, visible: Tensor, out: Tensor, lse: Tensor
 ) -> None:
     """Fill out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len) query tile by query tile."""
     query, key, value = inputs
-    for program in log.programs():
+    for program in hbm.programs():
         _, batch, head, rows = program
         key_head = head // problem.group_size
         # [load Q] (block_m, head_dim)
-        q = log.read("Q", query[batch, head, rows])
+        q = hbm.read("Q", query[batch, head, rows])
         m = torch.full((len(q),), float("-inf"), device=q.device)
         s: list[Tensor] = []
         # [end]
         for kv_tile in range(problem.kv_tiles):
-            log.step(0, program, kv_tile)
+            hbm.step(0, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load K] (block_n, head_dim)
-            k = log.read("K", key[batch, key_head, keys])
+            k = hbm.read("K", key[batch, key_head, keys])
             # [QK^T] (block_m, block_n): stays on the chip
             s.append((q @ k.T * problem.scale).masked_fill(~visible[rows, keys], float("-inf")))
             # [row max]
             m = torch.maximum(m, s[-1].amax(dim=1))
             # [end]
-            log.rows(row_max=m)
+            hbm.rows(row_max=m)
         # [softmax] (block_m, kv_len): P takes the place of S
         p, l = softmax_of(s, m)
         o = torch.zeros(q.shape, device=q.device)
         # [end]
         for kv_tile in range(problem.kv_tiles):
-            log.step(1, program, kv_tile)
+            hbm.step(1, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load V] (block_n, head_dim)
-            v = log.read("V", value[batch, key_head, keys])
+            v = hbm.read("V", value[batch, key_head, keys])
             # [PV] (block_m, head_dim)
             o = o + p[:, keys].to(query.dtype).float() @ v
             # [end]
-            log.rows(row_max=m, row_sum=l, row_share=p[:, keys].sum(dim=1), acc=o)
+            hbm.rows(row_max=m, row_sum=l, row_share=p[:, keys].sum(dim=1), acc=o)
         # [store O]
-        log.write("O", out[batch, head, rows], o)
+        hbm.write("O", out[batch, head, rows], o)
         # [end]
         lse[batch, head, rows] = m + torch.log(l)
 
@@ -72,17 +72,17 @@ def _row_wise(
 def _run(
     problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[StepLog, Tensor, Tensor]:
-    log = StepLog(ENTRY, problem)
+    hbm = StepLog(ENTRY, problem)
     out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
     visible = visible_mask(problem.band, device=query.device)
-    _row_wise(log, problem, (query, key, value), visible, out, lse)
-    return log, out, lse
+    _row_wise(hbm, problem, (query, key, value), visible, out, lse)
+    return hbm, out, lse
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
     """Run the steps on the problem's own inputs and tiles. Raises InvalidProblem if there are too many."""
-    log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
-    return log.trace(out, lse)
+    hbm, out, lse = _run(problem, *make_inputs(problem, DEVICE))
+    return hbm.trace(out, lse)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:

@@ -17,33 +17,33 @@ from kernels.trace import Trace
 
 
 def _scores(
-    log: StepLog, problem: AttentionProblem, query: Tensor, key: Tensor, scores: Tensor, visible: Tensor
+    hbm: StepLog, problem: AttentionProblem, query: Tensor, key: Tensor, scores: Tensor, visible: Tensor
 ) -> None:
     """Fill scores (batch, q_heads, q_len, kv_len), which lie in HBM in the type of the inputs."""
-    for program in log.programs():
+    for program in hbm.programs():
         _, batch, head, rows = program
         k_head = key[batch, head // problem.group_size]
         # [load Q] (block_m, head_dim)
-        q = log.read("Q", query[batch, head, rows])
+        q = hbm.read("Q", query[batch, head, rows])
         # [end]
         for kv_tile in range(problem.kv_tiles):
-            log.step(0, program, kv_tile)
+            hbm.step(0, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load K] (block_n, head_dim)
-            k = log.read("K", k_head[keys])
+            k = hbm.read("K", k_head[keys])
             # [QK^T] (block_m, block_n)
             s = q @ k.T * problem.scale
             # [mask]
             s, _ = changed_scores(s, problem.rule, rows.start, head, keys.start)
             s = s.masked_fill(~visible[batch, head, rows, keys], float("-inf"))
             # [store S]
-            log.write("S", scores[batch, head, rows, keys], s)
+            hbm.write("S", scores[batch, head, rows, keys], s)
             # [end]
 
 
-def _softmax(log: StepLog, problem: AttentionProblem, scores: Tensor, weights: Tensor, lse: Tensor) -> None:
+def _softmax(hbm: StepLog, problem: AttentionProblem, scores: Tensor, weights: Tensor, lse: Tensor) -> None:
     """Fill weights (batch, q_heads, q_len, kv_len) in HBM; the rows of a query tile stay on the chip."""
-    for program in log.programs():
+    for program in hbm.programs():
         _, batch, head, rows = program
         count = len(lse[batch, head, rows])
         m = torch.full((count,), float("-inf"), device=scores.device)
@@ -52,13 +52,13 @@ def _softmax(log: StepLog, problem: AttentionProblem, scores: Tensor, weights: T
             m = m.clamp(min=float(per_head(sink, m, head)))
         s: list[Tensor] = []
         for kv_tile in range(problem.kv_tiles):
-            log.step(1, program, kv_tile)
+            hbm.step(1, program, kv_tile)
             # [load S] (block_m, block_n)
-            s.append(log.read("S", scores[batch, head, rows, tile_rows(kv_tile, problem.block_n)]))
+            s.append(hbm.read("S", scores[batch, head, rows, tile_rows(kv_tile, problem.block_n)]))
             # [row max]
             m = torch.maximum(m, s[-1].amax(dim=1))
             # [end]
-            log.rows(row_max=m)
+            hbm.rows(row_max=m)
         # [row sum]
         shift = torch.where(m == float("-inf"), 0.0, m)
         l = torch.cat([torch.exp(tile - shift[:, None]) for tile in s], dim=1).sum(dim=1)
@@ -67,49 +67,49 @@ def _softmax(log: StepLog, problem: AttentionProblem, scores: Tensor, weights: T
         lse[batch, head, rows] = m + torch.log(l)
         # [end]
         for kv_tile in range(problem.kv_tiles):
-            log.step(2, program, kv_tile)
+            hbm.step(2, program, kv_tile)
             # [exponentials] (block_m, block_n)
             p = torch.exp(s[kv_tile] - shift[:, None]) * torch.where(l == 0, 0.0, 1 / l)[:, None]
             # [store P]
-            log.write("P", weights[batch, head, rows, tile_rows(kv_tile, problem.block_n)], p)
+            hbm.write("P", weights[batch, head, rows, tile_rows(kv_tile, problem.block_n)], p)
             # [end]
-            log.rows(row_max=m, row_sum=l, row_share=p.sum(dim=1))
+            hbm.rows(row_max=m, row_sum=l, row_share=p.sum(dim=1))
 
 
-def _product(log: StepLog, problem: AttentionProblem, weights: Tensor, value: Tensor, out: Tensor) -> None:
+def _product(hbm: StepLog, problem: AttentionProblem, weights: Tensor, value: Tensor, out: Tensor) -> None:
     """Fill out (batch, q_heads, q_len, head_dim)."""
-    for program in log.programs():
+    for program in hbm.programs():
         _, batch, head, rows = program
         v_head = value[batch, head // problem.group_size]
         o = torch.zeros(out[batch, head, rows].shape, device=out.device)
         for kv_tile in range(problem.kv_tiles):
-            log.step(3, program, kv_tile)
+            hbm.step(3, program, kv_tile)
             keys = tile_rows(kv_tile, problem.block_n)
             # [load P] (block_m, block_n)
-            p = log.read("P", weights[batch, head, rows, keys])
+            p = hbm.read("P", weights[batch, head, rows, keys])
             # [load V] (block_n, head_dim)
-            v = log.read("V", v_head[keys])
+            v = hbm.read("V", v_head[keys])
             # [PV] (block_m, head_dim)
             o = o + p @ v
             # [end]
-            log.rows(acc=o, row_share=p.sum(dim=1))
+            hbm.rows(acc=o, row_share=p.sum(dim=1))
         # [store O]
-        log.write("O", out[batch, head, rows], o)
+        hbm.write("O", out[batch, head, rows], o)
         # [end]
 
 
 def _run(
     problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[StepLog, Tensor, Tensor]:
-    log = StepLog(ENTRY, problem)
+    hbm = StepLog(ENTRY, problem)
     square = (*problem.q_shape[:3], problem.kv_len)
     scores, weights = (query.new_empty(square) for _ in range(2))
     out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
     visible = whole_mask(problem.rule, query.device).expand(square)
-    _scores(log, problem, query, key, scores, visible)
-    _softmax(log, problem, scores, weights, lse)
-    _product(log, problem, weights, value, out)
-    return log, out, lse
+    _scores(hbm, problem, query, key, scores, visible)
+    _softmax(hbm, problem, scores, weights, lse)
+    _product(hbm, problem, weights, value, out)
+    return hbm, out, lse
 
 
 def run_traced(problem: AttentionProblem) -> Trace:
@@ -117,8 +117,8 @@ def run_traced(problem: AttentionProblem) -> Trace:
 
     Raises InvalidProblem if there are too many to record.
     """
-    log, out, lse = _run(problem, *make_inputs(problem, DEVICE))
-    return log.trace(out, lse)
+    hbm, out, lse = _run(problem, *make_inputs(problem, DEVICE))
+    return hbm.trace(out, lse)
 
 
 def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:

@@ -1,6 +1,7 @@
 """The player and the duel as they are drawn, each by itself in one page of Chromium."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -212,15 +213,19 @@ def test_a_source_of_several_files_names_the_file_at_the_top_and_where_one_begin
       const tops = m.kernels[0].phases[1].map((phase) => (view.light(m, { kernel: 0, phase }), file()));
       return [tops, [...view.node.querySelectorAll(".fa-part")].map((part) => part.textContent)];
     })()"""
-    tops, parts = run(script, shown(as_if_run(problem))[1])
+    data = shown(as_if_run(problem))[1]
+    tops, parts = run(script, data)
     attend = "attend_wide.py" if head_dim > 128 else "attend.py"
     softmax = "online_softmax.py" if head_dim > 128 else "softmax.py"
     assert tops == [
         *("loader.py", "products.py", "mask.py", attend),
         *(softmax, softmax, "loader.py", "products.py"),
     ]
-    of_a_step = ["products.py", "mask.py", attend, "products.py", "loader.py", "products.py"]
-    assert [words for words in parts if words.endswith(".py")] == ["loader.py", *of_a_step, "output.py"]
+    source = data["kernels"][0]["source"]
+    files = [source["file"], *(line[-1] for part in source["lines"] for line in part)]
+    begun = [file.split("/")[-1] for before, file in pairwise(files) if file != before]
+    assert [words for words in parts if words.endswith(".py")] == begun
+    assert {attend, softmax} < {*begun}
 
 
 # --- whom the keys of a page belong to: its players, a talk, or what has the focus ---

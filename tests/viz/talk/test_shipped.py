@@ -25,7 +25,9 @@ from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
 FIVE, FLASH3, BACKWARD = NAMES
 TALKS = {name: read_talk(talk_path(name)) for name in NAMES}
 SCENES = [(name, number) for name, talk in TALKS.items() for number in range(len(talk.scenes))]
-NAMES_WITH_NUMBERS = re.compile(r"FlashAttention-[123]|GPT-2|Llama-3-8B|FP8|bfloat16|row 0\b|α is 1 unless")
+NAMES_WITH_NUMBERS = re.compile(
+    r"FlashAttention-[123]|GPT-2|Llama-3-8B|FP8|bfloat16|float32|row 0\b|α is 1 unless"
+)
 
 
 class Shown:
@@ -143,7 +145,7 @@ CLAIMS = {
     (BACKWARD, 0): lambda s: [s.phase(i)[1] for i in range(2)] == ["PV", "store O, lse"] and lse_is_right(s),
     (BACKWARD, 1): lambda s: s.trace.kernels[0] == "_attn_bwd_preprocess" and (s.trace.kernel[:4] == 0).all(),
     (BACKWARD, 2): lambda s: s.phase(0)[1] == "QK^T" and s.phase(1) == ("_attn_bwd_dk_dv", "P from lse"),
-    (BACKWARD, 3): lambda s: [s.phase(i)[1] for i in range(5)] == ["load dO", "dV", "dP", "dS", "dK"],
+    (BACKWARD, 3): lambda s: [s.phase(i)[1] for i in range(4)] == ["load dO", "dV", "dP", "dS"],
     (BACKWARD, 4): lambda s: (
         written_once(s.trace, "dK", "dV") and (np.diff(s.trace.kv_tile[4:14]) >= 0).all()
     ),

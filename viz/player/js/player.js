@@ -89,8 +89,8 @@ export class Player extends Playback {
         : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
     const { model } = this.pane;
-    const bytes = [countedRow(model, "bytes so far"), modelledRow(model)];
-    this.showBytes = byteBars(this.bytes, bytes, this.palette);
+    const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
+    this.showBytes = byteBars(this.bytes, [countedRow(model, "bytes so far"), ...compared], this.palette);
     if (isNew && state.plays && !this.pane.reduced) this.transport.direct(overtureOf(model));
     this.refresh();
   }
@@ -238,7 +238,9 @@ export class Player extends Playback {
     const { active, bytes, share } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, `${formatBytes(bytes.total)} counted`);
     const standard = model.data.standard_parts.map((each) => each.bytes * share);
-    this.showBytes(1, standard, `${formatBytes(model.data.standard_bytes * share)} modelled`);
+    if (standard.length) {
+      this.showBytes(1, standard, `${formatBytes(model.data.standard_bytes * share)} modelled`);
+    }
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);

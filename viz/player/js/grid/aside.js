@@ -71,7 +71,7 @@ export class Aside {
     for (const [i, lines] of source.lines.entries()) {
       if (lines.length) this.source.append(heading(titles[i]));
       for (const [number, code, phase, file] of lines) {
-        if (file !== from && source.further_files.includes(file)) {
+        if (file !== from) {
           this.source.append(heading(file.split("/").pop()));
           from = file;
         }

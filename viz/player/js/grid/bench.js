@@ -7,7 +7,7 @@ import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
-import { hasNumbers, heldIn, isSquare, matricesIn, slotOf } from "../run/bench.js";
+import { hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
 import { countsOf, drawMatrix, drawSum } from "./matrix.js";
 import { isLive, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
@@ -20,6 +20,7 @@ const NAME = { short: 62, long: 178 }; // width of that name, alone and with its
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
 const SMALLEST = 10.4; // of a word
+const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
@@ -144,10 +145,11 @@ function drawMemories(context, chip, { model, palette, at }) {
     const used = sum(filled.map(({ bytes }) => bytes));
     const isOver = all > limit;
     const words = `${formatNumber((isOver ? all : used) / 1024)} of ${formatKib(limit)}`;
-    text(context, name, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
-    const beside = context.measureText(name).width + 8;
+    const label = fitted(context, [name, name.split(" ")[0]], wide - ROOM_FOR_SIZES, 13);
+    text(context, label, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
+    const beside = context.measureText(label).width + 8;
     const color = isOver ? palette.bad : palette.muted;
-    if (beside + 100 < wide) text(context, words, x + beside, y, color, { size: 13 });
+    if (beside + ROOM_FOR_SIZES < wide) text(context, words, x + beside, y, color, { size: 13 });
     fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 7 }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
@@ -169,9 +171,10 @@ function drawSlot(context, slot, box, how) {
   const shown = figure && matricesIn(model, figure, slot, at);
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
-  const label = said && strong > 0.5 ? said.label : slot.name;
+  const short = nameIn(model, at, slot.name);
+  const label = said && strong > 0.5 ? said.label : short;
   const style = { size, weight: "650" };
-  const words = fitted(context, [label, slot.name], box.w, size);
+  const words = fitted(context, [label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), palette[slot.color], style);
   if (at.step < 0 || at.finished) return;
@@ -261,8 +264,7 @@ const LINE = 34;
 const FAR_PAD = 28;
 
 export function drawFar(context, chip, { model, palette, at }) {
-  if (at.finished) drawEnd(context, chip, { model, palette });
-  else if (at.scan > 0 && model.data.words && at.step >= 0) drawText(context, chip, { model, palette, at });
+  if (at.scan > 0 && model.data.words && at.step >= 0) drawText(context, chip, { model, palette, at });
 }
 
 // The text, each word on the colour of its weight for the last row of the query tile in progress.
@@ -294,16 +296,4 @@ function drawText(context, chip, { model, palette, at }) {
     text(context, word, x + 5, y, isKnown ? inkOn(color, palette) : palette.muted, style);
     x += wide;
   });
-}
-
-function drawEnd(context, chip, { model, palette }) {
-  const times = model.data.standard_bytes / model.bytes[model.count];
-  if (!(times > 1.05) || chip.w < 300) return;
-  const [x, y] = [chip.x + chip.w / 2, chip.y + chip.h / 2];
-  const size = Math.min(38, chip.w / 13);
-  fillBox(context, palette.background, { x: chip.x + 12, y: y - 70, w: chip.w - 24, h: 140 }, 0.86);
-  const words = `${formatNumber(times, 2)} times fewer bytes`;
-  text(context, words, x, y - 14, palette.text, { size, weight: "700", align: "center" });
-  const than = "than standard attention, for the same answer";
-  text(context, than, x, y + 26, palette.muted, { size: size / 2, align: "center" });
 }

@@ -9,7 +9,7 @@ import { figureOf, softmaxState } from "../run/figure.js";
 import { finishOf, isSquare, roleOf } from "../run/bench.js";
 import { once, range, rowAbove, stepsOfTile } from "../run/model.js";
 
-const [SMALLEST, LARGEST] = [10.4, 17]; // of a number that is written
+const [SMALLEST, LARGEST] = [9.9, 17]; // of a number that is written
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more
 

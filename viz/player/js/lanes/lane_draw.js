@@ -82,8 +82,11 @@ function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head
   const x = xOf(layout, span, head);
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
-  const share = Math.round(100 * productShare(run, sm, span.from, Math.max(head, span.from + 1)));
-  const words = `a product was under way for ${share} % of it`;
+  const last = Math.max(...sm.tracks.map(({ end }) => run.end[end - 1])); // of what is drawn of this SM
+  const until = Math.max(Math.min(head, last), span.from + 1);
+  const share = Math.round(100 * productShare(run, sm, span.from, until));
+  const time = ((until - span.from) / 1000).toFixed(1);
+  const words = `a product was under way for ${share} % of ${time} µs`;
   const style = { size: 13, align: "right", weight: "600" };
   text(context, words, layout.width - 4, y + HEADING / 2 + 1, palette.text, style);
 }

@@ -71,6 +71,13 @@ export function heldIn(model, at, slot) {
   return { held: comes * (1 - gone), used: last && phases.includes(last) ? progress(last) : 0, last };
 }
 
+// What lies in a slot at a moment: what a phase of the step has brought or made there last.
+export function nameIn(model, at, slot) {
+  const done = (model.phases[at.step] ?? []).filter((_, k) => at.progress[k] >= 0.5);
+  const name = done.flatMap(({ loads, makes }) => loads.concat(makes)).findLast(isIn(slot));
+  return name && name !== "O out" ? name : slot;
+}
+
 // The recorded matrices of a slot at a moment: `now` as the last phase that has begun leaves it, `old` as it
 // was before, and how far that phase has come. null for a slot without any.
 export function matricesIn(model, figure, slot, at) {

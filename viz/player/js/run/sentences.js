@@ -12,7 +12,7 @@ export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
     "Each query meets each key: a score is their dot product, divided by √{width}.",
-    "The largest of {who} is {largest}, with {key}.",
+    "The largest of {who} here is {largest}, with {key}.",
   ],
   mask: [
     "{changed}The mask falls: a key that a row may not see, or past the last, gets −∞.",

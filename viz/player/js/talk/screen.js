@@ -165,6 +165,7 @@ export class Screen {
   stand(owner, scene, glides) {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
+    if (this.view === "lanes") owner.lanes.span.fit();
     if (glides && this.view === "lanes") {
       owner.lanes.play(1000 * (seconds || LANES_S));
       this.say(owner.pane.stateAt());
@@ -205,7 +206,7 @@ export class Screen {
       this.code.replaceChildren(...code.map((words) => element("div", {}, [words])));
     }
     const tile = at && this.view === "numbers" ? `${owners.player.opened.title.textContent} · ` : "";
-    write(this.source, `${tile}${scene.source}`);
+    write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
   }
 }
 
