@@ -45,7 +45,7 @@ class Shown:
 
     def origin(self, found: Costs) -> str:
         """Where a time is from: "measured", "recorded" or NEAREST."""
-        if not all(each.is_exact for _, each in found.estimates):
+        if not found.estimates or not all(each.is_exact for _, each in found.estimates):
             return NEAREST
         here = all(each.measurement in self.live for _, each in found.estimates)
         return "measured" if here else "recorded"
