@@ -68,7 +68,8 @@ def bytes_apart(there: AttentionProblem, asked: AttentionProblem) -> float:
 def distance(there: AttentionProblem, asked: AttentionProblem) -> float:
     """How far two problems are apart, in powers of two; head_dim and mask count most.
 
-    The size of a decoding step is its bytes, as it waits for them. A smaller problem counts twice: more of its time may be a launch.
+    The size of a decoding step is its bytes, as it waits for them. A smaller problem counts twice: more of
+    its time may be a launch.
     """
 
     def factor(name: str, smaller: float = 1.0) -> float:

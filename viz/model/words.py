@@ -137,9 +137,7 @@ def nearest_words(shown: Shown) -> list[str]:
         for _, each in shown.costs(phase, OURS).estimates:
             sources[measurement_source(each.measurement)] = None
             far[f"{name}: {'; '.join(each.differences) or 'just this problem'}"] = None
-    scaled = (
-        "A time that was not taken of just this problem is scaled from the nearest, that of a step never down."
-    )
+    scaled = "A time not taken of just this problem is scaled from the nearest; that of a step never down."
     return [f"Times: {'; '.join(sources)}. {scaled}", *far] if sources else []
 
 

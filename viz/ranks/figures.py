@@ -41,7 +41,7 @@ def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Pal
         if not own:
             continue
         name = name_of(method, layout)
-        said = [f"{name}<br>{x:,} tokens: {share:.0%} of one GPU's rate, {_ms(time)}" for x, share, time in own]
+        said = [f"{name}<br>{x:,} tokens: {share:.0%} of one's rate, {_ms(time)}" for x, share, time in own]
         xs, ys = [x for x, _, _ in own], [share for _, share, _ in own]
         shown = {"name": name, "text": said, "hoverinfo": "text", "mode": "lines+markers"}
         lines.append(line(xs, ys, getattr(colors, color), 3, dash, **shown))

@@ -119,7 +119,7 @@ def show() -> None:
 
 
 takes_from_link(
-    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction"),
+    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction", "worlds_"),
     UrlField("ranks", FIRST_NUMBER, range(2, MOST_RANKS + 1)),
     UrlField("heads", FIRST_NUMBER, range(1, MOST_HEADS + 1)),
 )
