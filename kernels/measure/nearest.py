@@ -2,7 +2,8 @@
 
 A time is that of just this problem if it was measured. Else it is scaled: in a pass over many queries by
 FLOPs, in a decoding step by compulsory bytes, for naive attention by its bytes. No call is taken to be faster
-than the fastest that was measured, because a launch has a least time.
+than the fastest that was measured, because a launch has a least time. For the same reason a step is never
+scaled down, and its measurement has within twice as many or few bytes.
 """
 
 import math
@@ -59,17 +60,28 @@ def is_step(problem: AttentionProblem) -> bool:
     return problem.q_len == 1
 
 
+def bytes_apart(there: AttentionProblem, asked: AttentionProblem) -> float:
+    """Compulsory bytes of one over those of the other, as a power of two."""
+    return math.log2(compulsory_bytes(there) / compulsory_bytes(asked))
+
+
 def distance(there: AttentionProblem, asked: AttentionProblem) -> float:
     """How far two problems are apart, in powers of two; head_dim and mask count most.
 
-    A smaller problem counts twice: more of its time may be a launch.
+    The size of a decoding step is its bytes, as it waits for them. A smaller problem counts twice: more of
+    its time may be a launch.
     """
 
     def factor(name: str, smaller: float = 1.0) -> float:
         power = math.log2(getattr(there, name) / getattr(asked, name))
         return abs(power) * (smaller if power < 0 else 1.0)
 
-    far = 4 * factor("head_dim") + factor("kv_len", smaller=2) + factor("heads", smaller=2)
+    far = 4 * factor("head_dim")
+    if is_step(asked):
+        power = bytes_apart(there, asked)
+        far += max(power, -2 * power)
+    else:
+        far += factor("kv_len", smaller=2) + factor("heads", smaller=2)
     far += 0.5 * factor("group_size") + 0.25 * (there.dtype != asked.dtype)
     far += 8 * (there.itemsize != asked.itemsize)
     masks = {there.mask, asked.mask}
@@ -95,6 +107,8 @@ def time_of(
     results = ((each, each.result(peer, direction)) for each in measurements if each.device.backend == "cuda")
     timed = [(each, result.timing.median_ms) for each, result in results if result and result.timing]
     alike = [pair for pair in timed if is_step(pair[0].problem) == is_step(problem)]
+    if is_step(problem):
+        alike = [pair for pair in alike if abs(bytes_apart(pair[0].problem, problem)) <= 1]
     if problem.pattern:  # no other problem tells the time of its mask
         alike = [pair for pair in alike if pair[0].problem == problem]
     if not alike:
@@ -102,5 +116,5 @@ def time_of(
     nearest, ms = min(alike, key=lambda pair: distance(pair[0].problem, problem))
     if differences(nearest.problem, problem):
         scaled = ms * work(problem, peer, direction) / work(nearest.problem, peer, direction)
-        ms = max(scaled, min(least for _, least in timed))
+        ms = max(scaled, ms if is_step(problem) else min(least for _, least in timed))
     return Estimate(ms, problem, nearest)

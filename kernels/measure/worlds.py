@@ -101,7 +101,7 @@ class World:
     method: str = "ring"
     layout: str = "zigzag"
     between: Link = INFINIBAND[0]
-    hides: bool = True
+    hides: bool = False
     q_heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
@@ -211,13 +211,3 @@ def _extra_bytes(world: World) -> float:
     by_heads = 4 * q + world.lse_bytes if world.group > 1 else 0
     by_chunks = parts + max(arrived, whole + kv) if steps > 1 else 0
     return max(by_heads, by_chunks) + (q + kv if by_heads else 0)
-
-
-def hidden_from(world: World, machine: Machine) -> float:
-    """Tokens per GPU from which a ring computes a chunk as long as the next travels, without latency.
-
-    A step's work grows with the square of the tokens per GPU, and what it sends in proportion to them.
-    """
-    link = world.between if world.ranks > NODE else machine.nvlink
-    travel = world.kv_bytes * (3 if world.backward else 1) / link.bytes_per_s
-    return world.rows * travel / (world.ideal_s(machine) / world.steps)

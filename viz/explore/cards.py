@@ -18,7 +18,7 @@ from viz.shared.runs import Run
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 CPU_PEER = "sdpa"
-ON_CPU = "Torch's fused attention, as a CPU times no kernel"
+ON_CPU = "Torch on this CPU (our kernel is not timed here)"
 TIME, MEMORY = "Time of one call", "Extra memory"
 REQUESTED = (
     "Requested bytes: what loads and stores asked for, repeated reads each time. Some come from the L2 "

@@ -45,7 +45,7 @@ class Shown:
 
     def origin(self, found: Costs) -> str:
         """Where a time is from: "measured", "recorded" or NEAREST."""
-        if not all(each.is_exact for _, each in found.estimates):
+        if not found.estimates or not all(each.is_exact for _, each in found.estimates):
             return NEAREST
         here = all(each.measurement in self.live for _, each in found.estimates)
         return "measured" if here else "recorded"
@@ -137,7 +137,7 @@ def nearest_words(shown: Shown) -> list[str]:
         for _, each in shown.costs(phase, OURS).estimates:
             sources[measurement_source(each.measurement)] = None
             far[f"{name}: {'; '.join(each.differences) or 'just this problem'}"] = None
-    scaled = "A time that was not taken of just this problem is scaled from the nearest."
+    scaled = "A time not taken of just this problem is scaled from the nearest; that of a step never down."
     return [f"Times: {'; '.join(sources)}. {scaled}", *far] if sources else []
 
 

@@ -28,7 +28,7 @@ def name_of(method: str, layout: str) -> str:
 
 
 def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Palette) -> go.Figure:
-    """Share of ideal over the tokens of all ranks. Ideal is every GPU at the rate of one alone."""
+    """Rate per GPU, as a share of that of one alone, over the tokens of all ranks."""
     lines = []
     for (method, layout), (color, dash) in LOOKS.items():
         own = [
@@ -41,7 +41,7 @@ def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Pal
         if not own:
             continue
         name = name_of(method, layout)
-        said = [f"{name}<br>{x:,} tokens: {share:.0%} of ideal, {_ms(time)}" for x, share, time in own]
+        said = [f"{name}<br>{x:,} tokens: {share:.0%} of one's rate, {_ms(time)}" for x, share, time in own]
         xs, ys = [x for x, _, _ in own], [share for _, share, _ in own]
         shown = {"name": name, "text": said, "hoverinfo": "text", "mode": "lines+markers"}
         lines.append(line(xs, ys, getattr(colors, color), 3, dash, **shown))
@@ -50,7 +50,7 @@ def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Pal
         lines,
         colors,
         380,
-        "share of ideal, recorded",
+        "rate per GPU beside that of one alone, recorded",
         log_ticks(lengths, [format_length(x) for x in lengths], minor_ticks=""),
         {"tickformat": ".0%", "range": [0, 1.15]},
         legend=LEGEND_BELOW,

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from kernels.measure.ranks import LONGEST_ALONE, RanksTime
+from kernels.measure.ranks import LONGEST_ALONE
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import LAYOUTS, divisor_of
 from kernels.recordings import recorded_document, recorded_ranks
@@ -13,7 +13,7 @@ from viz.player.ranks import LABELS, ranks_data, title_of
 from viz.ranks.figures import ideal_figure
 from viz.ranks.worlds import worlds_panel
 from viz.shared import runs, theme
-from viz.shared.formats import format_length, format_ratio
+from viz.shared.formats import format_length
 from viz.shared.layout import colors, header, plot, segments
 from viz.shared.link import UrlField, takes_from_link
 from viz.shared.problem_form import by_name
@@ -85,30 +85,11 @@ def show_measured() -> None:
     problem, longest = first.problem, format_length(LONGEST_ALONE)
     shape = f"{problem.q_heads} heads over {problem.kv_heads}, head_dim {problem.head_dim}, {problem.dtype}"
     st.markdown(
-        f"{shape}, {problem.mask}. Ideal: every GPU at the rate of one with the whole sequence, of {longest} "
-        f"tokens at most. {_torch_words(times, direction)}"
+        f"{shape}, {problem.mask}. 100 %: every GPU at the rate of one alone with the whole sequence, of "
+        f"{longest} tokens at most."
     )
     versions = library_versions(first.device)
     st.caption(f"Recorded on {first.ranks} {first.device.name}, {first.recorded_at[:10]}, {versions}.")
-
-
-def _torch_words(times: tuple[RanksTime, ...], direction: str) -> str:
-    """How much longer torch's own takes than the ring."""
-
-    def of(method: str) -> dict[AttentionProblem, float]:
-        own = [time for time in times if (time.method, time.direction) == (method, direction) and time.timing]
-        return {
-            time.problem: time.timing.median_ms
-            for time in own
-            if time.layout in ("", "zigzag") and time.timing
-        }
-
-    ours, theirs = of("ring"), of("torch all-gather")
-    ratios = [theirs[problem] / ours[problem] for problem in theirs if problem in ours]
-    if not ratios:
-        return ""
-    few, many = format_ratio(min(ratios)), format_ratio(max(ratios))
-    return f"Torch's own `context_parallel` takes {few} to {many} as long as the ring, zigzag."
 
 
 def show() -> None:
@@ -138,7 +119,7 @@ def show() -> None:
 
 
 takes_from_link(
-    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction"),
+    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction", "worlds_"),
     UrlField("ranks", FIRST_NUMBER, range(2, MOST_RANKS + 1)),
     UrlField("heads", FIRST_NUMBER, range(1, MOST_HEADS + 1)),
 )

@@ -28,7 +28,7 @@ WAYS = {
 }
 """Words -> method, layout, palette entry and mark."""
 ROW = "| {} | {} | {} | {} | {} | {} |\n"
-HEAD = ROW.format("per rank, modelled", "memory", "sent", "time", "of it waiting", "share of ideal")
+HEAD = ROW.format("per rank, modelled", "memory", "sent", "time", "of it waiting", "of one GPU's rate")
 BESIDE = ROW.format("recorded on 4 GPUs", "time", "modelled", "if chunks hide", "extra memory", "modelled")
 RULE = ROW.format(":--", *["--:"] * 5)
 Costs = Mapping[str, Mapping[int, model.Cost]]
@@ -56,7 +56,7 @@ def worlds_panel() -> None:
         tokens = TOKENS[choice("Tokens", TOKENS, 1, 110)]
         direction = choice("Direction", ("forward", "backward"), 0, 140)
         between = links[choice("Link between nodes of 8 GPUs", links, 0, 220)]
-        hides = st.toggle("Chunks travel during work", True, "worlds_hides", bind="query-params")
+        hides = st.toggle("Chunks travel during work", False, "worlds_hides", bind="query-params")
     worlds: dict[str, dict[int, model.World]] = {name: {} for name in WAYS}
     for name, (method, layout, *_) in WAYS.items():
         for count in GPU_COUNTS:
@@ -76,11 +76,11 @@ def worlds_panel() -> None:
             sent, taken = format_bytes(each.bytes_sent), format_ms(1e3 * each.seconds)
             rows += ROW.format(name, size, sent, taken, waits, share)
     st.markdown(HEAD + RULE + rows)
-    compared = [worlds[name][ranks] for name in (RING, HYBRID) if ranks in worlds[name]]
-    enough = [model.hidden_from(each, machine) for each in compared]
-    st.markdown(sentences(costs, enough, worlds[RING][ranks].rows))
+    st.markdown(fastest_words(costs))
     st.caption(
         f"**Modelled** for 32 query heads over 8 key heads, head_dim 128, bfloat16, causal, one call. "
+        f"Memory: a rank's inputs and all that is allocated beside them, forward up to "
+        f"{model.MOST_PARTS + 1} results that wait for their merge. "
         f"**Recorded** on {machine.device}: the rate of one GPU, launches, merges, and "
         f"{machine.nvlink.bytes_per_s / 1e9:.0f} GB/s of NVLink, whose datasheet gives "
         f"{model.NVLINK_BYTES_PER_S / 1e9:.0f} in each direction. {between.name}: "
@@ -93,7 +93,7 @@ def worlds_panel() -> None:
 
 def worlds_figure(costs: Costs, ideal: Mapping[int, float], ranks: int, colors: theme.Palette) -> go.Figure:
     """Time over the number of GPUs: a line per way, dotted the part of it that waits for transfers."""
-    lines = [charts.line([*ideal], [*ideal.values()], colors.muted, dash="dash", name="ideal")]
+    lines = [charts.line([*ideal], [*ideal.values()], colors.muted, dash="dash", name="at one GPU's rate")]
     for name, of in costs.items():
         *_, entry, mark = WAYS[name]
         waits = [each.exposed_s or None for each in of.values()]
@@ -108,18 +108,11 @@ def worlds_figure(costs: Costs, ideal: Mapping[int, float], ranks: int, colors: 
     return figure.add_vline(x=ranks, line={"color": colors.now, "width": 1})
 
 
-def sentences(costs: Costs, enough: list[float], rows: float) -> str:
-    """From how many tokens per GPU a ring, and then the hybrid, does not wait; and where the hybrid wins."""
-    said = (
-        f"A ring waits if a GPU has fewer than **{enough[0]:,.0f} tokens**: then the next chunk travels for "
-        f"longer than the work on the present one takes. Here a GPU has {rows:,.0f}."
-    )
-    if enough[1:]:
-        said += f" With all-to-all in each node, {enough[1]:,.0f} are enough."
+def fastest_words(costs: Costs) -> str:
+    """Where the hybrid wins."""
     fastest = {n: min((of[n].seconds, name) for name, of in costs.items() if n in of)[1] for n in GPU_COUNTS}
-    if wins := [f"{n:,}" for n, name in fastest.items() if name == HYBRID]:
-        said += f" {HYBRID.capitalize()}, is the fastest way from {wins[0]} to {wins[-1]} GPUs."
-    return said
+    wins = [f"{n:,}" for n, name in fastest.items() if name == HYBRID]
+    return f"{HYBRID.capitalize()}, is the fastest way from {wins[0]} to {wins[-1]} GPUs." if wins else ""
 
 
 def beside_measured(machine: model.Machine) -> str:

@@ -73,7 +73,7 @@ def format_ratio(ratio: float) -> str:
 
 
 def format_entry(value: float, whole: bool = False) -> str:
-    """An entry of a small matrix: 0.12, 12.3, 5e3; without decimals if all entries are whole numbers."""
+    """An entry of a small matrix: 0.12, 0.004, 12.3, 5e3; whole numbers if all entries are."""
     size = abs(value)
     if not math.isfinite(value):
         return format_number(value)
@@ -82,7 +82,7 @@ def format_entry(value: float, whole: bool = False) -> str:
     elif value == 0 or 0.005 <= size < 999.5:
         text = f"{value:.2f}" if size < 9.995 else f"{value:.1f}"
     else:
-        text = f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+        text = f"{value:.1g}".replace("e-0", "e-").replace("e+0", "e")
     return text.replace("-", "−")
 
 

@@ -58,6 +58,20 @@ def test_a_step_is_not_taken_from_many_queries_and_a_cpu_times_no_kernel():
     assert time_of(ASKED, "fa4", [there]) is None
 
 
+def test_a_step_is_taken_from_one_of_as_many_bytes_and_never_scaled_down():
+    def taken(batch, length, peer="ours"):
+        step = AttentionProblem(batch, 32, 8, 1, length, 128, dtype="bfloat16")
+        found = time_of(step, peer, recorded_measurements())
+        return found and (found.ms, found.measurement.problem.kv_len)
+
+    (four, length), (one, _) = taken(4, 2048), taken(1, 8192)
+    assert length == 8192
+    assert four == pytest.approx(one, rel=0.01)
+    assert taken(1, 3001) == taken(1, 4096)
+    assert taken(1, 3001, NAIVE) == taken(1, 4096, NAIVE)
+    assert taken(1, 1) is taken(8, 131072) is None
+
+
 def test_every_recording_is_its_own_nearest():
     for peer in ("ours", NAIVE):
         for each in recorded_measurements():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kernels.measure.worlds import METHODS, NODE, Machine, World, cost, hidden_from
+from kernels.measure.worlds import METHODS, NODE, Machine, World, cost
 from kernels.recordings import recorded_document, recorded_ranks
 
 TIMES = [time for time in recorded_document("ranks").ranks if time.method in METHODS and time.timing]
@@ -16,7 +16,7 @@ MEMORY_OFF = {"ring": 0.05, "all_gather": 0.08, "all_to_all": 0.001}
 
 
 def world_of(time):
-    heads = {"q_heads": time.problem.q_heads, "kv_heads": time.problem.kv_heads, "hides": False}
+    heads = {"q_heads": time.problem.q_heads, "kv_heads": time.problem.kv_heads}
     return World(time.ranks, time.problem.q_len, time.direction, time.method, time.layout, **heads)
 
 
@@ -37,21 +37,6 @@ def test_bytes_are_exactly_those_that_the_ranks_sent(name):
     assert len(TIMES) >= 40
     for rank in range(trace.ranks):
         assert trace.span_bytes[trace.of("transfer", rank)].sum() == cost(world, MACHINE).bytes_sent
-
-
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize(("ranks", "method"), [(4, "ring"), (64, "ring"), (64, "hybrid")])
-def test_a_ring_waits_below_the_tokens_that_are_said_and_not_above(ranks, method, direction):
-    enough = hidden_from(World(ranks, 1 << 20, direction, method), MACHINE)
-
-    def saved_per_row(rows):
-        worlds = (World(ranks, round(ranks * rows), direction, method, hides=each) for each in (True, False))
-        beside, apart = (cost(world, MACHINE).exposed_s for world in worlds)
-        return (apart - beside) / rows
-
-    whole = saved_per_row(2 * enough)
-    assert saved_per_row(1.3 * enough) == pytest.approx(whole, rel=0.1)  # but for the latency
-    assert saved_per_row(0.5 * enough) < 0.75 * whole
 
 
 def test_shares_follow_the_layout_and_the_number_of_ranks():

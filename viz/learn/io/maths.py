@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.algorithms.row_wise.entry import ENTRY as ROW_WISE
-from kernels.problem import BLOCKS, AttentionProblem
+from kernels.problem import BLOCKS, LIMITS, AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import LSE_BYTES
@@ -41,18 +41,6 @@ def backward_blocks(sizes: BlockSizes, d: int) -> dict[str, int]:
     query, key = sizes.query * d, sizes.key * d
     rows, keys = dict.fromkeys(("Q", "dO", "dQ"), query), dict.fromkeys(("K", "V", "dK", "dV"), key)
     return {**rows, **keys, "P": sizes.query * sizes.key}
-
-
-def row_wise_rows(length: int, d: int, memory: int) -> int:
-    """Rows of S that the row-wise algorithm computes at once; 0 if not even one row of S fits.
-
-    All of them if Q, K, V, a row of S and a row of O fit (algorithm 1). Else as many as fit with their rows
-    of Q and O and a K/V tile of as many keys, at most d. Eq 39 counts S alone, SRAM / N: the same order.
-    """
-    if 3 * length * d + length + d <= memory:
-        return length
-    rows = memory // (length + 3 * d)
-    return min(rows if rows < d else (memory - d * d) // (length + 2 * d), length)
 
 
 def row_wise_block(problem: AttentionProblem, memory_bytes: int, entry: Algorithm = ROW_WISE) -> int | None:
@@ -95,7 +83,7 @@ def curve_bytes(name: str, length: int, d: int, memory: int, itemsize: int) -> f
     if name == "lower_bound":
         return length * length * itemsize * d * d / memory
     if name == "row_wise":
-        rows = row_wise_rows(length, d, memory)
+        rows = row_wise_block(AttentionProblem(q_len=length, kv_len=length, head_dim=d), memory * itemsize)
         return row_wise_bytes(length, d, rows, itemsize) if rows else None
     sizes = largest_blocks(name, memory, d)
     formulas = {"standard": standard_bytes, "flash1": flash1_bytes, "flash2": flash2_bytes}
@@ -112,10 +100,11 @@ def largest_blocks(name: str, memory: int, d: int) -> BlockSizes:
 
 
 def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> list[float | None]:
-    """The factors by which the bytes change when N, d or the SRAM doubles; None if a point does not fit."""
+    """The factors by which the bytes change when N, d or the SRAM doubles; None if no kernel has a point."""
     here = curve_bytes(name, length, d, memory, itemsize)
     doubled = ((2 * length, d, memory), (length, 2 * d, memory), (length, d, 2 * memory))
-    there = (curve_bytes(name, *point, itemsize) for point in doubled)
+    most = LIMITS["head_dim"][1]
+    there = (curve_bytes(name, *point, itemsize) if point[1] <= most else None for point in doubled)
     return [value / here if here and value else None for value in there]
 
 

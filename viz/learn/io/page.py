@@ -178,7 +178,7 @@ def _growth() -> None:
         curves.append(Curve(label, list(sweep), moved, color, dash))
         if order:
             grown = lesson.growth(name, length, d, memory // size, size)
-            words = ("does not fit" if each is None else f"× {each:.2f}" for each in grown)
+            words = ("–" if each is None else f"× {each:.2f}" for each in grown)
             factors.append((label, f"$O({order})$", *words))
     page, counting = st.container(), st.container()
     with counting:
@@ -190,6 +190,7 @@ def _growth() -> None:
             rule=RULE,
             problem=problem,
             memory=memory,
+            tiles=lesson.largest_blocks("flash2", memory // size, d),
             factors=table("way | order | N doubles: | d doubles: | SRAM doubles:", factors),
         )
 

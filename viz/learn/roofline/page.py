@@ -54,14 +54,15 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
     has_l2 = st.toggle("Show what the L2 cache can save", key="roofline_l2", bind="query-params")
     wants_others = st.toggle("Show other operations too", key="roofline_others", bind="query-params")
     more = lesson.other_operations(problem) if wants_others else ()
-    (_, softmax, _, best), (*_, worst) = every.values()
+    (*_, best), (_, softmax, _, worst) = every.values()
     steps = every if has_l2 else {"none": every["none"]}
     WORDS.draw(
         "Roofline",
         roof=roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors(), more),
         rule=RULE,
         gpu=gpu,
-        l2=WORDS("L2", best=best, best_bound=best.bound_by(gpu)) if has_l2 else "",
+        best=best,
+        best_bound=best.bound_by(gpu),
         worst=worst,
         worst_bound=worst.bound_by(gpu),
         softmax=softmax,
@@ -70,8 +71,9 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    steps, squares = lesson.steps(problem, "perfect"), lesson.memory_against_compute(problem)
+    steps, squares = lesson.steps(problem, "none"), lesson.memory_against_compute(problem)
     *three, fused = (step.seconds(gpu) for step in steps)
+    *three_l2, fused_l2 = (step.seconds(gpu) for step in lesson.steps(problem, "perfect"))
     WORDS.draw(
         "Time",
         times=times_figure(gpu, steps, colors()),
@@ -80,7 +82,8 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         three=sum(three),
         fused=fused,
         ratio=sum(three) / fused,
-        without_l2=lesson.steps(problem, "none")[-1].seconds(gpu),
+        three_l2=sum(three_l2),
+        fused_l2=fused_l2,
         computing=squares.compute_seconds(gpu),
         moving=squares.memory_seconds(gpu),
     )

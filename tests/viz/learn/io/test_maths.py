@@ -34,15 +34,15 @@ def test_blocks_of_eq_44_and_79_fit_and_forward_blocks_do_not_fit_backward(memor
         assert (sizes.query + 1) * d > memory // share  # the query tile cannot be one row taller
 
 
-@pytest.mark.parametrize(("length", "d", "memory"), [(512, 64, 98_879), (4096, 16, 40_000), (1024, 64, 2000)])
-def test_row_wise_takes_as_many_rows_as_fit_and_all_of_them_if_all_fits(length, d, memory):
-    rows = lesson.row_wise_rows(length, d, memory)
-    blocks = (each * (length + 2 * d) + min(each, d) * d for each in (rows, rows + 1))  # S, Q, O, K or V
-    assert [needed <= memory for needed in blocks] == [True, False]
-    assert lesson.row_wise_rows(length, d, 3 * length * d + length + d) == length
-    assert lesson.row_wise_bytes(length, d, length, 2) == 4 * length * d * 2
-    assert lesson.curve_bytes("row_wise", length, d, length - 1, 2) is None
-    assert lesson.curve_bytes("flash2", length, d, 4 * d - 1, 2) is None
+@pytest.mark.parametrize("kib", [32, 64])
+@pytest.mark.parametrize("name", ["flash1", "flash2", "row_wise", "standard"])
+def test_a_curve_has_the_bytes_of_the_entry_with_the_same_tiles(name, kib):
+    problem, elements = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64), kib << 9
+    block_m, block_n = lesson.largest_blocks(name, elements, 64)
+    if name == "row_wise":
+        block_m = lesson.row_wise_block(problem, kib << 10)
+    asked = ALGORITHMS[name].requested_bytes(problem.with_(block_m=block_m, block_n=block_n))
+    assert lesson.curve_bytes(name, 1024, 64, elements, 2) == asked
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,10 @@ def test_bytes_grow_as_the_orders_say_for_long_sequences(name, memory, order):
 
 
 def test_growth_says_if_a_point_does_not_fit():
-    assert lesson.growth("row_wise", 1024, 64, 1500, 2)[0] is None
-    assert lesson.growth("row_wise", 2048, 64, 1500, 2) == [None, None, None]
+    assert lesson.growth("row_wise", 2048, 64, 1 << 15, 2)[0] is None
+    assert lesson.growth("row_wise", 4096, 64, 1 << 15, 2) == [None, None, None]
+    assert lesson.growth("flash2", 1024, 256, 1 << 15, 2)[1] is None
+    assert lesson.curve_bytes("flash2", 1024, 64, 4 * 64 - 1, 2) is None
 
 
 def test_the_lower_bound_meets_inputs_and_outputs_at_m_equal_td():
