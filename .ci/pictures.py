@@ -18,7 +18,7 @@ from viz.shared.runs import recorded  # noqa: E402
 
 FOLDER = ROOT / "viz" / "assets"
 SENTENCE = "q_len=64&kv_len=64&head_dim=32&mask=causal&block_m=16&block_n=16&inputs=text"
-CHECK = "q_len=256&kv_len=256&mask=full&block_m=32&block_n=32&kernel=user"
+CHECK = "q_len=256&kv_len=256&mask=full&block_m=32&block_n=32&kernel=user&view=case"
 LANES = "algorithm=flash3&block_m=128&lanes=open"
 
 
@@ -45,10 +45,11 @@ def film(page: Page, _: str) -> None:
     """The film of the whole run of a sentence, as Save in the player makes it."""
     run = recorded(PRESETS[FIRST_VISIT].problem, FIRST)
     data = player_data(run.trace, run.provenance, GPUS[DEFAULT_GPU])
-    page.set_viewport_size({"width": 760, "height": 680})
+    page.set_viewport_size({"width": 900, "height": 680})
     page.set_content(export_html(data, {"plain": "yes"}, "body { padding: 0 12px; }"))
     page.keyboard.type("]]")  # two tiles per second
     page.keyboard.press("s")
+    page.get_by_label("picture").select_option(label="all, with the source")
     page.get_by_label("size").select_option(label="as large as here")
     with page.expect_download() as download:
         page.get_by_role("button", name="GIF").click()

@@ -1,9 +1,9 @@
 """The time of a problem that may not have been measured, from the nearest one that was.
 
 A time is that of just this problem if it was measured. Else it is scaled: in a pass over many queries by
-FLOPs, in a decoding step by compulsory bytes, for naive attention by its bytes. No call is taken to be faster
-than the fastest that was measured, because a launch has a least time. For the same reason a step is never
-scaled down, and its measurement has within twice as many or few bytes.
+FLOPs, in a decoding step by compulsory bytes, for naive attention by its bytes. The time of the fastest call
+of any peer is a launch, and is not scaled. A step is never scaled down, because most of it is a launch, and
+its measurement has within twice as many or few bytes.
 """
 
 import math
@@ -104,7 +104,8 @@ def time_of(
 
     Of equally near measurements the first one counts.
     """
-    results = ((each, each.result(peer, direction)) for each in measurements if each.device.backend == "cuda")
+    on_gpus = [each for each in measurements if each.device.backend == "cuda"]
+    results = ((each, each.result(peer, direction)) for each in on_gpus)
     timed = [(each, result.timing.median_ms) for each, result in results if result and result.timing]
     alike = [pair for pair in timed if is_step(pair[0].problem) == is_step(problem)]
     if is_step(problem):
@@ -115,6 +116,7 @@ def time_of(
         return None
     nearest, ms = min(alike, key=lambda pair: distance(pair[0].problem, problem))
     if differences(nearest.problem, problem):
-        scaled = ms * work(problem, peer, direction) / work(nearest.problem, peer, direction)
-        ms = max(scaled, ms if is_step(problem) else min(least for _, least in timed))
+        least = min(each.timing.median_ms for there in on_gpus for each in there.results if each.timing)
+        factor = work(problem, peer, direction) / work(nearest.problem, peer, direction)
+        ms = max(least + (ms - least) * factor, ms if is_step(problem) else 0.0)
     return Estimate(ms, problem, nearest)

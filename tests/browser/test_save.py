@@ -212,7 +212,7 @@ def hold_against(gif, pictures, said):
     """The first and the last frame of a GIF against the pictures of their steps."""
     shown = Image.open(io.BytesIO(gif))
     assert shown.info["loop"] == 0
-    assert shown.n_frames == pytest.approx(30 * (said - 1), abs=2)  # the last one stands for a second
+    assert shown.n_frames == pytest.approx(15 * (said - 1), abs=2)  # the last one stands for a second
     seconds = 0
     for number in range(shown.n_frames):
         shown.seek(number)
@@ -237,7 +237,7 @@ def test_an_animation_has_the_speed_the_size_and_the_parts_that_are_seen(saver):
     _, png = panel.save("PNG")
     shown = Image.open(io.BytesIO(panel.save("GIF")[1]))
     assert shown.size == pytest.approx((width, height), abs=1)
-    assert shown.n_frames == pytest.approx(30 * (said - 1), abs=2)
+    assert shown.n_frames == pytest.approx(15 * (said - 1), abs=2)
     assert difference(shown, picture_of(png)) < 10  # no code, no state of a row beside the grid
 
 

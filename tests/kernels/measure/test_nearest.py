@@ -20,9 +20,10 @@ def test_just_this_problem_counts_as_it_was_measured_whatever_its_tiles():
 
 
 def test_a_time_is_scaled_by_the_work_and_says_how_far_it_is():
-    there = measurement(2048, heads=8, mask="causal")
-    found = time_of(ASKED, "ours", [there])
-    assert found.ms == pytest.approx(4 * there.result("ours").timing.median_ms)
+    there, launch = measurement(2048, heads=8, mask="causal"), measurement(16, head_dim=128)
+    found = time_of(ASKED, "ours", [there, launch])
+    ms, least = (each.result("ours").timing.median_ms for each in (there, launch))
+    assert found.ms == pytest.approx(least + 4 * (ms - least))
     assert found.differences == ("length 2,048, not 4,096", "heads 8 over 8, not 8 over 2")
     assert not found.is_exact
 

@@ -5,6 +5,7 @@ import { media } from "../vendor/media.js";
 
 const { GIFEncoder, applyPalette, quantize } = media.gif;
 const FRAME_MS = 1000 / 30;
+const GIF_FRAME_MS = 1000 / 15; // half as many: each is stored whole where it changes
 const STANDS_AT_LEAST_MS = 1000; // at the end
 const KEY_FRAME_EVERY_MS = 4000; // so that a film can be wound to a place
 const BITS_PER_PIXEL = 3; // a second: lines and letters stay sharp
@@ -19,15 +20,16 @@ const NO_ENCODER = "This browser encodes video only in pages from localhost, fro
 
 // What is shown when, at the present speed, from one position to another: [{position, time}] in ms, and how
 // long it takes.
-export function shotsOf(owner, from, to) {
+export function shotsOf(owner, [from, to], format = "") {
   const { track, speed } = owner.transport;
+  const frame = format === "gif" ? GIF_FRAME_MS : FRAME_MS;
   const before = track.position;
   const shots = [];
   track.position = from;
-  for (let time = 0; ; time += FRAME_MS) {
+  for (let time = 0; ; time += frame) {
     shots.push({ position: track.position, time });
     if (track.position >= to) break;
-    track.position = Math.min(track.played((speed * FRAME_MS) / 1000), to);
+    track.position = Math.min(track.played((speed * frame) / 1000), to);
   }
   track.position = before;
   return { shots, duration: shots.at(-1).time + STANDS_AT_LEAST_MS };

@@ -112,7 +112,7 @@ export class SavePanel extends Panel {
   plan() {
     if (this.ending) return;
     const { picture, scale } = this.picture();
-    const { duration } = shotsOf(this.owner, ...this.span());
+    const { duration } = shotsOf(this.owner, this.span());
     const [width, height] = [picture.width, picture.height].map((size) => Math.round(size * scale));
     this.says.textContent = `${width} × ${height} pixels; the animation takes ${lengthWords(duration)}`;
   }
@@ -136,7 +136,7 @@ export class SavePanel extends Panel {
     const twin = twinOf(this.owner);
     try {
       const { picture, scale } = this.picture(twin);
-      const shots = shotsOf(twin, ...span);
+      const shots = shotsOf(twin, span, format);
       const onProgress = (part) => (this.progress.value = part);
       const file = await film(picture, { format, scale, ...shots, onProgress, signal: ending.signal });
       this.give(file, format, { title: twin.shownAs.title, where });
