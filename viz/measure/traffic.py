@@ -30,9 +30,10 @@ NO_COUNTERS = (
     "`python -m kernels.record --parts counters` reads them."
 )
 ABOUT_COUNTERS = (
-    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM. The"
-    " GPU's clocks were not fixed. DRAM can move less than the compulsory bytes: the last writes were still "
-    "in the L2. It can move more than was requested: a torch operation may run several kernels."
+    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM; "
+    "some requests are merged before it, so they can be fewer than requested. The GPU's clocks "
+    "were not fixed. DRAM can move less than the compulsory bytes: the last writes were still in the L2. It "
+    "can move more than was requested: a torch operation may run several kernels."
 )
 
 
