@@ -14,14 +14,12 @@ import torch
 from kernels.check.cause import variants
 from kernels.check.cause.patterns import PatternSetting, pattern_variants
 from kernels.check.judge.calls import Calls
-from kernels.check.result import Cause
+from kernels.check.result import MAX_SCORES, Cause
 from kernels.oracle.naive import whole_mask
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare, largest_finite
 from kernels.problem import Pattern
 
-MAX_SCORES = 1 << 22
-"""Problems with more scores than this are not searched for a cause: it would take minutes."""
 NEARER = 0.5
 """A hypothesis whose largest error is not below this share of the error from the exact result is dropped
 before its own rounding is computed."""
