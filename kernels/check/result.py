@@ -14,6 +14,9 @@ from kernels.sanitizer.finding import UNDEFINED, Finding, titles
 
 FORMAT = "flash-attention-check"
 FORMAT_VERSION = 3
+MAX_SCORES = 1 << 22
+"""Problems with more scores than this are not searched for a cause: it would take minutes."""
+NOTHING_FITS = "nothing that is known fits"
 UNUSABLE, NOT_RUN = "not usable", "not run"
 """What `CheckResult.ended` says of a file without such a function, and of a case that was not begun."""
 
@@ -308,6 +311,18 @@ class CheckResult:
     def cause(self) -> str:
         """What the wrong results equal, in one sentence; "" if it is not known."""
         return "; ".join(f"{cause.sentence}, {cause.numbers}".rstrip(", ") for cause in self.causes)
+
+    @property
+    def cause_or_none_known(self) -> str:
+        """`cause`, or that nothing fits if results are wrong and a cause was looked for; "" if neither."""
+        return self.cause or (NOTHING_FITS if self.unexplained else "")
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether nothing that was found explains the wrong results; a cause was looked for."""
+        problem = self.case.problem
+        searched = problem.batch * problem.q_heads * problem.q_len * problem.kv_len <= MAX_SCORES
+        return bool(self.failing) and searched and not (self.causes or self.faults)
 
     def tensor(self, name: str) -> TensorCheck | None:
         """The check of "O", "lse", "dQ", "dK" or "dV"; None if it was not checked."""

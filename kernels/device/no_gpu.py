@@ -128,7 +128,7 @@ def answers_without_gpu() -> Iterator[list[str]]:
         (autotuner.Autotuner, "run", run),
     ]
     with contextlib.ExitStack() as stack:
-        stack.enter_context(OnTheCpu(told(None)))
+        stack.enter_context(OnTheCpu())
         for owner, name, answer in answers:
             stack.enter_context(replaced(owner, name, answer))
         yield said

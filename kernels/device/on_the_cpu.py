@@ -1,6 +1,5 @@
 """What code wants on a GPU lies in the CPU's memory here, and says that it is on the GPU."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,16 +9,10 @@ _OF_TENSORS = {_tensor.is_cuda.__get__: True, _tensor.device.__get__: torch.devi
 
 
 class OnTheCpu(torch.overrides.TorchFunctionMode):
-    def __init__(self, said: Callable[[], None]) -> None:
-        """`said` is called when code asks a tensor where it lies."""
-        super().__init__()
-        self._said = said
-
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # it traces this, too, and knows no such comparison
             return func(*args, **(kwargs or {}))
         if func in _OF_TENSORS:
-            self._said()
             return _OF_TENSORS[func]
         if func is torch.Tensor.cuda:
             return args[0]

@@ -24,7 +24,8 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--kv-len", type=int, help="length of key and value (default: --length)")
     add("--head-dim", type=numbers, default=[64], help="comma separated (default 64)")
     add("--mask", type=words, default=["full"], help="full, causal or both: full,causal (default full)")
-    add("--dtype", type=words, default=["float16"], help=f"some of {','.join(DTYPES)} (default float16)")
+    default = "float16, but float32 on a CPU, which emulates products of shorter types"
+    add("--dtype", type=words, help=f"some of {','.join(DTYPES)} (default {default})")
     add("--batch", type=numbers, default=[1], help="comma separated (default 1)")
     add("--tokens", type=int, help="tokens per launch, instead of --batch: batch = tokens / length")
     add("--q-heads", type=int, default=16, help="query heads (default 16)")
@@ -41,8 +42,11 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def parse_problems(arguments: argparse.Namespace) -> list[AttentionProblem]:
     """Every combination of the values on the command line. Raises InvalidProblem."""
+    from kernels.device.runtime import BACKEND
+
     problems = []
-    lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, arguments.dtype)
+    dtypes = arguments.dtype or ["float16" if BACKEND == "cuda" else "float32"]
+    lists = (arguments.batch, arguments.length, arguments.head_dim, arguments.mask, dtypes)
     for batch, length, head_dim, mask, dtype in itertools.product(*lists):
         for option, part, least in (("tokens", "length", length), ("width", "head_dim", head_dim)):
             whole = getattr(arguments, option)

@@ -158,8 +158,9 @@ MARKS = {
     "error": ("orange", "warning"),
 }
 CAUSE_HELP = (
-    "The result equals this within the rule by which it does not equal attention. It was held against masks "
-    "that are off by one, missing tiles, other scales and head groupings, missing rescalings, and others."
+    "The result was held against masks that are off by one, missing tiles, other scales and head groupings, "
+    "missing rescalings, and others. A cause that is named equals it, within the rule by which it does not "
+    "equal attention."
 )
 REPEATS_HELP = (
     "The kernel ran several times on the same inputs. Different bits mean atomics, a race, or memory that "
@@ -178,8 +179,8 @@ def verdict_panel(result: CheckResult) -> None:
     is_one_of_many = result.verdict == "pass" and result.case.kernel in USERS
     verdict_title(result.verdict, "PASSES this case" if is_one_of_many else "")
     st.markdown(f"**{plain(result.label)}**: {plain(result.reason)}.", help=RULE)
-    if result.cause:
-        st.markdown(f":material/troubleshoot: **Cause**: {plain(result.cause)}.", help=CAUSE_HELP)
+    if cause := result.cause_or_none_known:
+        st.markdown(f":material/troubleshoot: **Cause**: {plain(cause)}.", help=CAUSE_HELP)
     for finding in result.findings:  # faults in the kernel's use of memory
         st.markdown(f":material/bug_report: **{finding.kind.capitalize()}**: {plain(finding.words)}.")
         if finding.file:

@@ -14,14 +14,12 @@ import torch
 from kernels.check.cause import variants
 from kernels.check.cause.patterns import PatternSetting, pattern_variants
 from kernels.check.judge.calls import Calls
-from kernels.check.result import Cause
+from kernels.check.result import MAX_SCORES, Cause
 from kernels.oracle.naive import whole_mask
 from kernels.oracle.report import FACTORS
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare, largest_finite
 from kernels.problem import Pattern
 
-MAX_SCORES = 1 << 22
-"""Problems with more scores than this are not searched for a cause: it would take minutes."""
 NEARER = 0.5
 """A hypothesis whose largest error is not below this share of the error from the exact result is dropped
 before its own rounding is computed."""
@@ -65,6 +63,20 @@ class Evidence:
         low = compute(self.setting.query.dtype).to(self.setting.query.dtype)
         largest = largest_finite(self.setting.value)
         return compare(got, exact, low, lambda: compute(torch.float32), factor, largest).report.passes
+
+    def contradicts(self, compute: variants.Compute) -> bool:
+        """Whether lse is right although it would be off by this mistake in O, or the other way round.
+
+        An lse whose own mistake is known, such as other units, says nothing of O.
+        """
+        if "lse" not in self.compared or not isinstance(compute, variants.Setting | variants.Online):
+            return False
+        of_lse = self.compared["lse"]
+        found, allowed = of_lse.report.max_error, of_lse.report.tolerance
+        expected = float(absolute_error(compute.lse(), of_lse.exact).max())
+        if not min(found, expected) <= allowed < max(found, expected) / 2:  # near it, either may be
+            return False
+        return expected > found or not any(_lse_causes(self))
 
 
 def _one_of(
@@ -115,7 +127,7 @@ def _output_causes(evidence: Evidence) -> Iterator[Cause]:
     if scaled and not scaled.numbers:
         yield scaled
     for words, compute in evidence.output_variants:
-        if evidence.equals("O", compute):
+        if evidence.equals("O", compute) and not evidence.contradicts(compute):
             yield _cause(words, "O")
     yield from _wrong_row_sums(evidence)
     yield from _unwritten(evidence)

@@ -29,6 +29,11 @@ class PatternSetting(Setting):
             weights = weights * torch.sigmoid(lse - per_head(self.pattern.sinks, scores))
         return weights @ value
 
+    def lse(self) -> torch.Tensor:
+        lse = super().lse()
+        sinks = self.pattern.sinks
+        return torch.logaddexp(lse, per_head(sinks, lse)[..., 0]) if sinks else lse
+
 
 def pattern_variants(setting: PatternSetting, problem: AttentionProblem) -> Iterator[Named]:
     """What a wrong O may equal by a mistake in the problem's pattern, the simplest first."""

@@ -56,6 +56,10 @@ class Setting:
         scores, value = self.scores(dtype)
         return torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0) @ value
 
+    def lse(self) -> torch.Tensor:
+        """In float64; -inf in rows that see no key."""
+        return torch.logsumexp(self.scores(torch.float64)[0], dim=-1)
+
     def of_keys(self, change: Change) -> "Setting":
         return replace(self, key=change(self.key), value=change(self.value))
 
@@ -251,7 +255,7 @@ def _tiles(setting: Setting, band: Band) -> Iterator[Named]:
             ("the row sum l is not rescaled when the row max grows", False, True),
             ("neither l nor the accumulator is rescaled when the row max grows", False, False),
         ):
-            online = partial(_online, setting, tile, l_rescaled, acc_rescaled)
+            online = Online(setting, tile, l_rescaled, acc_rescaled)
             yield f"online softmax over {tile}-key tiles in which {words}", online
 
 
@@ -263,23 +267,38 @@ def _with_zero_keys(setting: Setting, band: Band, more: int) -> Setting:
     return replace(padded, visible=torch.cat([setting.visible, seen], dim=1))
 
 
-def _online(
-    setting: Setting, tile: int, l_rescaled: bool, acc_rescaled: bool, dtype: torch.dtype
-) -> torch.Tensor:
-    """Online softmax over key tiles that leaves out a rescaling. State is float32 as in kernels, or finer."""
-    state = torch.float64 if dtype == torch.float64 else torch.float32
-    scores, value = setting.scores(state)
-    m = torch.full(scores.shape[:-1], MINUS_INFINITY, dtype=state, device=scores.device)
-    l, acc = torch.zeros_like(m), torch.zeros(setting.query.shape, dtype=state, device=scores.device)
-    for part, values in zip(scores.split(tile, dim=-1), value.split(tile, dim=-2), strict=True):
-        m_new = torch.maximum(m, part.amax(dim=-1))
-        safe = torch.where(m_new == MINUS_INFINITY, 0.0, m_new)
-        alpha, p = torch.exp(m - safe), torch.exp(part - safe[..., None])
-        l = (l * alpha if l_rescaled else l) + p.sum(dim=-1)
-        acc = acc * alpha[..., None] if acc_rescaled else acc
-        acc = acc + p.to(dtype).to(state) @ values
-        m = m_new
-    return (acc / torch.where(l == 0, 1.0, l)[..., None]).to(dtype)
+@dataclass(frozen=True)
+class Online:
+    """Online softmax over key tiles that leaves out a rescaling. Called with a type, it gives O."""
+
+    setting: Setting
+    tile: int
+    l_rescaled: bool
+    acc_rescaled: bool
+
+    def __call__(self, dtype: torch.dtype) -> torch.Tensor:
+        _, l, acc = self._state(dtype)
+        return (acc / torch.where(l == 0, 1.0, l)[..., None]).to(dtype)
+
+    def lse(self) -> torch.Tensor:
+        m, l, _ = self._state(torch.float64)
+        return m + torch.log(l)
+
+    def _state(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """m, l and the accumulator after the last tile. They are float32 as in kernels, or finer."""
+        state = torch.float64 if dtype == torch.float64 else torch.float32
+        scores, value = self.setting.scores(state)
+        m = torch.full(scores.shape[:-1], MINUS_INFINITY, dtype=state, device=scores.device)
+        l, acc = torch.zeros_like(m), torch.zeros(self.setting.query.shape, dtype=state, device=scores.device)
+        for part, values in zip(scores.split(self.tile, dim=-1), value.split(self.tile, dim=-2), strict=True):
+            m_new = torch.maximum(m, part.amax(dim=-1))
+            safe = torch.where(m_new == MINUS_INFINITY, 0.0, m_new)
+            alpha, p = torch.exp(m - safe), torch.exp(part - safe[..., None])
+            l = (l * alpha if self.l_rescaled else l) + p.sum(dim=-1)
+            acc = acc * alpha[..., None] if self.acc_rescaled else acc
+            acc = acc + p.to(dtype).to(state) @ values
+            m = m_new
+        return m, l, acc
 
 
 def _rows(setting: Setting) -> Iterator[Named]:

@@ -86,7 +86,8 @@ def _hold(words: str, got: dict[str, torch.Tensor], compared: Compared) -> None:
 def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     """Call again after other numbers were written into the same tensors, and once more into their memory.
 
-    The first result must stay as it was, and the later ones must be those of the other numbers.
+    The first result must stay as it was, and the later ones must be those of the other numbers. If they
+    are not in new tensors either, it is not the memory that makes them wrong.
     """
     subject = calls.subject
     expanded = calls.case.layout == "expanded"  # torch writes no numbers into such a tensor
@@ -98,15 +99,24 @@ def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     for tensor, other in zip(handed.tensors, others, strict=True):
         tensor.copy_(other)
     references = calls.references(others)
-    for words in ("the same tensors", "other tensors in the same memory"):
-        out, lse = subject.forward(*handed.tensors)
-        if not torch.equal(first.nan_to_num(), kept.nan_to_num()):
-            raise Wrong("its result is overwritten by the next call: both calls return the same memory")
+
+    def hold(words: str, out: torch.Tensor, lse: torch.Tensor | None) -> None:
         got, right = {"O": out}, {"O": references.compare(out)}
         if lse is not None:
             got["lse"] = calls.by_convention(lse)
             right["lse"] = references.compare_lse(got["lse"])
-        _hold(f"with other numbers in {words} a later call is wrong", got, right)
+        _hold(words, got, right)
+
+    for place in ("the same tensors", "other tensors in the same memory"):
+        results = subject.forward(*handed.tensors)
+        if not torch.equal(first.nan_to_num(), kept.nan_to_num()):
+            raise Wrong("its result is overwritten by the next call: both calls return the same memory")
+        try:
+            hold(f"with other numbers in {place} a later call is wrong", *results)
+        except Wrong:
+            anew = subject.forward(*Handed(others, calls.case.layout).tensors)
+            hold("with other numbers of this shape it is wrong, in new tensors too", *anew)
+            raise
 
 
 def _other_inputs(calls: Calls) -> Inputs:

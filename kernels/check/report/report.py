@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kernels.check.case.cases import USERS
 from kernels.check.result import (
+    NOTHING_FITS,
     TITLES,
     ULP_EDGES,
     CheckResult,
@@ -137,8 +138,8 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
         f"cause: {words}" if count == len(failing) else f"in {count} of {len(failing)} failing cases: {words}"
         for words, count in found.most_common()
     ]
-    rest = sum(not (result.causes or result.faults) for result in failing)
-    return [*said, f"nothing that is known fits {rest} failing cases"] if said and rest else said
+    rest = sum(result.unexplained for result in failing)
+    return [*said, f"{NOTHING_FITS} {rest} of {len(failing)} failing cases"] if rest else said
 
 
 def last_words(results: Sequence[CheckResult]) -> list[str]:
@@ -169,7 +170,8 @@ def facts(result: CheckResult, detailed: bool = True) -> list[str]:
 
     That runs are equal is said only if `detailed`.
     """
-    said = [f"cause: {result.cause}"] if result.cause else []
+    cause = result.cause_or_none_known
+    said = [f"cause: {cause}"] if cause else []
     said += [f"found: {finding.sentence}" for finding in result.findings]
     said += [result.keyless.words] if result.keyless else []
     said += [result.computed_by] if detailed and result.computed_by else []

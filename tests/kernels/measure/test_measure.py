@@ -103,6 +103,8 @@ def test_the_command_line_writes_what_measure_gives(tmp_path, capsys):
     assert document.command.startswith("python -m kernels.measure --length 64,128")
     shapes = [(found.problem.q_len, found.problem.mask) for found in document.measurements]
     assert shapes == [(64, "full"), (64, "causal"), (128, "full"), (128, "causal")]
+    of_device = "float32" if DEVICE == "cpu" else "float16"
+    assert {found.problem.dtype for found in document.measurements} == {of_device}
     assert "naive" in capsys.readouterr().err
 
 

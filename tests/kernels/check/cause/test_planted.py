@@ -113,6 +113,30 @@ def test_a_cause_is_not_hidden_behind_undefined_lanes(checked):
     assert "without the scale" in both.cause
 
 
+NOT_STARTED = 'm = tl.full((BLOCK,), float("-inf"), tl.float32)'
+SMALL = BASE.with_(kv_len=7, head_dim=32, q_heads=2, kv_heads=2, inputs="large")
+NEXT_TILE, ROW_LSE = ("v_keys = keys", "v_keys = keys + BLOCK"), "m + tl.log(l)"
+
+
+@pytest.mark.parametrize(
+    ("problem", "mistakes", "lse_passes", "cause"),
+    [
+        (SMALL, [(NOT_STARTED, "m = tl.zeros((BLOCK,), tl.float32)")], True, ""),  # like nine keys of zeros
+        (BASE, [NEXT_TILE, (ROW_LSE, f"{ROW_LSE} + 0.01")], False, ""),
+        (BASE, [NEXT_TILE, (ROW_LSE, f"({ROW_LSE}) * 1.442695")], False, "of the next 32-key tile"),
+    ],
+    ids=["right although", "off although", "in other units"],
+)
+def test_a_cause_that_the_lse_contradicts_is_none(problem, mistakes, lse_passes, cause, checked):
+    planted = SOURCE
+    for right, wrong in mistakes:
+        assert right in planted
+        planted = planted.replace(right, wrong)
+    result = checked(planted, "right", CheckCase(problem, "user", gradients=False, repeats=1))
+    assert (result.tensor("O").passes, result.tensor("lse").passes) == (False, lse_passes)
+    assert cause in result.cause if cause else result.cause == ""
+
+
 def test_lse_of_rows_without_keys_may_be_plus_infinity(checked):
     plus = SOURCE.replace("m + tl.log(l)", 'tl.where(l == 0.0, float("inf"), m + tl.log(l))')
     result = checked(plus, "right", case_of("keyless rows", gradients=False))

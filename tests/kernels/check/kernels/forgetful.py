@@ -39,6 +39,11 @@ def breaks_at_other_numbers(query, key, value):
     return right(query, key, value)
 
 
+def wrong_for_other_numbers(query, key, value):
+    """Keeps nothing; the first query starts with 1.1 under seed 0, with 1.7 under seed 1."""
+    return right(query, key, value) * (1.1 if float(query.flatten()[0]) > 1.5 else 1.0)
+
+
 def nearly_right(query, key, value):
     """Its scale is off by 3 %: the sums of its weights are 1 as they must be."""
     return F.scaled_dot_product_attention(query, key, value, scale=1.03 * query.shape[-1] ** -0.5)

@@ -25,12 +25,14 @@ from kernels.check.report.report import (
 )
 from kernels.check.result import (
     FORMAT_VERSION,
+    NOTHING_FITS,
     UNUSABLE,
     Cause,
     CheckResult,
     Determinism,
     Difference,
     Repeats,
+    TensorCheck,
     Variation,
     maps_from_bytes,
     maps_to_bytes,
@@ -51,6 +53,7 @@ def result(length=64, **fields):
 
 
 PASS, FAIL = result(), result(32, broken="it returned NoneType", causes=(Cause("x", ("dQ", "dK")),))
+WRONG = TensorCheck("O", 0.2, 0.1, 0.01, 0.01, 0.02, (0, 0, 0, 0), 0.2, 0.0, 0, 0, 4)
 INVALID, ERROR = result(16, refused="needs a GPU: here, there"), result(48, stopped="it hangs")
 FEW = [PASS, *[result(16 + n, refused="it takes 0.5 alone. No more") for n in range(17)]]
 
@@ -75,11 +78,24 @@ def test_one_failure_or_case_without_a_verdict_decides_few_passes_are_none_and_a
 
 def test_what_fits_some_of_the_failing_cases_is_not_called_the_cause():
     assert causes([PASS, FAIL, FAIL]) == ["cause: dQ and dK equal x"]
-    other, found = result(33, broken="it returned NoneType"), result(34, findings=(READ,))
+    other, found = result(33, tensors=(WRONG,)), result(34, findings=(READ,))
     first, second, rest = causes([PASS, FAIL, FAIL, found, other])
     assert first == "in 2 of 4 failing cases: dQ and dK equal x"
     assert second == "in 1 of 4 failing cases: an out-of-bounds read at mine.py:12"
-    assert " 1 " in rest
+    assert rest == f"{NOTHING_FITS} 1 of 4 failing cases"
+
+
+def test_that_nothing_fits_is_said_of_wrong_results_whose_cause_was_looked_for():
+    wrong = {"tensors": (WRONG,)}
+    for of, said in (
+        (result(**wrong), True),
+        (result(**wrong, causes=(Cause("x", ("O",)),)), False),
+        (result(**wrong, findings=(READ,)), False),
+        (result(4096, **wrong), False),  # too large
+        (result(broken="it returned NoneType"), False),
+    ):
+        assert (NOTHING_FITS in "\n".join(result_lines(of))) == said
+        assert any(NOTHING_FITS in words for words in causes([of])) == said
 
 
 def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():

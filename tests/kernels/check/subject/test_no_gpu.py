@@ -59,6 +59,7 @@ def test_code_that_puts_its_tensors_on_a_gpu_runs_here(checked):
     copy = COPY.replace("    exact =", f"    {line}\n    exact =").replace("empty_like(exact)", WHERE)
     result = checked(copy.replace("@triton.autotune", f"{makes}@triton.autotune"))
     assert result.verdict == "pass", result.reason
+    assert not any("A100" in note for note in result.notes)  # it asked for no property of one
 
 
 WHERE = "empty(exact.shape, dtype=exact.dtype, device=q.device) + BUFFER.to('cuda:0', exact.dtype)"
