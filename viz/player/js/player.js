@@ -176,7 +176,8 @@ export class Player extends Playback {
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
-    shown.rate.textContent = transport.acts ? "varies" : `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
+    const unit = atOnce ? "moments" : "tiles";
+    shown.rate.textContent = transport.acts ? "varies" : `${transport.speed} ${unit}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.disabled = !opened.canOpen || atOnce;
