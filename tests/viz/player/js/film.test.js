@@ -6,7 +6,7 @@ import { isNear } from "./given.js";
 // The shots of a player that stands at 3 and plays up to 40.
 function shots(speed, from, to) {
   const track = { position: 3, played: (units) => Math.min(track.position + units, 40) };
-  const made = shotsOf({ transport: { track, speed } }, from, to);
+  const made = shotsOf({ transport: { track, speed } }, [from, to]);
   assert.equal(track.position, 3); // the player is where it was
   const [positions, times] = ["position", "time"].map((name) => made.shots.map((shot) => shot[name]));
   return { ...made, positions, times };
