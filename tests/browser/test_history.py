@@ -46,8 +46,7 @@ def test_a_lesson_steps_by_arrow_key_and_its_link_to_the_player_is_one_step_that
 
 
 def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(visit):
-    page = visit(f"/?{SHAPE}", reduced_motion="no-preference").page
-    page.evaluate(SETTLED)
+    page = visit(f"/?{SHAPE}", reduced_motion="no-preference").wait_for_player().page
     go_to(page, "Check", "/check.*q_len=40")
     for name, value, in_url in (("N, queries", "24", "q_len=24"), ("seed", "5", "seed=5")):
         number(page, name).fill(value)
