@@ -320,8 +320,7 @@ class CheckResult:
     @property
     def unexplained(self) -> bool:
         """Whether nothing that was found explains the wrong results; a cause was looked for."""
-        problem = self.case.problem
-        searched = problem.batch * problem.q_heads * problem.q_len * problem.kv_len <= MAX_SCORES
+        searched = self.case.problem.scores <= MAX_SCORES
         return bool(self.failing) and searched and not (self.causes or self.faults)
 
     def tensor(self, name: str) -> TensorCheck | None:

@@ -186,7 +186,7 @@ def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> i
     one.
     """
     matrices = 2 if direction == "forward" else 4
-    return matrices * problem.batch * problem.q_heads * problem.q_len * problem.kv_len * problem.itemsize
+    return matrices * problem.scores * problem.itemsize
 
 
 def refuse_naive(problem: AttentionProblem, free_bytes: int, direction: str = "forward") -> str | None:

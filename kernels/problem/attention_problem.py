@@ -167,6 +167,11 @@ class AttentionProblem:
         return self.batch * self.q_heads
 
     @property
+    def scores(self) -> int:
+        """Entries of S, those that the mask hides too, of all heads."""
+        return self.heads * self.q_len * self.kv_len
+
+    @property
     def key_heads(self) -> int:
         """Key heads of all batches."""
         return self.batch * self.kv_heads

@@ -40,7 +40,7 @@ def standard_stages(problem: AttentionProblem) -> tuple[Stage, Stage, Stage]:
     Dao et al. 2022, algorithm 0; Chu, Liu and Lin 2026, eq 30: 4 T^2 accesses for S and P. The mask saves
     no work: S is computed whole.
     """
-    square = problem.heads * problem.q_len * problem.kv_len
+    square = problem.scores
     row_block = problem.heads * problem.q_len * problem.head_dim * problem.itemsize
     key_block = problem.heads * problem.kv_len * problem.head_dim * problem.itemsize
     matrix = square * problem.itemsize
@@ -61,7 +61,7 @@ def standard_ledger(problem: AttentionProblem, direction: str = "forward") -> di
     """
     rows = problem.heads * problem.q_len * problem.head_dim * problem.itemsize
     keys = problem.heads * problem.kv_len * problem.head_dim * problem.itemsize
-    matrix = problem.heads * problem.q_len * problem.kv_len * problem.itemsize
+    matrix = matrix_bytes(problem)
     if direction == "forward":
         return {"Q": rows, "K": keys, "V": keys, "S": 2 * matrix, "P": 2 * matrix, "O": rows}
     squares = {"P": 2 * matrix, "dP": 2 * matrix, "dS": 3 * matrix}
@@ -75,7 +75,7 @@ def standard_bytes(problem: AttentionProblem, direction: str = "forward") -> int
 
 def matrix_bytes(problem: AttentionProblem) -> int:
     """S or P once, over all heads."""
-    return problem.heads * problem.q_len * problem.kv_len * problem.itemsize
+    return problem.scores * problem.itemsize
 
 
 def product_bytes(problem: AttentionProblem) -> int:

@@ -215,7 +215,7 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     Fitted on two cores of an AMD EPYC; on CUDA it is the time of the float64 reference.
     """
     problem = case.problem
-    scores = problem.batch * problem.q_heads * problem.q_len * problem.kv_len
+    scores = problem.scores
     reference = (
         scores * problem.head_dim * (6 if case.gradients else 2) * (2e-13 if backend == "cuda" else 1e-9)
     )

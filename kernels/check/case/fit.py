@@ -72,8 +72,7 @@ def _fitted(case: CheckCase, limits: Limits, how: str, taken: Collection[CheckCa
     scale = None if "scale" in outside else case.scale
     for shift in range(MOST_SHIFTS):
         sized = problem.with_(**_lengths(problem, limits, shift))
-        scores = sized.heads * sized.q_len * sized.kv_len
-        sized = sized.with_(batch=1) if scores > MOST_SCORES else sized
+        sized = sized.with_(batch=1) if sized.scores > MOST_SCORES else sized
         found = replace(case, problem=sized, layout=layout, scale=scale, within=within)
         if found not in taken and not limits.outside(found):
             return found

@@ -91,7 +91,7 @@ def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     """
     subject = calls.subject
     expanded = calls.case.layout == "expanded"  # torch writes no numbers into such a tensor
-    if subject is None or calls.case.upload or expanded or _scores(calls) > MOST_SCORES:
+    if subject is None or calls.case.upload or expanded or calls.case.problem.scores > MOST_SCORES:
         return
     handed, others = Handed(calls.tensors.inputs, calls.case.layout), _other_inputs(calls)
     first, _ = subject.forward(*handed.tensors)
@@ -124,15 +124,10 @@ def _other_inputs(calls: Calls) -> Inputs:
     return make_inputs(problem.with_(seed=problem.seed - 1 if problem.seed else 1), DEVICE)
 
 
-def _scores(calls: Calls) -> int:
-    problem = calls.case.problem
-    return problem.batch * problem.q_heads * problem.q_len * problem.kv_len
-
-
 def _attached_call(calls: Calls) -> AttachedCall | None:
     """The user's call that keeps its graph; None if there is none, or the problem is too large to try it."""
     most = MOST_SCORES if calls.case.repeats > 2 else BATTERY_SCORES
-    tried = calls.case.kernel in USERS and GRADIENTS[0] in calls.got and _scores(calls) <= most
+    tried = calls.case.kernel in USERS and GRADIENTS[0] in calls.got and calls.case.problem.scores <= most
     return calls.subject.attached if tried and calls.subject else None
 
 
@@ -350,11 +345,11 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
         return {}
     references = calls.references(tensors.inputs)
     compared = {"O": references.compare(got["O"])}
-    if compared["O"].report.naive_max_error == 0 and problem.inputs == "normal" and not calls.case.upload:
-        keys = whole_mask(calls.band, DEVICE).sum(dim=-1).max()
-        if keys > 1:
-            words = f"attention in {problem.dtype} is not off from float64 by anything on these numbers"
-            raise JobFailure(f"{words}: torch does not work here, and nothing can be judged")
+    is_drawn = problem.inputs == "normal" and not calls.case.upload
+    is_exact = is_drawn and compared["O"].report.naive_max_error == 0
+    if is_exact and whole_mask(calls.band, DEVICE).sum(dim=-1).max() > 1:
+        words = f"attention in {problem.dtype} is not off from float64 by anything on these numbers"
+        raise JobFailure(f"{words}: torch does not work here, and nothing can be judged")
     if "lse" in got:
         compared["lse"] = references.compare_lse(got["lse"])
     if "dQ" in got:

@@ -109,7 +109,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
         "written": format_bytes(written),
         "standard_bytes": format_bytes(standard),
         "standard_ratio": significant(standard / (read + written), 2),
-        "matrix_bytes": format_bytes(problem.heads * problem.q_len * problem.kv_len * problem.itemsize),
+        "matrix_bytes": format_bytes(problem.scores * problem.itemsize),
         "on_chip": format_kib(algorithm.chip_bytes(problem)),
         "sms": f"{gpu.sm_count:,}",
         "gpu": gpu.name,
