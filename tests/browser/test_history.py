@@ -46,7 +46,7 @@ def test_a_lesson_steps_by_arrow_key_and_its_link_to_the_player_is_one_step_that
 
 
 @pytest.mark.xfail(
-    reason="on a slow machine a page's first run that is cut short forgets its link", strict=False
+    reason="on a slow machine Back has left the number of the page before in its field", strict=False
 )
 def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(visit):
     page = visit(f"/?{SHAPE}", reduced_motion="no-preference").wait_for_player().page
