@@ -69,11 +69,12 @@ class Plan:
         given = ", ".join([*map(options.option, self.arguments.given), *(["--file"] if self.upload else [])])
         return f"Not the battery, but the cases that are asked for by {given}."
 
-    def battery(self, kernel: str) -> tuple[Tried, ...]:
-        """The battery of one kernel, fitted to what its file declares."""
+    def battery(self, kernel: str, backend: str = "cuda") -> tuple[Tried, ...]:
+        """The battery of one kernel on "cuda" or "interpreter", fitted to what its file declares."""
         arguments, limits = self.arguments, self.own[kernel].limits if kernel in self.own else Limits()
         base = cases.CheckCase(AttentionProblem(), kernel, not arguments.forward, arguments.repeats)
-        return tried(replace(base, requires_kernel=arguments.require_kernel), arguments.seed, limits)
+        base = replace(base, requires_kernel=arguments.require_kernel)
+        return tried(base, arguments.seed, limits, backend)
 
     def grid(self, kernel: str, backend: str) -> cases.Grid:
         """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
@@ -101,7 +102,7 @@ class Plan:
             case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
             return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
         if arguments.battery:
-            return cases.Grid(tuple(each.case for each in self.battery(kernel)))
+            return cases.Grid(tuple(each.case for each in self.battery(kernel, backend)))
         shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
         grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
         # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.

@@ -98,27 +98,35 @@ def _heard(name: str, listener: Callable, listen: bool) -> Iterator[None]:
         yield
 
 
+class Launches(list[int]):
+    """One entry per launch."""
+
+    skipped = False
+    """Whether those of compiled kernels do nothing from now on."""
+
+
 @contextlib.contextmanager
-def count_launches(listen: bool = True) -> Iterator[list[int]]:
+def count_launches(listen: bool = True) -> Iterator[Launches]:
     """A list that grows by one entry per launch of the interpreter while the body runs, if it listens."""
-    launches: list[int] = []
+    launches = Launches()
     with _heard("set_grid_dim", lambda builder: launches.append(1), listen):
         yield launches
 
 
 @contextlib.contextmanager
-def count_compiled_launches() -> Iterator[list[int]]:
-    """The same for functions of `@triton.jit` that are compiled."""
-    from triton.runtime.jit import JITFunction
+def count_compiled_launches() -> Iterator[Launches]:
+    """The same for compiled kernels, however they are launched."""
+    from triton.runtime import driver
 
-    launches: list[int] = []
-    run = JITFunction.run
+    launches, launcher = Launches(), driver.active.launcher_cls
+    launch = launcher.__call__
 
-    def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+    def counted(self: Any, *arguments: Any) -> None:
         launches.append(1)
-        return run(self, *arguments, **options)
+        if not launches.skipped:
+            launch(self, *arguments)
 
-    with replaced(JITFunction, "run", counted):
+    with replaced(launcher, "__call__", counted):
         yield launches
 
 

@@ -78,7 +78,8 @@ def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
     small: list[cases.CheckCase] = []
     for name in kernels:
         limits = user.limits if (user := context.user(name)) else None
-        small += battery.battery(replace(base, kernel=name, repeats=2), base.problem.seed, limits)
+        case = replace(base, kernel=name, repeats=2)
+        small += battery.battery(case, base.problem.seed, limits, context.backend)
     seconds = sum(cases.estimated_seconds(case, context.backend) for case in small)
     drawn = f"drawn by seed {base.problem.seed}"
     words = f"Small cases, {drawn}, each with something that kernels get wrong: about {seconds:,.0f} s here."

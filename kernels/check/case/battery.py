@@ -106,14 +106,30 @@ PATTERN_BATTERY = (
     _causal("ALiBi on shared heads", 40, 90, head_dim=32, alibi=1, q_heads=6),
 )
 """For kernels that take masks and scores beyond a band."""
+GPU_BATTERY = (
+    _try(
+        "offsets of more than 2^31 elements: int32 in an address",
+        40,
+        70,
+        "far",
+        batch=3,
+        q_heads=3,
+        kv_heads=3,
+    ),
+)
+"""For kernels of the user on a GPU with enough memory."""
 
 
-def battery(base: CheckCase, seed: int = 0, limits: Limits | None = None) -> tuple[CheckCase, ...]:
+def battery(
+    base: CheckCase, seed: int = 0, limits: Limits | None = None, backend: str = "interpreter"
+) -> tuple[CheckCase, ...]:
     """The cases of `tried`."""
-    return tuple(each.case for each in tried(base, seed, limits))
+    return tuple(each.case for each in tried(base, seed, limits, backend))
 
 
-def tried(base: CheckCase, seed: int = 0, limits: Limits | None = None) -> tuple[Tried, ...]:
+def tried(
+    base: CheckCase, seed: int = 0, limits: Limits | None = None, backend: str = "interpreter"
+) -> tuple[Tried, ...]:
     """The cases for the kernel of `base`, with its number of runs and whether its gradients are checked.
 
     A seed other than 0 draws other cases, which try the same. Cases outside of what the kernel declares are
@@ -123,7 +139,8 @@ def tried(base: CheckCase, seed: int = 0, limits: Limits | None = None) -> tuple
     takes_patterns = base.kernel == PUBLIC_CALL or (entry is not None and entry.takes_patterns)
     takes_scale = base.kernel in (*USERS, PUBLIC_CALL)
     found: dict[CheckCase, str] = {}
-    for each in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ())):
+    on_gpu = backend == "cuda" and base.kernel in USERS
+    for each in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()), *(GPU_BATTERY if on_gpu else ())):
         case = _drawn(each.case, seed) if seed else each.case
         scale = case.scale if takes_scale else None
         # gradients of large scores show how a kernel rounds more than what it computes

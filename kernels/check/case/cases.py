@@ -14,12 +14,12 @@ from kernels.problem.tiles import count_tiles
 BOTH = ("cuda", "interpreter")
 USERS = ("user", *(f"user{number}" for number in range(2, 9)))
 """Names of the user's own kernels, in the order in which the command line gives them as file.py:function."""
-LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed", "expanded")
+LAYOUTS = ("contiguous", "transposed", "sliced", "packed", "mixed", "expanded", "far")
 """How Q, K and V lie in memory. transposed: views of (batch, length, heads, head_dim). sliced: parts of
 larger tensors, sliced:24 with 24 elements around them. packed: views of one (batch, length, 3, heads,
 head_dim) tensor, or of one for K and V if the shape of Q differs. mixed: K transposed, Q and V column by
 column: their last stride is not 1. expanded: stride 0 along each axis of K, V and dO in which all is the
-same, as it is in shared inputs."""
+same, as it is in shared inputs. far: batches and heads 2^30 elements apart, for a user's kernel on a GPU."""
 UPLOADED = "uploaded"
 """In place of a kernel's name if a file holds the result, which was computed elsewhere."""
 

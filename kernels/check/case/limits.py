@@ -16,7 +16,7 @@ from kernels.problem import AttentionProblem, Band, Rule
 NAME = "CHECK"
 OUTSIDE = "outside the limits that its file declares"
 LAYOUTS_BY_STRIDES = {
-    "last_is_1": ("contiguous", "transposed", "sliced", "packed"),
+    "last_is_1": ("contiguous", "transposed", "sliced", "packed", "far"),
     "contiguous": ("contiguous",),
 }
 """Layouts of a case that a kernel with these strides takes; any other takes all."""

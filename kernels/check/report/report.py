@@ -37,12 +37,12 @@ COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
 """Beginnings of the notes on the compiler."""
 NOT_CHECKED = (
     "Not part of the check: an arbitrary attn_mask, dropout, nested tensors, NaN in Q, K or V, autocast, "
-    "several threads, and tensors of more than 2^31 elements, whose offsets an int32 does not hold."
+    "several threads, and results of more than 2^31 elements, whose offsets an int32 does not hold."
 )
 NEEDS_GPU = (
     "Without a GPU programs run one after the other. Found are two that write different values to one place, "
     "and a result that depends on their order. Not checked: other races, more programs than a GPU runs at "
-    "once (persistent kernels), asynchronous copies, TF32."
+    "once (persistent kernels), asynchronous copies, TF32, offsets past 2^31 in Q, K, V and dO."
 )
 LEAST_CHECKED = 0.5
 """If a smaller share of the cases was checked, all of them together are not a pass."""

@@ -15,6 +15,7 @@ import torch
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.layouts import NAMES, Handed
+from kernels.check.subject.far_apart import FarApart
 from kernels.check.subject.hosted import CallRequest, Opened, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
@@ -58,6 +59,7 @@ class Session:
             # after the kernel is loaded, which may change the interpreter
             self._watch = stack.enter_context(watch_memory(listen=INTERPRETED))
             self.close: Callable[[], None] = stack.pop_all().close
+        self._far = FarApart(case.problem) if case.layout == "far" else None
         self._guard = Guard(case.kernel, self.loaded, self._launches)
         self._inputs: tuple[Tensors, Tensors] = (), ()
         """The tensors of the last forward call, and their memory."""
@@ -107,12 +109,15 @@ class Session:
         given, controls = Bytes(blob), request.controls
         memory: Tensors = [given.take(torch.uint8, (size,), DEVICE) for size in request.sizes]
         before = _surroundings()
-        tensors: Tensors = laid(request.places, memory)
+        near = laid(request.places, memory)
         changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
-        if request.place != "new":
-            tensors, memory = self._again(request, tensors)
+        if request.place == "new":
+            tensors: Tensors = [*map(self._far.copy, near)] if self._far else near
+        else:
+            tensors, memory = self._again(request, near)
+            near = laid(request.places, memory)
         self._watch.in_reverse, CONFIGURATIONS.number = controls.in_reverse, controls.configuration
-        self._watch.spoils = controls.spoils
+        self._watch.spoils = self._launches.skipped = controls.spoils
         self._watch.poison.on, self._watch.poison.only = controls.poisons, controls.only
         launches = len(self._launches)
         self._watch.wrote.clear()
@@ -127,6 +132,9 @@ class Session:
             refused = str(error)
         except Broken as error:
             broken, trace = str(error), error.trace
+        if self._far:
+            for judged, handed in zip(near, tensors, strict=True):
+                judged.copy_(handed)
         self._keep("its result", results.values())
         self._keep("an input of an earlier call", memory)
         self._say_changes(before)
@@ -147,7 +155,9 @@ class Session:
         with torch.no_grad():
             for tensor, other in zip(tensors, given, strict=True):
                 tensor.copy_(other)
-        return tensors if request.place == "same tensors" else laid(request.places, memory), memory
+        if request.place == "same memory":
+            tensors = [each.new_empty(0).set_(each) for each in tensors]
+        return tensors, memory
 
     def _keep(self, what: str, tensors: Iterable[torch.Tensor]) -> None:
         """Hold these against themselves at later calls, unless they are large."""

@@ -145,6 +145,8 @@ def make_subject(case: CheckCase) -> Subject:
     name, problem = case.kernel, case.problem
     if name in USERS:
         return _user(case)
+    if case.layout == "far":
+        raise Refused("only your own kernel takes the layout far here")
     if case.scale is not None and name != PUBLIC_CALL:
         raise Refused("only your own kernel and flash_attention take a scale here")
     if BACKEND not in KERNELS[name].backends:

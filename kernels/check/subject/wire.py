@@ -31,7 +31,7 @@ class Controls:
     in_reverse: bool = False
     """Whether the programs of a launch run in reverse."""
     spoils: bool = False
-    """Whether launches store NaN instead of what they computed."""
+    """Whether launches store NaN instead of what they computed; on a GPU they do not run."""
     poisons: bool = True
     """Whether a masked load without `other` gives poison."""
     only: Site | None = None

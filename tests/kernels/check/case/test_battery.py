@@ -116,6 +116,26 @@ def test_a_kernel_that_takes_other_strides_for_those_of_an_expanded_tensor_fails
     assert checked(PLANTED.replace(right, wrong), "right", small).verdict == "fail"
 
 
+def far_case():
+    (case,) = (
+        each for each in battery(replace(USER, gradients=True), backend="cuda") if each.layout == "far"
+    )
+    return case
+
+
+def test_offsets_past_2_31_are_tried_on_a_gpu_alone(checked):
+    assert len(battery(USER, backend="cuda")) == len(battery(USER)) + 1
+    assert checked(PLANTED, "right", far_case()).verdict == ("pass" if BACKEND == "cuda" else "invalid")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("index", ["batch", "head"])
+def test_an_int32_offset_past_2_31_fails(index, checked):
+    wrong = PLANTED.replace(f"{index}.to(tl.int64) *", f"{index} *")
+    assert wrong != PLANTED
+    assert checked(wrong, "right", far_case()).verdict == "fail"
+
+
 def test_a_sliced_layout_says_how_much_lies_around_it():
     tensors = make_inputs(AttentionProblem(q_len=5, kv_len=7, head_dim=16))
     for layout, row in (("sliced", 16 + 2 * 8), ("sliced:24", 16 + 2 * 24)):

@@ -34,7 +34,7 @@ def test_what_a_call_leaves_behind_is_found(function, gradients, words, checked)
     assert result.tensor("O").passes  # the first call was right
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS[: None if BACKEND == "cuda" else LAYOUTS.index("far")])
 def test_a_right_kernel_passes_in_every_layout(layout, checked):
     result = checked(FILE, "right_with_a_backward_of_its_own", gradients=True, layout=layout, **SHAPE)
     assert result.verdict == "pass", result.reason

@@ -14,9 +14,8 @@ BLOCK = tl.constexpr(32)
 @triton.jit
 def _rows(base, strides, batch, head, rows, n_rows, offs_d, D: tl.constexpr):
     """Pointers to rows of one head, and which of them exist."""
-    offsets = (
-        batch * strides[0] + head * strides[1] + rows[:, None] * strides[2] + offs_d[None, :] * strides[3]
-    )
+    first = batch.to(tl.int64) * strides[0] + head.to(tl.int64) * strides[1]
+    offsets = first + rows[:, None] * strides[2] + offs_d[None, :] * strides[3]
     return base + offsets, (rows[:, None] < n_rows) & (offs_d[None, :] < D)
 
 
