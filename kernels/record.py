@@ -4,6 +4,7 @@ Each of PARTS can be recorded alone. The files name what could not be measured.
 """
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -18,6 +19,7 @@ from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS, report, shape_words
+from kernels.measure.peers import PEERS
 from kernels.measure.roofline import measure_ceilings
 from kernels.models import MODELS, PHASES
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -31,6 +33,7 @@ from kernels.traffic.modelled import forward_flops
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed again."""
 MODEL_LENGTHS = (2048, 8192, 32768, 131072)
+ENERGY_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 MODEL_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
 DOCUMENTS = "1024 300 1748 2048 1000 2072"
 ASKED = {
@@ -216,6 +219,24 @@ def record_masks(order: RecordOrder) -> None:
         write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
 
 
+def record_energy(order: RecordOrder) -> None:
+    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k. Six minutes."""
+    shapes = [(length, 128, "causal") for length in sorted(sweep.LENGTHS)]
+    shapes += itertools.product((4096, 16384), (64, 128, 256), ("full", "causal"))
+    measured, left_out = [], []
+    until = time.monotonic() + 60 * order.minutes
+    for shape in dict.fromkeys(shapes):
+        problem = sweep.problem_for(*shape, "float16")
+        if time.monotonic() > until:
+            left_out.append(f"{shape_words(problem)}: out of time")
+            continue
+        peers = [name for name in ENERGY_PEERS if PEERS[name].is_installed]
+        measured.append(measure(problem, peers, DIRECTIONS, budget_s=0.1, energy=True))
+        _say(report(measured[-1]))
+        document = Document(order.command, tuple(measured), left_out=tuple(left_out))
+        write(order.folder / FILES["energy"], document.to_json())
+
+
 def record_models(order: RecordOrder) -> None:
     """Layers of models at their lengths, the least work first, for at most `minutes`.
 
@@ -259,6 +280,7 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "lanes": record_lanes,
     "ceilings": record_ceilings,
     "counters": record_counters,
+    "energy": record_energy,
     "masks": record_masks,
     "models": record_models,
     "sweeps": record_sweeps,

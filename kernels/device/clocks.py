@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from pynvml import NVMLError
 
+from kernels.device.energy import Meter
+from kernels.device.gpu_state import torch_gpu_uuid
 from kernels.device.memory import available_memory_bytes
 from kernels.file_format import Milliseconds
 
@@ -141,6 +144,14 @@ class Clock:
     def call_time(self, call: Call) -> CallTime | None:
         """The time of a warm call that is not prepared; None if a sample is just that."""
         return None
+
+    def meter(self) -> Meter | None:
+        """What counts the device's energy; None if nothing does."""
+        return None
+
+    def mark(self) -> Any:
+        """A mark behind the queued work; its `synchronize` waits for that."""
+        raise NotImplementedError
 
     def time_in_turn(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
         return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
@@ -324,6 +335,16 @@ class CudaClock(Clock):
 
     def call_time(self, call: Call) -> CallTime:
         return time_calls(call, self._torch.cuda.synchronize)
+
+    def meter(self) -> Meter | None:
+        with contextlib.suppress(NVMLError):
+            return Meter(torch_gpu_uuid())
+        return None
+
+    def mark(self) -> "torch.cuda.Event":
+        event = self._torch.cuda.Event()
+        event.record()
+        return event
 
     def prepare(self, call: Call) -> Call:
         """The call captured in a CUDA graph, so that a small problem's time is not its launch overhead."""

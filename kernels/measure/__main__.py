@@ -36,6 +36,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--peers", type=words, help=f"some of {','.join(PEERS)} (default: those that the device has)")
     add("--directions", type=words, default=["forward"], help="forward, backward or forward,backward")
     add("--budget", type=float, help="seconds of timed calls per peer (default 1)")
+    add("--energy", action="store_true", help="also repeat each call for 2 s and take its energy (NVML)")
     add("--out", type=report_path, help="write JSON to this file instead of standard output")
     return parser
 
@@ -71,7 +72,13 @@ def main(argv: list[str] | None = None) -> int:
     try:
         for problem in parse_problems(arguments):
             try:
-                found = measure(problem, arguments.peers, arguments.directions, budget_s=arguments.budget)
+                found = measure(
+                    problem,
+                    arguments.peers,
+                    arguments.directions,
+                    budget_s=arguments.budget,
+                    energy=arguments.energy,
+                )
             except MemoryError as error:
                 why = f"out of memory: {error or 'the system has no more'}"
                 left_out.append(f"{shape_words(problem)}: {why}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernels.device.backend import device_info, utc_now
 from kernels.device.clocks import Call, Clock, clock_for, outer_percentiles, timing_of
+from kernels.device.energy import Meter
 from kernels.device.gpu_state import summarise, torch_gpu_uuid, watch_gpu
 from kernels.device.memory import is_out_of_memory
 from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
@@ -34,11 +35,13 @@ def measure(
     directions: Iterable[str] = ("forward",),
     progress: Callable[[str], None] = lambda peer: None,
     budget_s: float | None = None,
+    energy: bool = False,
 ) -> Measurement:
     """Time and memory of the named peers, or of those that the device has, on seeded inputs of the problem.
 
     `progress` is called with the name of the next peer, then with "timing". `budget_s` is the time of the
-    timed calls of each peer. Raises InvalidProblem for an unknown peer or direction.
+    timed calls of each peer. With `energy`, each peer also repeats its call for 2 s if the driver counts
+    energy. Raises InvalidProblem for an unknown peer or direction.
     """
     from kernels.device.runtime import BACKEND
 
@@ -48,7 +51,7 @@ def measure(
     clock = clock_for(BACKEND)
     results: list[PeerResult] = []
     with clock.context(), watch_gpu(torch_gpu_uuid() if BACKEND == "cuda" else None) as readings:
-        bench = _Bench(problem, draw_tensors(problem, clock.device), clock)
+        bench = _Bench(problem, draw_tensors(problem, clock.device), clock, clock.meter() if energy else None)
         for direction in directions:
             results += bench.measure_direction(names, direction, progress, budget_s)
     return Measurement(problem, device_info(BACKEND), utc_now(), tuple(results), summarise(readings))
@@ -70,11 +73,12 @@ class _Bench:
     problem: AttentionProblem
     tensors: CallTensors
     clock: Clock
+    meter: Meter | None
 
     def measure_direction(
         self, names: list[str], direction: str, progress: Callable[[str], None], budget_s: float | None
     ) -> list[PeerResult]:
-        """Memory of each peer one by one, then the time of all peers in turn."""
+        """Memory of each peer one by one, then the time of all peers in turn, then the energy of each."""
         results: dict[str, PeerResult] = {}
         calls: dict[str, Call] = {}
         for name in names:
@@ -92,6 +96,7 @@ class _Bench:
                 timing=timing_of(own),
                 naive_ratio=outer_percentiles(ratios) if ratios else None,
                 overhead_ms=overheads.get(name),
+                sustained=self.meter.sustain(calls[name], self.clock.mark) if self.meter else None,
                 version=PEERS[name].version,
             )
         return list(results.values())

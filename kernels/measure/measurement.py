@@ -8,6 +8,7 @@ from msgspec import Meta
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.backend import DeviceInfo
 from kernels.device.clocks import Timing
+from kernels.device.energy import Sustained
 from kernels.device.gpu_state import GpuState
 from kernels.device.gpus import gpu_named
 from kernels.file_format import Amount, Count, Day
@@ -62,6 +63,8 @@ class PeerResult:
     or in a document older than this field."""
     call_ms: Amount | None = None
     """Milliseconds per call by the clock, calls in a row without a graph; None as host_ms is."""
+    sustained: Sustained | None = None
+    """The call repeated without a pause, with its energy; None if that was not asked for or not counted."""
     version: str = ""
     """Version of the library that the implementation is from; "" if it is torch's or ours, if it was not run,
     or in a document older than this field."""
@@ -135,5 +138,8 @@ def report(measurement: Measurement) -> str:
             words = f"{speed} +{(result.peak_extra_bytes or 0) / 2**20:,.0f} MiB"
         if result.call_ms is not None:
             words += f"; a call {result.call_ms:.3f} ms, queued after {result.host_ms:.3f} ms"
+        if own := result.sustained:
+            power = f"{own.joules:.3f} J, {own.power_w:.0f} W, {own.sm_mhz:.0f} MHz"
+            words += f"; without a pause {own.ms:.3f} ms, {power}"
         lines.append(f"  {result.direction:8} {result.peer:14} {words}")
     return "\n".join(lines)

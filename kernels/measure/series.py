@@ -86,9 +86,14 @@ class CurvePoint:
         return self.measurement.problem
 
     def value(self, metric: str) -> float | None:
-        """Milliseconds ("time", "call"), TFLOP/s ("tflops") or bytes ("memory"); None if not measured."""
+        """Milliseconds ("time", "call"), TFLOP/s ("tflops"), bytes ("memory") or joules ("energy").
+
+        None if it was not measured.
+        """
         if self.result.timing is None:
             return None
+        if metric == "energy":
+            return self.result.sustained.joules if self.result.sustained else None
         if metric == "time":
             return self.result.timing.median_ms
         if metric == "call":
@@ -172,7 +177,8 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
 
     The curve has the shape that the view asks for if that was measured, rather with its key heads than with
     others; else the shape with the most points. If another shape has all its measurements and more, that one
-    is taken. If a point was measured twice, the last one counts.
+    is taken. If a point was measured twice, the last one counts, with the energy of the earlier one if it has
+    none.
     """
     by_shape: dict[Shape, dict[int, Measurement]] = defaultdict(dict)  # by id
     for measurement in measurements:
@@ -197,7 +203,10 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
     for measurement in sorted(by_shape[chosen].values(), key=lambda each: view.x_of(each.problem)):
         x = view.x_of(measurement.problem)
         for result in measurement.results:
-            points[result.peer, result.direction][x] = CurvePoint(x, measurement, result)
+            of_peer = points[result.peer, result.direction]
+            if x in of_peer and not result.sustained:
+                result = replace(result, sustained=of_peer[x].result.sustained)
+            of_peer[x] = CurvePoint(x, measurement, result)
     return [PeerCurve(source, *key, tuple(by_x.values())) for key, by_x in points.items()]
 
 

@@ -21,7 +21,9 @@ RANKS_PREFIX = "ranks."
 """Starts the names of files of runs on several GPUs: ranks.<name>.npz."""
 LANES_PREFIX = "lanes."
 """Starts the names of files of lanes: lanes.<preset>.<kernel>.npz."""
-FILES = {name: f"{name}.json" for name in ("sweeps", "ceilings", "counters", "masks", "models", "ranks")}
+FILES = {
+    name: f"{name}.json" for name in ("energy", "sweeps", "ceilings", "counters", "masks", "models", "ranks")
+}
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
 

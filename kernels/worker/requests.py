@@ -123,6 +123,7 @@ class MeasureRequest(Request[Measurement]):
     directions: tuple[str, ...] = ("forward",)
     peers: tuple[str, ...] | None = None
     budget_s: float | None = None
+    energy: bool = False
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart, if it is among the peers."""
 
@@ -137,7 +138,8 @@ class MeasureRequest(Request[Measurement]):
         def next_peer(name: str) -> None:
             progress(0.0, f"measuring {PEERS[name].label}" if name in PEERS else name)
 
-        return measure(self.problem, self.peers, self.directions, next_peer, self.budget_s), b""
+        found = measure(self.problem, self.peers, self.directions, next_peer, self.budget_s, self.energy)
+        return found, b""
 
 
 @dataclass(frozen=True)

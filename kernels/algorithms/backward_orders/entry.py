@@ -130,6 +130,7 @@ KV_OUTER_ENTRY = _entry(
     idea="dQ travels to HBM and back at every step",
     right=("O", "D", "dQ"),
     each_kernel_anew=True,
+    recorded=("text", "gpt2"),
 )
 Q_OUTER_ENTRY = _entry(
     (Q_OUTER,),

@@ -131,6 +131,7 @@ BACKWARD = Algorithm(
     right=("O", "dQ"),
     skips_tiles=False,
     step_cost=0.01,
+    recorded=("text", "gpt2"),
     samples="heads",
 )
 ENTRIES = (ENTRY, BACKWARD)
