@@ -15,7 +15,7 @@ from kernels.recordings import recorded_document, recorded_ranks
 from kernels.references import reference
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
-from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts, slider
+from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
 from viz.learn.stage import stage
@@ -132,7 +132,6 @@ def _merge(problem: AttentionProblem, plan: lesson.Occupancy) -> None:
     color, mean_color = ("green" if error < ROUNDING else "red" for error in (row.error, row.mean_error))
     WORDS.draw(
         "merge",
-        weights=figures.parts_figure(row, colors()),
         row=row,
         sum=row.weights.sum(),
         color=color,
@@ -263,7 +262,6 @@ def _eight_bits() -> None:
     WORDS.draw(
         "8 bits results",
         precision=figures.precision_figure(results, colors()),
-        rotation=figures.rotation_figure(before, after, colors()),
         inputs=inputs,
         row=row,
         before=abs(before).max(),
@@ -285,25 +283,16 @@ def _speeds() -> str:
 
 def _late_rescale() -> None:
     WORDS.draw("late")
-    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        inputs = choice("Inputs", LATE_INPUTS, "growing_max", "after_inputs", 150)
-        threshold = slider("Threshold, powers of two", lesson.THRESHOLDS, 8, "after_threshold", width=260)
+    inputs = choice("Inputs", LATE_INPUTS, "growing_max", "after_inputs", 150)
     problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
-    results = {step: lesson.late_rescale(problem, step) for step in lesson.THRESHOLDS}
-    WORDS.draw(
-        "late results",
-        rescales=figures.late_rescale_figure([*results.values()], threshold, colors()),
-        chosen=results[threshold],
-        link=[("Watch the rescale factor alpha", problem)],
-    )
+    results = ({"result": lesson.late_rescale(problem, each)} for each in lesson.THRESHOLDS)
+    rows, link = WORDS.rows("thresholds", results), [("Watch the rescale factor alpha", problem)]
+    WORDS.draw("late results", rows=rows, link=link)
 
 
 def _exp2() -> None:
-    WORDS.draw("exp2")
-    degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
-    x, error = lesson.exp2_errors(degree)
-    figure = figures.exp2_figure(x, error, degree, colors())
-    WORDS.draw("exp2 results", errors=figure, largest=abs(error).max(), rounding=lesson.ROUNDING["bfloat16"])
+    errors = ({"degree": degree, "error": lesson.exp2_error(degree)} for degree in lesson.DEGREES)
+    WORDS.draw("exp2", rows=WORDS.rows("degrees", errors), rounding=lesson.ROUNDING)
 
 
 @functools.cache
@@ -328,8 +317,7 @@ def lanes_panel() -> None:
     plain, hopper = pairs[choice("Problem", names, first, "after_lanes_problem", 420)]
     if _predict_lanes(plain, hopper):
         show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
-        own, problem = lesson.own_overlap(hopper.lanes), plain.lanes.problem
-        WORDS.draw("lanes overlap", plain=plain, hopper=hopper, problem=problem, own=own)
+        WORDS.draw("lanes overlap", plain=plain, hopper=hopper, problem=plain.lanes.problem)
     else:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
     problem = named(HOPPER).with_own_tiles(PRESETS[PLAYED].problem)
