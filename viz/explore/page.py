@@ -44,7 +44,6 @@ def show() -> None:
         run = shown_run(machine, first, offers)
     if run is None:
         return
-    run = asked_here.judged_again(machine, run, offers)
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
     other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:

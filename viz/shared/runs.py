@@ -37,9 +37,7 @@ class Run:
     recorded: bool
     seconds: float | None = None
     file: str = ""
-    """Name of the user's file that it is from."""
-    judged_here: bool = False
-    """Whether the error was computed on this machine, although the trace was recorded."""
+    """Name of the user's file that it is from: it was recorded, and its error is computed here."""
     meanwhile: bool = False
     """Whether it stands in for a run that is still to come."""
 
