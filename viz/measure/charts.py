@@ -95,19 +95,15 @@ def _span(axis: str, xs: set[int]) -> str:
     return f"{axis} {' to '.join(dict.fromkeys(ends))}"
 
 
-def missing_peers(source: Source, drawn: set[tuple[str, str, int]], choice: Choice) -> str:
-    """The chosen peers that the source's device could run, but that lack an x of another peer, with these x.
-
-    `drawn` holds (peer, direction, x). A peer without any stands without its x.
-    """
-    device, many, missing = source.device, len(choice.directions) > 1, []
-    for direction in choice.directions:
-        every = {x for _, of, x in drawn if of == direction}
-        for peer in choice.peers:
-            lacked = sorted(x for x in every if (peer, direction, x) not in drawn)
-            if device and device.backend in PEERS[peer].backends and (lacked or not every):
-                at = f" at {', '.join(map(format_length, lacked))}" if len(lacked) < len(every) else ""
-                missing.append(sweep.peer_label(peer) + (f" {direction}" if many else "") + at)
+def missing_peers(source: Source, drawn: set[tuple[str, str]], choice: Choice) -> str:
+    """The chosen peers that the source's device could run and that are not `drawn`: (peer, direction)."""
+    backend = source.device.backend if source.device else ""
+    missing = [
+        sweep.peer_label(peer) + (f" {direction}" if len(choice.directions) > 1 else "")
+        for direction in choice.directions
+        for peer in choice.peers
+        if backend in PEERS[peer].backends and (peer, direction) not in drawn
+    ]
     return "; ".join(missing)
 
 
@@ -161,10 +157,8 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
         else:
             _chart_and_table(in_direction, metric, choice, direction)
     for source in sources:
-        every = shown_curves([source], replace(choice, peers=tuple(PEERS)))
-        measured = {(curve.peer, curve.direction, point.x) for curve in every for point in curve.points}
-        is_drawn = any(curve.source == source.name for curve in curves)
-        if is_drawn and (missing := missing_peers(source, measured, choice)):
+        drawn = {(curve.peer, curve.direction) for curve in curves if curve.source == source.name}
+        if drawn and (missing := missing_peers(source, drawn, choice)):
             st.caption(plain(f"Not measured ({source.name}): {missing}."))
 
 
