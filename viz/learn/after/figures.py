@@ -1,12 +1,11 @@
 """Charts of the last chapter: SMs, parts, clocks, 8-bit errors."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.learn.after.maths import Clocks, Occupancy, PrecisionResult
+from viz.learn.after.maths import Clocks, PrecisionResult
 from viz.shared import theme
 from viz.shared.figures import charts
 from viz.shared.formats import format_count, format_error
@@ -37,29 +36,6 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
     title = f"<b>{busy} of {sms} SMs busy</b>, {format_count(programs, 'program')}"
     margin = {"l": 0, "r": 0, "t": 30, "b": 2}
     return charts.chart([heat], colors, 44 + 22 * lines, title, hidden, hidden, title_x=0, margin=margin)
-
-
-def split_steps_figure(
-    curve: Sequence[Occupancy], chosen: Occupancy, rule: Occupancy, colors: theme.Palette
-) -> go.Figure:
-    """Tile steps until the last program ends, over the number of parts."""
-    x, y = [plan.splits for plan in curve], [plan.tile_steps for plan in curve]
-    of_plan = [[plan.programs, plan.waves, plan.tiles_per_split] for plan in curve]
-    hover = "%{x} parts of %{customdata[2]} tiles: %{customdata[0]} programs, waves: %{customdata[1]}, "
-    dots: dict[str, Any] = {"mode": "lines+markers", "marker_size": 7, "name": "each number of parts"}
-    traces = [
-        charts.line(x, y, colors.muted, customdata=of_plan, hovertemplate=f"{hover}%{{y}} tile steps", **dots)
-    ]
-    for plan, name, color, symbol, size in (
-        (rule, "the kernel's rule", colors.flash, "diamond", 15),
-        (chosen, "your choice", colors.now, "circle-open", 18),
-    ):
-        edge = {"width": 3, "color": color}
-        traces.append(charts.points([plan.splits], [plan.tile_steps], color, size, symbol, edge, name=name))
-    ticks = [2**exponent for exponent in range(max(*x, *y).bit_length())]
-    axes = ({"type": "log", "tickvals": ticks[:: 1 if largest <= 1024 else 2]} for largest in (x[-1], max(y)))
-    title, legend = "tile steps until the last program ends, by parts", {"y": -0.12, "yanchor": "top"}
-    return charts.chart(traces, colors, 300, title, *axes, legend=legend)
 
 
 UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "polynomial": ("value", ".")}

@@ -99,12 +99,6 @@ def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occu
     return Occupancy(parts, tiles_per_split, programs * parts, sm_count)
 
 
-def occupancy_curve(problem: AttentionProblem, sm_count: int) -> tuple[Occupancy, ...]:
-    """One plan for each number of parts that can occur, from one part to one key tile per part."""
-    counts = {split_evenly(problem.kv_tiles, splits)[0] for splits in range(1, problem.kv_tiles + 1)}
-    return tuple(occupancy(problem, sm_count, splits) for splits in sorted(counts))
-
-
 def partial_bytes(problem: AttentionProblem, splits: int) -> int:
     """Bytes that splitting adds: partial O and lse, float32, written and read, lse read twice. Modelled."""
     rows = problem.batch * problem.q_heads * problem.q_len

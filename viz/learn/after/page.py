@@ -59,9 +59,8 @@ def _split_keys() -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
     WORDS.draw("Split the keys")
     problem, gpu = _decoding()
-    curve = lesson.occupancy_curve(problem, gpu.sm_count)
     plan = lesson.occupancy(problem, gpu.sm_count, problem.kv_splits)
-    rule, alone = lesson.occupancy(problem, gpu.sm_count), curve[0]
+    rule, alone = (lesson.occupancy(problem, gpu.sm_count, parts) for parts in (0, 1))
     unsplit = problem.heads * problem.q_tiles
     split_words = f"{format_count(plan.splits, 'part')} of {format_count(plan.tiles_per_split, 'key tile')}"
     queries = min(256, problem.kv_len // 2)
@@ -80,7 +79,6 @@ def _split_keys() -> None:
         row_tiles=alone.programs // problem.kv_heads,
         merge=functools.partial(_merge, problem, plan),
         stage=stage("decode", "split_kv", {"step": "gpu:1", "plain": "yes"}),
-        steps=figures.split_steps_figure(curve, plan, rule, colors()),
         alone=alone,
         rule=rule,
         wanted=tiles.splits_to_fill(alone.programs, problem.kv_tiles, gpu.sm_count),

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, sum_row_bytes
+from kernels.algorithms.chip import row_bytes, sum_row_bytes
 from kernels.lessons.gradients import WEIGHTS, GradientLesson
 from kernels.problem import AttentionProblem
-from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.softmax.maths import log_sum_exp, softmax
 
@@ -99,25 +98,6 @@ LOOP_ORDERS = (
 )
 """The draft computes D again and again. A stored sum is loaded first, which the paper leaves out."""
 QUERY_OUTER, DRAFT, KEY_OUTER, TWO_KERNELS = LOOP_ORDERS
-
-MOVED_IN_LOOP = {
-    "_attn_bwd_q_outer": ("K", "V", "dK", "dV"),
-    "_attn_bwd_kv_outer": ("Q", "dO", "dQ"),
-    "_attn_bwd_dk_dv": ("Q", "dO"),
-    "_attn_bwd_dq": ("K", "V"),
-}
-"""Kernel -> the tensors whose blocks its inner loop moves. Of these, the gradients are sums in float32."""
-
-
-def counted_inner_loop_elements(trace: Trace) -> int:
-    """What the inner loops of a traced run of LOOP_ORDERS moved, from the bytes that they asked for."""
-    moved = dict(zip(trace.tensors, (trace.tensor_bytes_read + trace.tensor_bytes_written).T, strict=True))
-    elements = 0
-    for index, kernel in enumerate(trace.kernels):
-        for name in MOVED_IN_LOOP.get(kernel, ()):
-            size = FLOAT32_BYTES if name in ("dQ", "dK", "dV") else trace.problem.itemsize
-            elements += int(moved[name][trace.kernel == index].sum()) // size
-    return elements
 
 
 @functools.lru_cache(maxsize=64)

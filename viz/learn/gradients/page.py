@@ -26,7 +26,7 @@ from viz.learn.io.maths import row_wise_block
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in, weight_of_lse
 from viz.learn.stage import stage
-from viz.learn.words import Words, filled, formulas, links, table
+from viz.learn.words import Words, filled, formulas, links
 from viz.shared import runs, theme
 from viz.shared.formats import format_error, format_tex, significant
 from viz.shared.layout import colors
@@ -288,15 +288,18 @@ def _all_lines(lesson: GradientLesson, references: References, note: str) -> Non
     st.caption(note)
     if not references:
         return
-    differences = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
-    rows = []
-    for line, words in LINE_WORDS.items():
-        found = ((who, of_lines.get(line)) for who, of_lines in differences.items())
-        cells = ("" if error is None else _verdict(lesson, line, error, who) for who, error in found)
-        rows.append((words, *cells))
+    found = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
+    rows = [
+        {"line": words}
+        | {
+            key: _verdict(lesson, line, found[who][line], who) if line in found[who] else ""
+            for key, who in (("autograd", AUTOGRAD), ("kernel", KERNEL))
+        }
+        for line, words in LINE_WORDS.items()
+    ]
     half = -(-len(rows) // 2)
     for column, part in zip(st.columns(2), (rows[:half], rows[half:]), strict=True):
-        column.markdown(table(" | ".join(["line", *differences]), part))
+        column.markdown(WORDS.rows("lines", part))
     WORDS.draw("with kernels")
 
 
@@ -331,10 +334,9 @@ def _traffic() -> None:
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
-    counted = {name: f"{maths.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
     orders = (
         {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
-        | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
+        | {"modelled": order.elements(problem)}
         for order in maths.LOOP_ORDERS
     )
     with page:

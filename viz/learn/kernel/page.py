@@ -62,7 +62,8 @@ def row_steps(trace: Trace, row: int) -> tuple[Update, ...]:
 
     The scores are computed in float64 from its inputs rounded to float16.
     """
-    assert trace.row_max is not None and trace.row_sum is not None
+    assert trace.row_max is not None
+    assert trace.row_sum is not None
     assert trace.alpha is not None
     problem = trace.problem
     query, key, _ = (part.astype(np.float16).astype(np.float64) for part in first_head(problem, row + 1))

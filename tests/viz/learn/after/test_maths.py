@@ -47,7 +47,7 @@ def test_the_rule_is_the_kernels_and_fills_one_wave():
     assert (plan.splits, plan.tiles_per_split) == tiles.split_evenly(128, tiles.splits_to_fill(8, 128, 132))
     assert 0.9 * 132 < plan.programs == 8 * plan.splits
     assert plan.waves == 1
-    alone, *_, most = maths.occupancy_curve(DECODING, 132)
+    alone, most = (maths.occupancy(DECODING, 132, parts) for parts in (1, 128))
     assert (alone.programs, alone.tile_steps) == (8, 128)
     assert most.tile_steps == most.waves == -(-8 * 128 // (tiles.PROGRAMS_PER_SM * 132)) > 1
     assert sorted(maths.dealt(100, 132)) == [0] * 32 + [1] * 100
