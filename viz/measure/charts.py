@@ -9,7 +9,6 @@ from kernels.measure.nearest import differences, distance
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.figures import point_figure
 from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
@@ -148,7 +147,9 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
 
 def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """One large chart with its table, for each direction, and the chosen peers that were not measured."""
-    metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
+    metric = "time"  # of one point, a table has all
+    if choice.axis != ONE_POINT:
+        metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
     for direction in choice.directions:
         in_direction = [curve for curve in curves if curve.direction == direction]
         st.markdown(f"**{direction}**" + ("" if in_direction else ": nothing was measured yet."))
@@ -163,11 +164,10 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
 
 
 def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
-    axis = choice.view.axis
-    figure, rows = sweep.sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
-    if choice.axis == ONE_POINT:
-        figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
-    plot(figure, key=f"sweep-{direction}")
+    axis, rows = choice.view.axis, point_rows(curves)
+    if choice.axis != ONE_POINT:
+        rows = table_rows(curves, metric, axis)
+        plot(sweep.sweep_figure(curves, metric, axis, colors()), key=f"sweep-{direction}")
     st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
     if metric in NOTES:
         st.caption(NOTES[metric])
@@ -231,4 +231,6 @@ def files(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> Non
         download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}")
         download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again)
     words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
-    scene_popover(lambda: chart_scene(choice, CHARTS[st.session_state["chart"]]), "measure_scene", words)
+    scene_popover(
+        lambda: chart_scene(choice, CHARTS[st.session_state.get("chart", "time")]), "measure_scene", words
+    )
