@@ -72,13 +72,6 @@ class Run:
         on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
         return f"run here{on_gpu} {runner_words(self.algorithm, device)}"
 
-    @property
-    def written_by(self) -> str:
-        """Who wrote down the state after each tile step."""
-        if self.algorithm.runs_in == "torch":
-            return "summed up after each tile step by the torch code that stands beside the player"
-        return "written by the kernel itself after each tile step"
-
 
 class RunStore:
     """Jobs by their requests: two sessions that ask for the same share one job and its result."""

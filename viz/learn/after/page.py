@@ -24,7 +24,7 @@ from viz.player.component import show_lanes
 from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
 from viz.shared.formats import format_count
 from viz.shared.layout import colors, explore_link, plot
-from viz.shared.problem_form import INPUT_WORDS
+from viz.shared.problem_form import INPUT_HELP
 
 WORDS = Words(__file__)
 HEADS = (1, 2, 4, 8, 16, 32)
@@ -34,7 +34,6 @@ LONG = 1 << 20
 """Tokens that one GPU cannot train on."""
 ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
-INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
 
 HEAD_DIMS = (64, 128, 256)
 LATE_INPUTS = ("normal", "growing_max", "large")
@@ -213,17 +212,7 @@ def _draw_clocks(clocks: lesson.Clocks, head_dim: int, figure: DeltaGenerator, a
     with figure:
         plot(figures.clocks_figure(clocks, colors(), answered), key="after_clocks")
     if answered:
-        limits = limit_words(clocks)
-        WORDS.draw("clocks model", limits=limits, head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
-
-
-def limit_words(clocks: lesson.Clocks) -> str:
-    """Which unit needs the most clocks on each GPU."""
-    slowest = {
-        gpu: " and ".join(unit for unit, count in each.items() if count == max(each.values()))
-        for gpu, each in clocks.items()
-    }
-    return ", ".join(f"the {unit} on the {gpu}" for gpu, unit in slowest.items())
+        WORDS.draw("clocks model", head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
 
 
 def _eight_bits() -> None:

@@ -2,7 +2,6 @@
 
 from viz.learn.after import figures
 from viz.learn.after.maths import PrecisionResult, tile_clocks
-from viz.learn.after.page import HEAD_DIMS, limit_words
 from viz.shared.theme import LIGHT
 
 PRECISIONS = [
@@ -17,11 +16,6 @@ def test_overlapped_clocks_end_at_the_unit_that_sets_the_limit(colors):
     overlapped = {bar.name: bar.x[1::2] for bar in bars}
     assert list(overlapped["tensor cores"]) == [2048, 1024, None]
     assert list(overlapped["exponentials"]) == [None, None, 768]
-    for head_dim in HEAD_DIMS:
-        clocks = tile_clocks(head_dim)
-        for words, each in zip(limit_words(clocks).split(", "), clocks.values(), strict=True):
-            limit = {unit for unit, count in each.items() if count == max(each.values())}
-            assert {unit for unit in each if unit in words} == limit
 
 
 def test_bars_have_the_numbers_given_and_are_told_apart_without_colour():
