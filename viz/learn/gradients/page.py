@@ -254,11 +254,9 @@ def _references(lesson: GradientLesson) -> tuple[References, str]:
     if answer is None:
         return {}, "Autograd has not answered yet."
     given = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
-    return {
-        who: {name: np.array(rows) for name, rows in derivatives.items()}
-        for who, derivatives in given.items()
-    }, f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process. Largest "
-    "difference of any element; green if it is only rounding."
+    found = {who: {name: np.array(rows) for name, rows in each.items()} for who, each in given.items()}
+    note = f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
+    return found, f"{note} Largest difference of any element; green if it is only rounding."
 
 
 def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> str:
