@@ -1,13 +1,10 @@
-"""Learn and Measure write what they show as a scene that a talk reads and shows."""
+"""Measure writes what it shows as a scene that a talk reads and shows."""
 
 import pytest
 
-from kernels.problem.presets import PRESETS
-from tests.app.pages import open_chapter, open_page
+from tests.app.pages import open_page
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
-from viz.player.talk.scene import Stop
-from viz.shared.run_request import RunRequest
 from viz.talk.shipped import recorded_runs
 
 pytestmark = pytest.mark.usefixtures("stop_the_worker")
@@ -19,14 +16,6 @@ def scene_of(app):
     talk = parse_talk('title = "t"\n' + toml, "a.toml")
     talk_data(talk, recorded_runs(talk))
     return talk.scenes[0]
-
-
-def test_the_kernel_chapter_writes_the_step_that_is_shown():
-    app = open_chapter("kernel")
-    assert scene_of(app).run == RunRequest(PRESETS["tiny"].problem, "flash2")
-    app.session_state["stage_tiny_flash2_"] = {"step": "9.3", "row": "0.5", "open": "tile"}
-    scene = scene_of(app.run())
-    assert (scene.stops, scene.row, scene.view) == ((Stop("9.3"),), "0.5", "numbers")
 
 
 @pytest.mark.parametrize(

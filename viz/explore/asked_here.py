@@ -6,11 +6,9 @@ The file is a saved trace that the user opens, from the sidebar or by `--trace f
 import functools
 import hashlib
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms import kernels_with_lanes
 from kernels.check.files.trace_file import MAX_FILE_BYTES, read_trace
@@ -50,23 +48,7 @@ def opened_run(machine: Machine) -> runs.Run | None:
         return None
     words = f"This is {plain(name)}. Close it to go on with the problem in the sidebar."
     st.info(words, icon=":material/folder_open:")
-    return runs.Run(trace, _report(machine, trace), recorded=True, file=name, judged_here=True)
-
-
-def judged_again(machine: Machine, run: runs.Run, button_place: DeltaGenerator) -> runs.Run:
-    """A shipped recording that holds its results, with its error computed here once that was asked for."""
-    is_shipped = run.recorded and run.is_of_controls
-    if not is_shipped or not _has_results(run.trace) or not machine.has_worker:
-        return run
-    key = f"judged {run.trace.algorithm} {run.trace.problem}"
-    icon, remember = ":material/fact_check:", functools.partial(st.session_state.update, {key: True})
-    button_place.button("Compute its error here", icon=icon, width="stretch", on_click=remember)
-    report = _report(machine, run.trace) if key in st.session_state else None
-    return replace(run, report=report, judged_here=True) if report else run
-
-
-def _has_results(trace: Trace) -> bool:
-    return trace.output is not None or trace.d_query is not None
+    return runs.Run(trace, _report(machine, trace), recorded=True, file=name)
 
 
 def _opened() -> tuple[bytes, str]:
@@ -110,7 +92,7 @@ def _sent(trace: Trace) -> tuple[bytes, str]:
 
 def _report(machine: Machine, trace: Trace) -> ErrorReport | None:
     """The error of the trace's results, by the worker; None without results, and until it is there."""
-    if not _has_results(trace):
+    if trace.output is None and trace.d_query is None:
         st.caption("The file holds no output, so its error is not known.")
         return None
     store = machine.store

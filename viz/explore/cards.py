@@ -10,7 +10,7 @@ from kernels.measure.nearest import time_of
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
-from viz.shared.formats import format_bytes, format_count, format_error, format_ms, format_ratio, plain
+from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio, plain
 from viz.shared.glossary import in_words
 from viz.shared.layout import Card
 from viz.shared.provenance import library_versions, measurement_source, runner_words
@@ -23,7 +23,8 @@ TIME, MEMORY = "Time of one call", "Extra memory"
 REQUESTED = (
     "Requested bytes: what loads and stores asked for, repeated reads each time. Some come from the L2 "
     "cache. For standard attention they are modelled, with the same tiles: the scores S and the weights P "
-    "are written to HBM and read back (Dao et al. 2022, algorithm 0)."
+    "are written to HBM and read back (Dao et al. 2022, algorithm 0). With small tiles reading K and V again "
+    "can cost more than that: try 128 × 128."
 )
 EXTRA = "The most memory that the call needed at a time, beyond its inputs."
 
@@ -36,7 +37,7 @@ def four_cards(run: Run, measurement: Measurement | None, other: Run | None = No
 
 
 def _error_card(run: Run, mark: str) -> Card:
-    label = f"{mark}Largest error of the result · {'measured' if run.judged_here else run.origin}"
+    label = f"{mark}Largest error of the result · {'measured' if run.file else run.origin}"
     report = run.report
     if report is None:
         return Card(label, "–", "not known", "The error of a file is computed from its output.")
@@ -58,24 +59,7 @@ def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
     compared = less_or_more(rival / ours, f"{name} {format_bytes(rival)}")
     if run.algorithm is STANDARD and not other:
         compared = f"K and V read once: {format_bytes(standard_bytes(problem))}"
-    why = "" if other else _why_words(run)
-    return Card(label, format_bytes(ours), compared, f"{_requested_words(run)} {why}".strip())
-
-
-def _why_words(run: Run) -> str:
-    """Why a run asks for more than the least, or than standard attention."""
-    problem, algorithm = run.trace.problem, run.algorithm
-    if algorithm is STANDARD:
-        return f"K and V are asked for once per query tile: {format_count(problem.q_tiles, 'time')}."
-    large = problem.with_(block_m=128, block_n=128)
-    usual, rival = (standard_requested(each, algorithm.direction) for each in (problem, large))
-    asked = algorithm.requested_bytes(large) if algorithm.has_formula else rival
-    if run.traffic.total <= usual or asked >= rival:
-        return ""
-    return (
-        "With tiles this small, reading inputs again costs more than storing S and P. Tiles of 128 × 128 "
-        f"would ask for {format_bytes(asked)}, standard attention for {format_bytes(rival)} (modelled)."
-    )
+    return Card(label, format_bytes(ours), compared, _requested_words(run))
 
 
 def _requested_words(run: Run) -> str:

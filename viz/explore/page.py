@@ -44,7 +44,6 @@ def show() -> None:
         run = shown_run(machine, first, offers)
     if run is None:
         return
-    run = asked_here.judged_again(machine, run, offers)
     gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
     other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
@@ -115,7 +114,7 @@ def _state(run: runs.Run) -> None:
     is_backward = run.trace.gradient_distance is not None
     title = "Gradient tiles" if is_backward else "Row state: what a row keeps from tile to tile"
     st.subheader(title, anchor="rows")
-    st.caption(f"**{run.origin.capitalize()}**: {run.written_by} · {plain(run.provenance)}")
+    st.caption(f"**{run.origin.capitalize()}**: after each tile step, {plain(run.provenance)}")
     for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
         with column:
             plot(figure, key=name)

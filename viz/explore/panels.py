@@ -22,7 +22,7 @@ from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
 from viz.player.places import wrong_state
 from viz.player.talk.data import in_state
-from viz.player.talk.panel import HELP, scene_popover
+from viz.player.talk.panel import scene_popover
 from viz.player.talk.scene import Scene
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
@@ -196,19 +196,18 @@ def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
 
 
 def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
-    """The state that is shown, as a scene of a talk."""
-    no_scene = "A scene names a problem and an algorithm. A file of yours is neither."
-    shows_lanes = other is None and st.query_params.get("lanes") == "open"
-    lanes = " A scene has no lanes: this one shows the grid above them." if shows_lanes else ""
-    scene_popover(lambda: no_scene if run.file else _scene_shown(run, other, gpu), "scene", HELP + lanes)
+    """The state that is shown, as a scene of a talk, which has no lanes."""
 
+    def scene() -> Scene | str:
+        if run.file:
+            return "A scene names a problem and an algorithm. A file of yours is neither."
+        traces = [each.trace for each in (run, other) if each]
+        one, versus = (*(RunRequest(trace.problem, trace.algorithm) for trace in traces), None)[:2]
+        name = next(name for name, each in GPUS.items() if each == gpu)
+        shown = Scene(run.algorithm.label, run.algorithm.idea, one, versus=versus, gpu=name)
+        return in_state(shown, st.query_params, _drawn(traces, gpu))
 
-def _scene_shown(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> Scene:
-    traces = [each.trace for each in (run, other) if each]
-    one, versus = (*(RunRequest(trace.problem, trace.algorithm) for trace in traces), None)[:2]
-    name = next(name for name, each in GPUS.items() if each == gpu)
-    scene = Scene(run.algorithm.label, run.algorithm.idea, one, versus=versus, gpu=name)
-    return in_state(scene, st.query_params, _drawn(traces, gpu))
+    scene_popover(scene, "scene")
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

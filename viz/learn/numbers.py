@@ -6,64 +6,44 @@ import numpy as np
 
 LARGEST = 1e6
 """Largest magnitude accepted: its exp overflows in every format, and it is still short enough to draw."""
-
 LONGEST, MOST_ROWS = 64, 8
-
-_BETWEEN_NUMBERS = re.compile(r"[\s,\[\](){}|]+")
+_NUMBER = re.compile(r"[^\s,\[\](){}|;]+")
 _BETWEEN_ROWS = re.compile(r"[;\n]|\]\s*,?\s*\[")
-_MINUS_SIGNS = str.maketrans({"−": "-", "–": "-"})
 
 
 class UnreadableNumbers(ValueError):
-    """Text that is not a row or matrix of numbers; says what was given, what is accepted and what to do."""
+    """Text that is not a row or matrix of numbers; says what was given and what is accepted."""
 
 
 def parse_row(text: str, name: str = "") -> np.ndarray:
     """float64 (n,), 1 <= n <= LONGEST, from text such as "3, 2, 5, 1" or "[3 2 5 1]".
 
-    Raises UnreadableNumbers for an empty text, for a word that is not a number, for infinities, NaN and
-    magnitudes over LARGEST, and for too many numbers. The message starts with `name`.
+    Raises UnreadableNumbers for anything else, as for NaN, and for too many or too large numbers. The message
+    starts with `name`.
     """
-    return np.array(_numbers(text.replace(";", " "), name, LONGEST))
+    words = _NUMBER.findall(text.replace("−", "-").replace("–", "-"))
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError:
+        numbers = np.array([np.nan])
+    if not 1 <= len(numbers) <= LONGEST or not (np.abs(numbers) <= LARGEST).all():
+        accepted = f"1 to {LONGEST} numbers from {-LARGEST:,.0f} to {LARGEST:,.0f}, such as 3, -0.5 or 1e3"
+        raise _unreadable(name, text, accepted)
+    return numbers
 
 
 def parse_matrix(text: str, name: str) -> np.ndarray:
     """float64 (rows, columns), each 1 to MOST_ROWS, from text such as "1 2; 3 4" or "[[1, 2], [3, 4]]".
 
-    Raises UnreadableNumbers as `parse_row` does, and for rows of unequal length. The message starts with
-    `name`.
+    Raises UnreadableNumbers as `parse_row` does, and for rows of unequal length.
     """
-    texts = [row for row in _BETWEEN_ROWS.split(text) if _BETWEEN_NUMBERS.sub("", row)]
-    if not 1 <= len(texts) <= MOST_ROWS:
-        raise UnreadableNumbers(
-            f"{name}: {len(texts):,} rows given. Accepted are 1 to {MOST_ROWS} rows, such as 1 2; 3 4."
-        )
-    rows = [_numbers(row, f"{name}: ", MOST_ROWS) for row in texts]
-    for index, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise UnreadableNumbers(
-                f"{name}: row 0 has length {len(rows[0])} and row {index} has length {len(row)}. "
-                "Give every row the same length."
-            )
+    rows = [parse_row(row, f"{name}: ") for row in _BETWEEN_ROWS.split(text) if _NUMBER.search(row)]
+    if not 1 <= len(rows) <= MOST_ROWS or {len(rows[0])} != {*map(len, rows)} or len(rows[0]) > MOST_ROWS:
+        accepted = f"1 to {MOST_ROWS} rows of 1 to {MOST_ROWS} numbers, of the same length, such as 1 2; 3 4"
+        raise _unreadable(f"{name}: ", text, accepted)
     return np.array(rows)
 
 
-def _numbers(text: str, where: str, most: int) -> list[float]:
-    words = [word for word in _BETWEEN_NUMBERS.split(text.translate(_MINUS_SIGNS)) if word]
-    if not 1 <= len(words) <= most:
-        raise UnreadableNumbers(
-            f"{where}{len(words):,} numbers given. Accepted are 1 to {most} numbers, such as 3, 2, 5, 1."
-        )
-    numbers = []
-    for word in words:
-        try:
-            numbers.append(float(word))
-        except ValueError:
-            numbers.append(np.nan)
-        if not abs(numbers[-1]) <= LARGEST:
-            shown = word if len(word) <= 20 else word[:20] + "…"
-            raise UnreadableNumbers(
-                f"{where}“{shown}” is not a number from {-LARGEST:,.0f} to {LARGEST:,.0f}. Give numbers such "
-                "as 3, -0.5 or 1e3, with commas or spaces between them."
-            )
-    return numbers
+def _unreadable(name: str, text: str, accepted: str) -> UnreadableNumbers:
+    shown = text.strip() if len(text) < 40 else f"{text[:40]}…"
+    return UnreadableNumbers(f"{name}“{shown}” is not accepted. Expected are {accepted}.")

@@ -6,7 +6,7 @@ import streamlit as st
 
 from viz.learn.chapters import CHAPTERS
 from viz.learn.controls import PART_SHOWN, PARTS_LEFT, put_in_url, start_at_top, switch
-from viz.shared import runs
+from viz.shared import runs, theme
 from viz.shared.formats import plain
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, header
@@ -58,9 +58,4 @@ with top:
     start_at_top(f"{chosen}/{st.session_state.pop(PART_SHOWN, '')}")
 onward(place)
 glossary_list()
-st.caption(
-    "Each number says where it is from. **Counted**: by the code that ran, kernel or loop. **Modelled**: a "
-    "formula. **Measured**: what a run on this machine gave, such as a time, or an error against a "
-    "reference. **Recorded**: counted or measured on the GPU that is named, at the date that is named. "
-    "“Here” is the machine that runs this app."
-)
+st.caption(theme.ABOUT_NUMBERS)

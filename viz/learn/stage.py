@@ -19,15 +19,10 @@ def stage(preset: str, algorithm: str, state: State, versus: str = "") -> Callab
     return functools.partial(_stage, preset, algorithm, state, versus)
 
 
-def state_key(preset: str, algorithm: str, versus: str = "") -> str:
-    """Key in the session: the state of that stage at last."""
-    return f"stage_{preset}_{algorithm}_{versus}"
-
-
 @fragment()
 def _stage(preset: str, algorithm: str, state: State, versus: str) -> None:
     """A fragment: a new state reruns the player alone."""
-    key = state_key(preset, algorithm, versus)
+    key = f"stage_{preset}_{algorithm}_{versus}"
     before = st.session_state.get(key, state)
     st.session_state[key] = show_player(_data(preset, algorithm, versus), f"player_{key}", before)
 

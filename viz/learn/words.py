@@ -155,11 +155,3 @@ def links(*targets: Sequence[Any]) -> None:
     with st.container(horizontal=True):
         for target in targets:
             explore_link(*target)
-
-
-def table(head: str, rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; names of columns of numbers end with a colon in `head`, "step | bytes:"."""
-    names = head.split(" | ")
-    lines = [names, ["--:" if name.endswith(":") else ":--" for name in names], *rows]
-    lines[0] = [name.removesuffix(":") for name in names]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -9,7 +9,6 @@ from kernels.measure.nearest import differences, distance
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, SweepView
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.figures import point_figure
 from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
 from viz.player.talk.panel import scene_popover
@@ -95,19 +94,15 @@ def _span(axis: str, xs: set[int]) -> str:
     return f"{axis} {' to '.join(dict.fromkeys(ends))}"
 
 
-def missing_peers(source: Source, drawn: set[tuple[str, str, int]], choice: Choice) -> str:
-    """The chosen peers that the source's device could run, but that lack an x of another peer, with these x.
-
-    `drawn` holds (peer, direction, x). A peer without any stands without its x.
-    """
-    device, many, missing = source.device, len(choice.directions) > 1, []
-    for direction in choice.directions:
-        every = {x for _, of, x in drawn if of == direction}
-        for peer in choice.peers:
-            lacked = sorted(x for x in every if (peer, direction, x) not in drawn)
-            if device and device.backend in PEERS[peer].backends and (lacked or not every):
-                at = f" at {', '.join(map(format_length, lacked))}" if len(lacked) < len(every) else ""
-                missing.append(sweep.peer_label(peer) + (f" {direction}" if many else "") + at)
+def missing_peers(source: Source, drawn: set[tuple[str, str]], choice: Choice) -> str:
+    """The chosen peers that the source's device could run and that are not `drawn`: (peer, direction)."""
+    backend = source.device.backend if source.device else ""
+    missing = [
+        sweep.peer_label(peer) + (f" {direction}" if len(choice.directions) > 1 else "")
+        for direction in choice.directions
+        for peer in choice.peers
+        if backend in PEERS[peer].backends and (peer, direction) not in drawn
+    ]
     return "; ".join(missing)
 
 
@@ -152,7 +147,9 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
 
 def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """One large chart with its table, for each direction, and the chosen peers that were not measured."""
-    metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
+    metric = "time"  # of one point, a table has all
+    if choice.axis != ONE_POINT:
+        metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
     for direction in choice.directions:
         in_direction = [curve for curve in curves if curve.direction == direction]
         st.markdown(f"**{direction}**" + ("" if in_direction else ": nothing was measured yet."))
@@ -161,19 +158,16 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
         else:
             _chart_and_table(in_direction, metric, choice, direction)
     for source in sources:
-        every = shown_curves([source], replace(choice, peers=tuple(PEERS)))
-        measured = {(curve.peer, curve.direction, point.x) for curve in every for point in curve.points}
-        is_drawn = any(curve.source == source.name for curve in curves)
-        if is_drawn and (missing := missing_peers(source, measured, choice)):
+        drawn = {(curve.peer, curve.direction) for curve in curves if curve.source == source.name}
+        if drawn and (missing := missing_peers(source, drawn, choice)):
             st.caption(plain(f"Not measured ({source.name}): {missing}."))
 
 
 def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
-    axis = choice.view.axis
-    figure, rows = sweep.sweep_figure(curves, metric, axis, colors()), table_rows(curves, metric, axis)
-    if choice.axis == ONE_POINT:
-        figure, rows = point_figure(curves, metric, colors()), point_rows(curves)
-    plot(figure, key=f"sweep-{direction}")
+    axis, rows = choice.view.axis, point_rows(curves)
+    if choice.axis != ONE_POINT:
+        rows = table_rows(curves, metric, axis)
+        plot(sweep.sweep_figure(curves, metric, axis, colors()), key=f"sweep-{direction}")
     st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
     if metric in NOTES:
         st.caption(NOTES[metric])
@@ -237,4 +231,6 @@ def files(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> Non
         download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}")
         download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again)
     words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
-    scene_popover(lambda: chart_scene(choice, CHARTS[st.session_state["chart"]]), "measure_scene", words)
+    scene_popover(
+        lambda: chart_scene(choice, CHARTS[st.session_state.get("chart", "time")]), "measure_scene", words
+    )

@@ -1,4 +1,4 @@
-"""The page's figures beside its curves: bytes in four meanings, the roofline, all peers at one shape."""
+"""The page's figures beside its curves: bytes in four meanings, and the roofline."""
 
 from collections import defaultdict
 
@@ -6,7 +6,6 @@ import plotly.graph_objects as go
 
 from kernels.measure.four_numbers import FourTotals, TrafficTotal
 from kernels.measure.roofline import Roof, RoofPoint
-from kernels.measure.series import PeerCurve
 from viz.shared import theme
 from viz.shared.figures import charts, sweep
 from viz.shared.formats import format_bytes, format_flops, significant
@@ -100,26 +99,3 @@ def _call(points: list[RoofPoint], colors: theme.Palette) -> go.Scatter:
 def _hover(label: str, point: RoofPoint) -> str:
     intensity = f"{significant(point.intensity)} FLOP per byte, {BYTES_WORDS[point.bytes_are]}"
     return f"{label}<br>{intensity}<br>{format_flops(point.flops_per_s)}/s"
-
-
-def point_figure(curves: list[PeerCurve], metric: str, colors: theme.Palette) -> go.Figure:
-    """Horizontal bars, the first curve on top. A peer without a value says why."""
-    shown = [curve for curve in reversed(curves) if metric != "speedup" or curve.peer != "naive"]
-    mixed = len({curve.source for curve in shown}) > 1
-    missing = "not measured" if metric == "call" else "no naive attention beside it"
-    values = [next((y for _, y in sweep.curve_values(curve, curves, metric)), None) for curve in shown]
-    return sweep.peer_bars(
-        sweep.TITLES[metric],
-        [curve.peer for curve in shown],
-        sweep.curve_names(shown),
-        [value or 0 for value in values],
-        [
-            sweep.short_reason(curve.points[-1].result.refused or missing)
-            if value is None
-            else sweep.format_metric(value, metric)
-            for curve, value in zip(shown, values, strict=True)
-        ],
-        colors,
-        marker_pattern_shape=["." if curve.source == "measured" and mixed else "" for curve in shown],
-        hoverinfo="skip",
-    )

@@ -59,7 +59,7 @@ def roofline_panel(
         _ceilings(store, backend)
     if lines or points:
         plot(roofline_figure(lines, points, colors()), key="roofline")
-    if missing := missing_peers(source, {(point.peer, point.direction, 0) for point in points}, choice):
+    if missing := missing_peers(source, {(point.peer, point.direction) for point in points}, choice):
         st.caption(plain(f"Without a mark, because not timed on the problem shown: {missing}."))
 
 

@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from kernels.measure.ranks import ONE_GPU, TORCH, RanksTime, share_of_ideal
+from kernels.measure.ranks import ONE_GPU, RanksTime, share_of_ideal
 from viz.player.ranks import LABELS
 from viz.shared import theme
 from viz.shared.figures.charts import LEGEND_BELOW, chart, line, log_ticks
@@ -20,28 +20,23 @@ LOOKS = {
 """Palette entry and dash of each method and layout."""
 
 
-def name_of(method: str, layout: str) -> str:
-    """A method in words."""
-    if method in TORCH:
-        return f"{method.removeprefix('torch ').capitalize()}, torch's context_parallel"
-    return LABELS[method] if method == "all_to_all" else f"{LABELS[method]}, {layout}"
-
-
 def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Palette) -> go.Figure:
     """Rate per GPU, as a share of that of one alone, over the tokens of all ranks."""
     lines = []
     for (method, layout), (color, dash) in LOOKS.items():
         own = [
-            (time.problem.q_len, share, time)
+            (time.problem.q_len, share, time.timing.median_ms)
             for time in times
             if (time.method, time.layout, time.direction) == (method, layout, direction)
+            and time.timing
             and (share := share_of_ideal(time, times))
             and time.problem.kv_heads < time.problem.q_heads
         ]
         if not own:
             continue
-        name = name_of(method, layout)
-        said = [f"{name}<br>{x:,} tokens: {share:.0%} of one's rate, {_ms(time)}" for x, share, time in own]
+        name = LABELS.get(method, f"{method.removeprefix('torch ').capitalize()}, torch's context_parallel")
+        name += f", {layout}" if layout and method != "all_to_all" else ""
+        said = [f"{name}<br>{x:,} tokens: {share:.0%} of one's rate, {format_ms(ms)}" for x, share, ms in own]
         xs, ys = [x for x, _, _ in own], [share for _, share, _ in own]
         shown = {"name": name, "text": said, "hoverinfo": "text", "mode": "lines+markers"}
         lines.append(line(xs, ys, getattr(colors, color), 3, dash, **shown))
@@ -56,7 +51,3 @@ def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Pal
         legend=LEGEND_BELOW,
         hovermode="closest",
     )
-
-
-def _ms(time: RanksTime) -> str:
-    return format_ms(time.timing.median_ms) if time.timing else time.refused

@@ -54,14 +54,12 @@ def as_measured(problem: AttentionProblem) -> AttentionProblem:
 
 def measured_words(problem: AttentionProblem) -> str:
     """What Measure does not take of a problem; "" if it takes all of it."""
-    words = []
-    if problem.mask not in SWEPT_MASKS:
-        words.append(f"it has no {problem.mask} and shows the causal mask")
-    if problem.softcap or problem.alibi or problem.sink_logit:
-        words.append("it leaves the scores as they are")
-    if problem.q_len != problem.kv_len:
-        words.append(f"it has as many queries as keys and shows {problem.kv_len:,} of each")
-    return f"Of your problem, Measure takes a part: {'; '.join(words)}." if words else ""
+    if as_measured(problem) == problem:
+        return ""
+    return (
+        "Of your problem, Measure takes a part: as many queries as keys, the full or the causal mask, and "
+        "the scores as they are."
+    )
 
 
 def measure_fields(problem: AttentionProblem) -> dict[str, int | str]:

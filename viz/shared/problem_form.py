@@ -56,6 +56,7 @@ INPUT_WORDS = {
     "text": "the words of a sentence, with random vectors: no trained model is in it",
     "shared": "the same keys and values in every head and batch",
 }
+INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
 SHAPE = {
     "q_len": ("N, queries", ""),
     "kv_len": ("M, keys", ""),
@@ -156,8 +157,7 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
         _fields(SHAPE)
         _field(st.container(), "mask", "mask", "")
         _words_of_mask()
-        inputs = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
-        _field(st.container(), "inputs", "inputs", inputs)
+        _field(st.container(), "inputs", "inputs", INPUT_HELP)
         if st.session_state["inputs"] == "text":
             st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
         with st.expander("Batch, heads, splits, scores"):

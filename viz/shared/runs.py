@@ -37,9 +37,7 @@ class Run:
     recorded: bool
     seconds: float | None = None
     file: str = ""
-    """Name of the user's file that it is from."""
-    judged_here: bool = False
-    """Whether the error was computed on this machine, although the trace was recorded."""
+    """Name of the user's file that it is from: it was recorded, and its error is computed here."""
     meanwhile: bool = False
     """Whether it stands in for a run that is still to come."""
 
@@ -73,13 +71,6 @@ class Run:
             return f"{file}recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
         on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
         return f"run here{on_gpu} {runner_words(self.algorithm, device)}"
-
-    @property
-    def written_by(self) -> str:
-        """Who wrote down the state after each tile step."""
-        if self.algorithm.runs_in == "torch":
-            return "summed up after each tile step by the torch code that stands beside the player"
-        return "written by the kernel itself after each tile step"
 
 
 class RunStore:

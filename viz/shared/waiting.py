@@ -94,13 +94,6 @@ def retry_button(store: RunStore, jobs: Iterable[Job], key: str, label: str = "T
     st.button(label, key, icon=":material/refresh:", on_click=store.forget, args=tuple(jobs))
 
 
-@fragment(run_every=POLL_S)
-def redraw_when_done(job: Job) -> None:
-    """Draw the page again when the job has ended; shows nothing."""
-    if job.done:
-        st.rerun()
-
-
 def job_words(job: Job) -> str:
     """What a job does now, or how many come before it."""
     ahead = job.jobs_ahead

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
-from kernels.oracle.rule import judge_trace
 from kernels.problem import AttentionProblem
 from kernels.trace.sample import Sample
 from kernels.worker.requests import JudgeRequest
@@ -92,18 +91,6 @@ def test_a_sample_says_that_it_is_one(opened):
     assert "2 of 3" in player(app)["notes"][0]
     assert cards(app)["Bytes"][0] == WHOLE
     assert "(sampled rows)" in cards(app)["Largest"][1]
-
-
-def test_the_error_of_a_shipped_recording_that_holds_its_results_is_computed_here(monkeypatch, trace):
-    recording = runs.Run(replace(trace, output=trace.output + 1), judge_trace(trace), recorded=True)
-    monkeypatch.setattr(runs, "recorded", lambda problem, algorithm: recording)
-    app = open_page(q_len=1024)
-    runs.run_store().client.wait_ready(60)
-    app.run()
-    assert cards(app)["Largest"][1].startswith("passes")
-    next(button for button in app.button if button.label == "Compute its error here").click().run()
-    drawn_with_results(app, JudgeRequest)
-    assert cards(app)["Largest"][1].startswith("FAILS")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"text"], ids=["missing", "empty", "other"])

@@ -22,16 +22,20 @@ def test_a_matrix_may_be_written_in_many_ways(text):
 @pytest.mark.parametrize(
     ("read", "text", "given"),
     [
-        (parse_row, " , ;[] ", "0 numbers"),
-        (parse_row, "3, two, 5", "“two”"),
-        (parse_row, "1" + "x" * 500, "…”"),
-        (parse_row, "nan", "“nan”"),
-        (parse_row, "-2e6", "“-2e6” is not a number from -1,000,000 to 1,000,000"),
-        (parse_row, "1 " * 10_000, "10,000 numbers given. Accepted are 1 to 64"),
-        (parse_matrix, "", "A: 0 rows given"),
-        (parse_matrix, "1 2; 3", "A: row 0 has length 2 and row 1 has length 1"),
-        (parse_matrix, "1;" * 9, "A: 9 rows given. Accepted are 1 to 8"),
-        (parse_matrix, "1 " * 9, "A: 9 numbers given. Accepted are 1 to 8"),
+        (parse_row, " , ;[] ", "A: “, ;[]” is not accepted. Expected are 1 to 64 numbers"),
+        (parse_row, "3, two, 5", "“3, two, 5” is not accepted"),
+        (parse_row, "1" + "x" * 500, "…” is not"),
+        (parse_row, "nan", "“nan” is not"),
+        (
+            parse_row,
+            "-2e6",
+            "Expected are 1 to 64 numbers from -1,000,000 to 1,000,000",
+        ),
+        (parse_row, "1 " * 10_000, "1 …” is not accepted"),
+        (parse_matrix, "", "A: “” is not accepted. Expected are 1 to 8 rows"),
+        (parse_matrix, "1 2; 3", "A: “1 2; 3” is not accepted. Expected are 1 to 8 rows of 1 to 8 numbers"),
+        (parse_matrix, "1;" * 9, "of the same length"),
+        (parse_matrix, "1 " * 9, "A: “1 1 1 1 1 1 1 1 1” is not"),
     ],
 )
 def test_what_is_neither_is_explained(read, text, given):

@@ -16,8 +16,6 @@ import numpy as np
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
-from kernels.trace.lanes import PRODUCT, SOFTMAX, Lanes
-from kernels.trace.ranks import RanksTrace
 from viz.learn.softmax.maths import attention, first_head, log_sum_exp, softmax
 
 ROW_TILE = 16
@@ -100,12 +98,6 @@ def occupancy(problem: AttentionProblem, sm_count: int, splits: int = 0) -> Occu
     return Occupancy(parts, tiles_per_split, programs * parts, sm_count)
 
 
-def occupancy_curve(problem: AttentionProblem, sm_count: int) -> tuple[Occupancy, ...]:
-    """One plan for each number of parts that can occur, from one part to one key tile per part."""
-    counts = {split_evenly(problem.kv_tiles, splits)[0] for splits in range(1, problem.kv_tiles + 1)}
-    return tuple(occupancy(problem, sm_count, splits) for splits in sorted(counts))
-
-
 def partial_bytes(problem: AttentionProblem, splits: int) -> int:
     """Bytes that splitting adds: partial O and lse, float32, written and read, lse read twice. Modelled."""
     rows = problem.batch * problem.q_heads * problem.q_len
@@ -115,18 +107,6 @@ def partial_bytes(problem: AttentionProblem, splits: int) -> int:
 def cache_bytes(problem: AttentionProblem) -> int:
     """Bytes of K and V, which every decoding step reads once. Modelled."""
     return 2 * math.prod(problem.kv_shape) * problem.itemsize
-
-
-def chunks_held(trace: RanksTrace) -> np.ndarray:
-    """int (ranks, steps): the rank whose keys each rank worked on, if all worked in each step. Recorded."""
-    work = trace.of("attend")
-    return trace.span_owner[work].reshape(trace.ranks, -1)
-
-
-def work_shares(trace: RanksTrace) -> np.ndarray:
-    """(ranks,): each rank's share of all pairs of a query and a key that were seen. Recorded."""
-    pairs = np.array([trace.pairs(rank) for rank in range(trace.ranks)])
-    return pairs / pairs.sum()
 
 
 EXPONENTIALS_PER_CLOCK = 16
@@ -159,29 +139,13 @@ def tile_clocks(head_dim: int, polynomial_share: float = 0.0) -> Clocks:
     }
 
 
-def own_overlap(lanes: Lanes) -> float:
-    """Share of softmax during which the same lane had a product under way; NaN without softmax."""
-    kinds = np.array([kind for _, kind in lanes.activities])[lanes.event_activity]
-    owners = np.column_stack([lanes.event_program, lanes.event_lane])
-    in_softmax = overlapped = 0.0
-    for owner in np.unique(owners, axis=0):
-        own = (owners == owner).all(axis=1)
-        begin, end, kind = lanes.event_begin_ns[own], lanes.event_end_ns[own], kinds[own]
-        moments = np.unique([begin, end]).astype(np.float64)  # between two of them nothing begins or ends
-        running = (begin <= moments[:-1, None]) & (end > moments[:-1, None])
-        softmax, product = (running[:, kind == each].any(axis=1) for each in (SOFTMAX, PRODUCT))
-        in_softmax += np.diff(moments)[softmax].sum()
-        overlapped += np.diff(moments)[softmax & product].sum()
-    return float(overlapped / in_softmax) if in_softmax else float("nan")
-
-
 LOG2E = math.log2(math.e)
 THRESHOLDS = (0, 1, 2, 4, 8, 16)
 """In powers of two. FlashAttention-4 uses 8 for 16-bit inputs (its flash_attn/cute/flash_fwd_sm100.py)."""
 
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-9}
 """Largest relative error of rounding to the format."""
-SAMPLES = 2001
+DEGREES = range(1, 7)
 
 
 @dataclass(frozen=True)
@@ -225,16 +189,16 @@ def late_rescale(problem: AttentionProblem, threshold: float) -> LateRescale:
     return LateRescale(threshold, rescales, problem.q_len * (problem.kv_tiles - 1), largest, error)
 
 
-def exp2_errors(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """(x on [0, 1], relative error there of a polynomial close to 2^x), each (SAMPLES,).
+def exp2_error(degree: int) -> float:
+    """Largest relative error of a polynomial close to 2^x on [0, 1].
 
     Least squares of the relative error at Chebyshev nodes. exp2(x) is then 2^floor(x), which only changes the
     exponent, times the polynomial of x - floor(x), which needs only additions and multiplications.
     """
     nodes = (1 - np.cos(np.pi * (np.arange(256) + 0.5) / 256)) / 2
     coefficients = np.polynomial.polynomial.polyfit(nodes, np.exp2(nodes), degree, w=np.exp2(-nodes))
-    x = np.linspace(0.0, 1.0, SAMPLES)
-    return x, np.polynomial.polynomial.polyval(x, coefficients) / np.exp2(x) - 1
+    x = np.linspace(0.0, 1.0, 2001)
+    return float(np.abs(np.polynomial.polynomial.polyval(x, coefficients) / np.exp2(x) - 1).max())
 
 
 E4M3_MAX = 448.0

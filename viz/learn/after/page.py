@@ -11,11 +11,11 @@ from kernels.measure.peers import PEERS
 from kernels.measure.worlds import World
 from kernels.problem import INPUTS, AttentionProblem, tiles
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
-from kernels.recordings import recorded_document, recorded_ranks
+from kernels.recordings import recorded_document
 from kernels.references import reference
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
-from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts, slider
+from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
 from viz.learn.stage import stage
@@ -24,7 +24,7 @@ from viz.player.component import show_lanes
 from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
 from viz.shared.formats import format_count
 from viz.shared.layout import colors, explore_link, plot
-from viz.shared.problem_form import INPUT_WORDS
+from viz.shared.problem_form import INPUT_HELP
 
 WORDS = Words(__file__)
 HEADS = (1, 2, 4, 8, 16, 32)
@@ -34,7 +34,6 @@ LONG = 1 << 20
 """Tokens that one GPU cannot train on."""
 ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
-INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
 
 HEAD_DIMS = (64, 128, 256)
 LATE_INPUTS = ("normal", "growing_max", "large")
@@ -59,9 +58,8 @@ def _split_keys() -> None:
     """Programs on the GPU without and with splitting, and the merge on one row."""
     WORDS.draw("Split the keys")
     problem, gpu = _decoding()
-    curve = lesson.occupancy_curve(problem, gpu.sm_count)
     plan = lesson.occupancy(problem, gpu.sm_count, problem.kv_splits)
-    rule, alone = lesson.occupancy(problem, gpu.sm_count), curve[0]
+    rule, alone = (lesson.occupancy(problem, gpu.sm_count, parts) for parts in (0, 1))
     unsplit = problem.heads * problem.q_tiles
     split_words = f"{format_count(plan.splits, 'part')} of {format_count(plan.tiles_per_split, 'key tile')}"
     queries = min(256, problem.kv_len // 2)
@@ -80,7 +78,6 @@ def _split_keys() -> None:
         row_tiles=alone.programs // problem.kv_heads,
         merge=functools.partial(_merge, problem, plan),
         stage=stage("decode", "split_kv", {"step": "gpu:1", "plain": "yes"}),
-        steps=figures.split_steps_figure(curve, plan, rule, colors()),
         alone=alone,
         rule=rule,
         wanted=tiles.splits_to_fill(alone.programs, problem.kv_tiles, gpu.sm_count),
@@ -132,7 +129,6 @@ def _merge(problem: AttentionProblem, plan: lesson.Occupancy) -> None:
     color, mean_color = ("green" if error < ROUNDING else "red" for error in (row.error, row.mean_error))
     WORDS.draw(
         "merge",
-        weights=figures.parts_figure(row, colors()),
         row=row,
         sum=row.weights.sum(),
         color=color,
@@ -176,22 +172,8 @@ def _several_gpus() -> None:
         tokens=LONG,
         layer=2 * (2 * half.q_bytes + half.kv_bytes),
         gpu=GPUS["H200"],
-        ring=_ring,
         link=functools.partial(st.page_link, "viz/ranks/page.py", label=label, icon=icon),
     )
-
-
-def _ring() -> None:
-    """Who holds which chunk, and who works most; as four GPUs did it."""
-    even, uneven = (recorded_ranks()[f"ring.{layout}.forward"] for layout in ("zigzag", "contiguous"))
-    held, work, names = lesson.chunks_held(even), lesson.work_shares(uneven), [*range(even.ranks)]
-    options, right = [f"chunk {rank}" for rank in names], f"chunk {held[2, 2]}"
-    if not ask(WORDS, "ring question", "after_ring", options, right, held=", ".join(map(str, held[2]))):
-        return
-    st.html(matrices_html([Matrix("chunk held, a row per rank, a column per step", held, "key")], colors()))
-    options, right = [*(f"rank {rank}" for rank in names), "all the same"], f"rank {work.argmax()}"
-    shares = {"work": work, "even": lesson.work_shares(even), "device": even.device}
-    ask(WORDS, "work question", "after_work", options, right, **shares)
 
 
 def _overlap() -> None:
@@ -230,17 +212,7 @@ def _draw_clocks(clocks: lesson.Clocks, head_dim: int, figure: DeltaGenerator, a
     with figure:
         plot(figures.clocks_figure(clocks, colors(), answered), key="after_clocks")
     if answered:
-        limits = limit_words(clocks)
-        WORDS.draw("clocks model", limits=limits, head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
-
-
-def limit_words(clocks: lesson.Clocks) -> str:
-    """Which unit needs the most clocks on each GPU."""
-    slowest = {
-        gpu: " and ".join(unit for unit, count in each.items() if count == max(each.values()))
-        for gpu, each in clocks.items()
-    }
-    return ", ".join(f"the {unit} on the {gpu}" for gpu, unit in slowest.items())
+        WORDS.draw("clocks model", head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
 
 
 def _eight_bits() -> None:
@@ -263,7 +235,6 @@ def _eight_bits() -> None:
     WORDS.draw(
         "8 bits results",
         precision=figures.precision_figure(results, colors()),
-        rotation=figures.rotation_figure(before, after, colors()),
         inputs=inputs,
         row=row,
         before=abs(before).max(),
@@ -285,25 +256,16 @@ def _speeds() -> str:
 
 def _late_rescale() -> None:
     WORDS.draw("late")
-    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        inputs = choice("Inputs", LATE_INPUTS, "growing_max", "after_inputs", 150)
-        threshold = slider("Threshold, powers of two", lesson.THRESHOLDS, 8, "after_threshold", width=260)
+    inputs = choice("Inputs", LATE_INPUTS, "growing_max", "after_inputs", 150)
     problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
-    results = {step: lesson.late_rescale(problem, step) for step in lesson.THRESHOLDS}
-    WORDS.draw(
-        "late results",
-        rescales=figures.late_rescale_figure([*results.values()], threshold, colors()),
-        chosen=results[threshold],
-        link=[("Watch the rescale factor alpha", problem)],
-    )
+    results = ({"result": lesson.late_rescale(problem, each)} for each in lesson.THRESHOLDS)
+    rows, link = WORDS.rows("thresholds", results), [("Watch the rescale factor alpha", problem)]
+    WORDS.draw("late results", rows=rows, link=link)
 
 
 def _exp2() -> None:
-    WORDS.draw("exp2")
-    degree = st.slider("Degree", 1, 6, 3, key="after_degree", bind="query-params")
-    x, error = lesson.exp2_errors(degree)
-    figure = figures.exp2_figure(x, error, degree, colors())
-    WORDS.draw("exp2 results", errors=figure, largest=abs(error).max(), rounding=lesson.ROUNDING["bfloat16"])
+    errors = ({"degree": degree, "error": lesson.exp2_error(degree)} for degree in lesson.DEGREES)
+    WORDS.draw("exp2", rows=WORDS.rows("degrees", errors), rounding=lesson.ROUNDING)
 
 
 @functools.cache
@@ -328,8 +290,7 @@ def lanes_panel() -> None:
     plain, hopper = pairs[choice("Problem", names, first, "after_lanes_problem", 420)]
     if _predict_lanes(plain, hopper):
         show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
-        own, problem = lesson.own_overlap(hopper.lanes), plain.lanes.problem
-        WORDS.draw("lanes overlap", plain=plain, hopper=hopper, problem=problem, own=own)
+        WORDS.draw("lanes overlap", plain=plain, hopper=hopper, problem=plain.lanes.problem)
     else:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
     problem = named(HOPPER).with_own_tiles(PRESETS[PLAYED].problem)

@@ -11,16 +11,15 @@ without a mask. There, algorithms and equations given by number alone are those 
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernels.algorithms import ALGORITHMS
-from kernels.algorithms.chip import FLOAT32_BYTES, row_bytes, sum_row_bytes
+from kernels.algorithms.chip import row_bytes, sum_row_bytes
 from kernels.lessons.gradients import WEIGHTS, GradientLesson
 from kernels.problem import AttentionProblem
-from kernels.trace import Trace
 from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.softmax.maths import log_sum_exp, softmax
 
@@ -100,47 +99,6 @@ LOOP_ORDERS = (
 """The draft computes D again and again. A stored sum is loaded first, which the paper leaves out."""
 QUERY_OUTER, DRAFT, KEY_OUTER, TWO_KERNELS = LOOP_ORDERS
 
-MOVED_IN_LOOP = {
-    "_attn_bwd_q_outer": ("K", "V", "dK", "dV"),
-    "_attn_bwd_kv_outer": ("Q", "dO", "dQ"),
-    "_attn_bwd_dk_dv": ("Q", "dO"),
-    "_attn_bwd_dq": ("K", "V"),
-}
-"""Kernel -> the tensors whose blocks its inner loop moves. Of these, the gradients are sums in float32."""
-
-
-def counted_inner_loop_elements(trace: Trace) -> int:
-    """What the inner loops of a traced run of LOOP_ORDERS moved, from the bytes that they asked for."""
-    moved = dict(zip(trace.tensors, (trace.tensor_bytes_read + trace.tensor_bytes_written).T, strict=True))
-    elements = 0
-    for index, kernel in enumerate(trace.kernels):
-        for name in MOVED_IN_LOOP.get(kernel, ()):
-            size = FLOAT32_BYTES if name in ("dQ", "dK", "dV") else trace.problem.itemsize
-            elements += int(moved[name][trace.kernel == index].sum()) // size
-    return elements
-
-
-DIFFERENCE_STEP = float(np.finfo(np.float64).eps ** (1 / 3))
-"""Step of the central differences. With it, truncation and rounding errors are of the same size."""
-
-
-def forward(lesson: GradientLesson, given: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Every value of the forward pass by name. A value in `given` is used as it is and not computed.
-
-    "row factor" (length,), 1 unless given, multiplies the rows of P: the derivative of L by it is D.
-    """
-    given = given or {}
-    values = lesson.numbers() | dict(given)
-    for name in ("Q", "K", "V"):
-        values.setdefault(name, values["Z"] @ values[f"W_{name}"])
-    values.setdefault("S", values["Q"] @ values["K"].T * lesson.scale)
-    values["lse"] = log_sum_exp(values["S"])
-    values.setdefault("P", softmax(values["S"]))
-    row_factor = values.get("row factor", np.ones(lesson.length))
-    values.setdefault("O", (values["P"] * row_factor[:, None]) @ values["V"])
-    values.setdefault("Y", values["O"] @ values["W_O"])
-    return values
-
 
 @functools.lru_cache(maxsize=64)
 def derived(lesson: GradientLesson) -> dict[str, np.ndarray]:
@@ -150,7 +108,11 @@ def derived(lesson: GradientLesson) -> dict[str, np.ndarray]:
     quotient rule with deltas, and from ln P_l = S_l - lse. "dS deltas": each row's Jacobian times its dP.
     "D of P" and "D of O": rowsum(P * dP) and rowsum(O * dO). "P of lse": exp(S - lse).
     """
-    v, delta = forward(lesson), np.eye(lesson.length)
+    v, delta = lesson.numbers(), np.eye(lesson.length)
+    v |= {name: v["Z"] @ v[f"W_{name}"] for name in "QKV"}
+    v["S"] = v["Q"] @ v["K"].T * lesson.scale
+    v["lse"], v["P"] = log_sum_exp(v["S"]), softmax(v["S"])
+    v["O"] = v["P"] @ v["V"]
     v["dW_O"], v["dO"] = v["O"].T @ v["dY"], v["dY"] @ v["W_O"].T
     v |= attention_gradients(v, lesson.scale)
     e = np.exp(v["S"] - v["S"].max(axis=1, keepdims=True))
@@ -179,66 +141,24 @@ def attention_gradients(v: Mapping[str, np.ndarray], scale: float) -> dict[str, 
     }
 
 
-CAP, SLOPE, SINK = 1.5, 0.25, 0.5
-"""What `changed_scores` caps at, takes off per step of distance, and has as the logit of its sink."""
-
-
-def changed_scores(lesson: GradientLesson) -> dict[str, float]:
-    """How far two formulas are from difference quotients, if scores are capped, have ALiBi, and rows a sink.
-
-    "dS" is the largest difference over all scores before the change, "sink" that of the sink's logit.
-    """
-    v, step = forward(lesson), 1e-6
-    d_out = derived(lesson)["dO"]
-    rows = np.arange(lesson.length)
-    distance = np.abs(rows[:, None] - rows)
-
-    def parts(scores: np.ndarray, sink: float = SINK) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        capped = CAP * np.tanh(scores / CAP)
-        changed = np.hstack([capped - SLOPE * distance, np.full((lesson.length, 1), sink)])
-        weights = softmax(changed)
-        return capped, weights, weights[:, :-1] @ v["V"]
-
-    def loss(scores: np.ndarray, sink: float = SINK) -> float:
-        return float((parts(scores, sink)[2] * d_out).sum())
-
-    capped, weights, out = parts(v["S"])
-    d = (out * d_out).sum(axis=1)
-    d_scores = weights[:, :-1] * (d_out @ v["V"].T - d[:, None]) * (1 - (capped / CAP) ** 2)
-    quotients = np.empty_like(v["S"])
-    for place in np.ndindex(quotients.shape):
-        moved = np.zeros_like(v["S"])
-        moved[place] = step
-        quotients[place] = (loss(v["S"] + moved) - loss(v["S"] - moved)) / (2 * step)
-    of_sink = (loss(v["S"], SINK + step) - loss(v["S"], SINK - step)) / (2 * step)
-    return {
-        "dS": float(np.abs(d_scores - quotients).max()),
-        "sink": abs(float(-(weights[:, -1] * d).sum()) - of_sink),
-        "size": float(np.abs(d_scores).max()),
-    }
-
-
 def _layer_gradients(v: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The gradients before attention, from dQ, dK and dV."""
     weights = {f"dW_{name}": v["Z"].T @ v[f"d{name}"] for name in "QKV"}
     return weights | {"dZ": v["dQ"] @ v["W_Q"].T + v["dK"] @ v["W_K"].T + v["dV"] @ v["W_V"].T}
 
 
-def several_heads(
-    lesson: GradientLesson, heads: int, given: Mapping[str, np.ndarray] | None = None
-) -> dict[str, np.ndarray]:
+def several_heads(lesson: GradientLesson, heads: int) -> dict[str, np.ndarray]:
     """The forward values and all gradients of a layer by name; "O_0", "dQ_0" and so on are those of a head.
 
-    `heads` divides the features. A value in `given` replaces the lesson's own number of that name. Chu, Liu
-    and Lin 2026, eq 3; they divide the scores of a head by the root of d. Here it is the root of the head's
-    own d / heads features, as in Vaswani et al. 2017, section 3.2.2.
+    `heads` divides the features. Chu, Liu and Lin 2026, eq 3; they divide the scores of a head by the root of
+    d. Here it is the root of the head's own d / heads features, as in Vaswani et al. 2017, section 3.2.2.
     """
     scale = math.sqrt(heads / lesson.dim)
 
     def cut(columns: np.ndarray) -> np.ndarray:
         return np.stack(np.split(columns, heads, axis=1))
 
-    v = lesson.numbers() | dict(given or {})
+    v = lesson.numbers()
     v |= {name: v["Z"] @ v[f"W_{name}"] for name in "QKV"}
     own = {name: cut(v[name]) for name in "QKV"}  # (heads, length, features of a head)
     own["P"] = softmax(own["Q"] @ own["K"].swapaxes(1, 2) * scale)
@@ -250,16 +170,6 @@ def several_heads(
     v |= {name: np.hstack([*own[name]]) for name in ("dQ", "dK", "dV")}
     v |= {f"{name}_{head}": part for name, parts in own.items() for head, part in enumerate(parts)}
     return v | _layer_gradients(v)
-
-
-def difference_of(name: str, lesson: GradientLesson, heads: int) -> float:
-    """Largest difference of d`name` of several heads from central differences."""
-    v = several_heads(lesson, heads)
-
-    def loss(given: Mapping[str, np.ndarray]) -> np.ndarray:
-        return (several_heads(lesson, heads, given)["Y"] * v["dY"]).sum()
-
-    return float(np.abs(v[f"d{name}"] - central(loss, name, v[name])).max())
 
 
 CHECKED_AGAINST = {
@@ -274,36 +184,6 @@ CHECKED_AGAINST = {
 
 J is the Jacobian of softmax, D the derivative by the row factor, P the gradient of the sum of lse.
 """
-
-
-@functools.lru_cache(maxsize=64)
-def finite_differences(lesson: GradientLesson) -> dict[str, np.ndarray]:
-    """The derivatives of CHECKED_AGAINST by central differences in float64, without any rule of calculus."""
-    values = forward(lesson) | {"row factor": np.ones(lesson.length)}
-
-    def loss(given: Mapping[str, np.ndarray]) -> np.ndarray:
-        return (forward(lesson, given)["Y"] * values["dY"]).sum()
-
-    variables = {line: line[1:] for line, derivative in CHECKED_AGAINST.items() if line == derivative}
-    variables["D"] = "row factor"
-    derivatives = {name: central(loss, variable, values[variable]) for name, variable in variables.items()}
-    derivatives["P"] = central(lambda given: log_sum_exp(given["S"]).sum(), "S", values["S"])
-    rows = [central(lambda given: softmax(given["S"]), "S", row) for row in values["S"]]  # [t, l]
-    return derivatives | {"J": np.stack(rows).transpose(0, 2, 1)}
-
-
-def central(
-    function: Callable[[Mapping[str, np.ndarray]], np.ndarray], name: str, at: np.ndarray
-) -> np.ndarray:
-    """Central difference quotients of function({name: x}), of shape at.shape + the shape of the result."""
-    quotients = []
-    for index in np.ndindex(at.shape):
-        step = DIFFERENCE_STEP * max(1.0, abs(float(at[index])))
-        above, below = at.copy(), at.copy()
-        above[index] += step
-        below[index] -= step
-        quotients.append((function({name: above}) - function({name: below})) / (above[index] - below[index]))
-    return np.array(quotients).reshape(*at.shape, *np.shape(quotients[0]))
 
 
 def largest_differences(lesson: GradientLesson, reference: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -322,21 +202,12 @@ def block_sums(lesson: GradientLesson, block: int) -> np.ndarray:
     return np.add.reduceat(lines["P"] * lines["dP"], np.arange(0, lesson.length, block), axis=1)
 
 
-def block_errors(lesson: GradientLesson) -> tuple[dict[str, float], ...]:
-    """The errors if each block uses its own sum as D, for each block size from 1 to the whole row.
+def block_error(lesson: GradientLesson, block: int) -> tuple[float, float]:
+    """Largest error of dS if each block uses its own sum as D, and its share of the largest right value.
 
-    The whole row alone is right. Of dS, dQ and dK, each as a share of the largest right value, and "largest",
-    that of dS itself. The pseudocode of Nagaraj 2025, section 3.2.4, uses the block's own sum.
+    0 for the whole row. The pseudocode of Nagaraj 2025, section 3.2.4, uses the block's own sum.
     """
-    v, errors = derived(lesson), []
-    for block in range(1, lesson.length + 1):
-        own_sums = np.repeat(block_sums(lesson, block), block, axis=1)[:, : lesson.length]
-        d_scores = v["P"] * (v["dP"] - own_sums)
-        d_query, d_key = d_scores @ v["K"] * lesson.scale, d_scores.T @ v["Q"] * lesson.scale
-        wrong = {
-            name: float(np.abs(got - v[name]).max())
-            for name, got in (("dS", d_scores), ("dQ", d_query), ("dK", d_key))
-        }
-        shares = {name: error / max(np.abs(v[name]).max(), 1e-300) for name, error in wrong.items()}
-        errors.append(shares | {"largest": wrong["dS"]})
-    return tuple(errors)
+    v = derived(lesson)
+    own_sums = np.repeat(block_sums(lesson, block), block, axis=1)[:, : lesson.length]
+    error = float(np.abs(v["P"] * (v["dP"] - own_sums) - v["dS"]).max())
+    return error, error / max(float(np.abs(v["dS"]).max()), 1e-300)

@@ -2,12 +2,11 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
@@ -16,7 +15,6 @@ from kernels.algorithms.standard.traffic import standard_requested
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import forward_flops
-from kernels.worker.failures import FAILURES
 from kernels.worker.requests import LessonGradientsRequest
 from viz.learn import controls
 from viz.learn.controls import parts
@@ -28,12 +26,11 @@ from viz.learn.io.maths import row_wise_block
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in, weight_of_lse
 from viz.learn.stage import stage
-from viz.learn.words import Words, filled, formulas, links, table
+from viz.learn.words import Words, filled, formulas, links
 from viz.shared import runs, theme
-from viz.shared.figures.charts import chart, framed, hatched
 from viz.shared.formats import format_error, format_tex, significant
-from viz.shared.layout import colors, plot
-from viz.shared.waiting import redraw_when_done, retry_button
+from viz.shared.layout import colors
+from viz.shared.waiting import result_of
 
 
 @dataclass(frozen=True)
@@ -100,13 +97,10 @@ DEFAULT = GradientLesson()
 PREDICTED_ROW = 0
 """Row of the default lesson of which a weight is to be predicted."""
 WAIT_S = 0.4
-"""How long the page waits for autograd before it shows finite differences instead."""
-AUTOGRAD, DIFFERENCES, KERNEL = "autograd, float64", "central differences, float64", "Triton kernels, float32"
-ALLOWED = {AUTOGRAD: 1e-12, DIFFERENCES: 1e-6, KERNEL: 1e-4}
-"""Largest difference that counts as agreement, as a share of the largest value or 1.
-
-Some thousand roundings of float64 and of float32, and what central differences in float64 can resolve.
-"""
+"""How long the page waits for autograd before it is drawn without it."""
+AUTOGRAD, KERNEL = "autograd, float64", "Triton kernels, float32"
+ALLOWED = {AUTOGRAD: 1e-12, KERNEL: 1e-4}
+"""Largest difference that counts as only rounding, as a share of the largest value or 1."""
 LENGTHS = (16, 1 << 16)
 SRAM_BYTES = 64 << 10
 """On-chip memory of the row-wise algorithm, which keeps as many rows of P and dP as fit."""
@@ -167,50 +161,20 @@ def _rebuild() -> None:
     links(("The same with the query tile outside", tiny, "backward_q_outer"))
 
 
-LOOKS = {"dS": ("output", ""), "dQ": ("query", "x"), "dK": ("key", ".")}
-
-
-def block_error_figure(
-    errors: Sequence[Mapping[str, float]], chosen: int, colors: theme.Palette
-) -> go.Figure:
-    """Bars of the relative error of dS, dQ and dK over the block size; the chosen size has a frame."""
-    blocks = [str(block) for block in range(1, len(errors) + 1)]
-    is_chosen = [block == str(chosen) for block in blocks]
-    bars = [
-        go.Bar(
-            name=name,
-            x=blocks,
-            y=[error[name] for error in errors],
-            marker=hatched("", pattern, colors) | framed(getattr(colors, color), is_chosen, colors),
-            hovertemplate=f"block of %{{x}} keys: error of {name} is %{{y:.2g}} of its largest value"
-            "<extra></extra>",
-        )
-        for name, (color, pattern) in LOOKS.items()
-    ]
-    title = "largest error, as a share of the largest right value"
-    x = {"title": "keys in a block (last: the whole row)", "type": "category"}
-    y = {"tickformat": ".0%", "rangemode": "tozero", "nticks": 6}
-    return chart(bars, colors, 300, title, x, y, margin_t=66, bargap=0.25)
-
-
 def _row_sums() -> None:
     """What happens if each block of keys uses its own sum as D."""
     WORDS.draw("Row sums D")
     with _inputs():
         lesson = _lesson()
-    left, right = st.columns([3, 4], gap="large", vertical_alignment="center")
-    errors = maths.block_errors(lesson)
-    with left:
-        block = controls.whole_number(
-            "Keys in a block", "gradients_block", 1, lesson.length, min(2, lesson.length)
-        )
-        sign, color = ("=", "green") if block == lesson.length else ("≠", "red")
-        sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
-        row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
-        st.html(matrices_html([sums, sign, row_sums], colors()))
-        WORDS.draw("block error", color=color, error=errors[block - 1])
-    with right:
-        plot(block_error_figure(errors, block, colors()), key="gradients_block_errors")
+    block = controls.whole_number(
+        "Keys in a block", "gradients_block", 1, lesson.length, min(2, lesson.length)
+    )
+    sign, color = ("=", "green") if block == lesson.length else ("≠", "red")
+    sums = Matrix("rowsum(P ∘ dP) in each block", maths.block_sums(lesson, block), "bad")
+    row_sums = Matrix("D", maths.derived(lesson)["D of O"], "state")
+    st.html(matrices_html([sums, sign, row_sums], colors()))
+    error, share = maths.block_error(lesson, block)
+    WORDS.draw("block error", color=color, error=error, share=share)
 
 
 def _line_by_line() -> None:
@@ -230,19 +194,19 @@ def _line_by_line() -> None:
             st.session_state["gradients_row"] = min(chosen, lesson.length - 1)
             last = lesson.length - 1
             row = st.number_input("Row", 0, last, step=1, key="gradients_row", bind="query-params", width=80)
-    references, note = _references(lesson)
-    with st.container(border=True, key="gradients_slide"):
+    slide, below = st.container(border=True, key="gradients_slide"), st.container()
+    with below:  # its progress would push the line down
+        references, note = _references(lesson)
+    with slide:
         _one_line(name, lesson, row, heads, references)
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            controls.step_buttons(
-                "gradients_derivation", lines, name, "Back", "Forward"
-            )  # arrow keys for the speaker
+            # arrow keys for the speaker
+            controls.step_buttons("gradients_derivation", lines, name, "Back", "Forward")
             st.caption(f"line {lines.index(name) + 1} of {len(lines)}", width="content")
     with st.expander("Every line against autograd and our kernels"):
         _all_lines(lesson, references, note)
     with st.expander("If scores are capped, fall with the distance, or have a sink"):
-        check = maths.changed_scores(lesson)
-        WORDS.draw("changed scores", check=check, cap=maths.CAP, slope=maths.SLOPE, z=maths.SINK)
+        WORDS.draw("changed scores")
 
 
 def _graphs() -> None:
@@ -282,24 +246,17 @@ def _lesson(**fixed: int) -> GradientLesson:
 
 
 def _references(lesson: GradientLesson) -> tuple[References, str]:
-    """Derivatives by who computed them: autograd, or differences until it is there; and words on that."""
-    store, why = runs.run_store(), "No worker process runs"
-    if store is not None and runs.backend(store) != "replay":
-        job, why = store.job(LessonGradientsRequest(lesson)), "Autograd is still running"
-        try:
-            if job.wait(WAIT_S):
-                answer = job.result()
-                given = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
-                return {
-                    who: {name: np.array(rows) for name, rows in derivatives.items()}
-                    for who, derivatives in given.items()
-                }, f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
-            redraw_when_done(job)
-        except FAILURES as error:
-            retry_button(store, [job], "gradients-again", "Try autograd again")
-            why = f"Autograd failed ({error})"
-    note = f"{why}, so the lines are checked against **central finite differences** in NumPy."
-    return {DIFFERENCES: maths.finite_differences(lesson)}, note
+    """Derivatives by who computed them, none until they are there; and words on that."""
+    store = runs.run_store()
+    if store is None or runs.backend(store) == "replay":
+        return {}, "Autograd runs in the worker process, and none runs here."
+    answer = result_of(store, store.job(LessonGradientsRequest(lesson)), "gradients", WAIT_S)
+    if answer is None:
+        return {}, "Autograd has not answered yet."
+    given = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
+    found = {who: {name: np.array(rows) for name, rows in each.items()} for who, each in given.items()}
+    note = f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
+    return found, f"{note} Largest difference of any element; green if it is only rounding."
 
 
 def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> str:
@@ -315,7 +272,7 @@ def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, reference
     for equation in equations_of(name, lesson, row, heads):
         st.html(matrices_html(equation, colors()))
     formulas(*line.formulas)
-    if line.checks:
+    if line.checks and references:
         who, reference = next(iter(references.items()))
         differences = maths.largest_differences(lesson, reference)
         checks = [
@@ -323,24 +280,25 @@ def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, reference
         ]
         remark = f" · {line.checked_against}" if line.checked_against else ""
         st.markdown(f"Largest difference from {who}{remark}: " + " · ".join(checks))
-    if name == "heads":
-        difference = format_error(maths.difference_of("Z", lesson, heads))
-        st.markdown(f"Largest difference of dZ from {DIFFERENCES}: {difference} (measured).")
 
 
 def _all_lines(lesson: GradientLesson, references: References, note: str) -> None:
-    st.caption(note + " Largest difference of any element; green if it is only rounding.")
-    differences = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
-    rows = []
-    for line, words in LINE_WORDS.items():
-        found = ((who, of_lines.get(line)) for who, of_lines in differences.items())
-        cells = ("" if error is None else _verdict(lesson, line, error, who) for who, error in found)
-        rows.append((words, *cells))
+    st.caption(note)
+    if not references:
+        return
+    found = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
+    rows = [
+        {"line": words}
+        | {
+            key: _verdict(lesson, line, found[who][line], who) if line in found[who] else ""
+            for key, who in (("autograd", AUTOGRAD), ("kernel", KERNEL))
+        }
+        for line, words in LINE_WORDS.items()
+    ]
     half = -(-len(rows) // 2)
     for column, part in zip(st.columns(2), (rows[:half], rows[half:]), strict=True):
-        column.markdown(table(" | ".join(["line", *differences]), part))
-    if KERNEL in differences:
-        WORDS.draw("with kernels")
+        column.markdown(WORDS.rows("lines", part))
+    WORDS.draw("with kernels")
 
 
 def _two_tokens(lesson: GradientLesson) -> None:
@@ -374,10 +332,9 @@ def _traffic() -> None:
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
-    counted = {name: f"{maths.counted_inner_loop_elements(run.trace):,}" for name, run in ready.items()}
     orders = (
         {"order": order, "moves": ", ".join(order.blocks), "count": len(order.blocks)}
-        | {"counted": counted.get(order.algorithm, "–"), "modelled": order.elements(problem)}
+        | {"modelled": order.elements(problem)}
         for order in maths.LOOP_ORDERS
     )
     with page:

@@ -1,7 +1,5 @@
 """Chapter "Traffic": how many bytes each algorithm moves forward, modelled and counted, and why."""
 
-from collections.abc import Iterator
-
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
@@ -10,7 +8,6 @@ from kernels.algorithms.flash2.entry import FORWARD
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS, AttentionProblem
-from kernels.problem.presets import PRESETS
 from kernels.problem.tiles import count_tiles
 from kernels.recordings import RecordedLaunch, recorded_launches
 from kernels.trace import Trace
@@ -22,7 +19,7 @@ from viz.learn.io.figures import ByteBar, Curve, SramBar, blocks_figure, bytes_f
 from viz.learn.predict import ask
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
-from viz.learn.words import Words, links, table
+from viz.learn.words import Words, links
 from viz.shared import runs
 from viz.shared.formats import format_kib
 from viz.shared.layout import colors
@@ -81,7 +78,6 @@ def _forward() -> None:
     """The question, the figure, and folded the inner loops and the formula of each algorithm."""
     WORDS.draw("Forward")
     (problem, memory, gpu), store = _inputs(), runs.run_store()
-    backend = runs.backend(store)
     _predict(problem)
     rows = lesson.row_wise_block(problem, memory)
     problems = {name: problem for name in WAYS if rows or name != "row_wise"}
@@ -94,9 +90,7 @@ def _forward() -> None:
     page, counting = st.container(), st.container()
     with counting:  # below the rest, which its progress would push down
         wanted = [(each, name) for name, each in problems.items()]
-        ready = counted_runs(store, backend, wanted, "io_forward")
-        if backend == "replay":
-            st.markdown(WORDS.rows("recorded counts", _recorded_counts()))
+        ready = counted_runs(store, runs.backend(store), wanted, "io_forward")
     traces = {name: run.trace for (_, name), run in ready.items()}
     modelled = {name: ALGORITHMS[name].requested_bytes(each) for name, each in problems.items()}
     counted = {name: trace.total_bytes for name, trace in traces.items()}
@@ -140,17 +134,6 @@ def _predict(problem: AttentionProblem) -> None:
     ask(WORDS, "question", key, (half, same, double), right, problem=problem, wider=wider)
 
 
-def _recorded_counts() -> Iterator[dict]:
-    """Modelled bytes of the recorded presets beside those that the kernels counted on a GPU."""
-    for preset in PRESETS.values():
-        for algorithm in ALGORITHMS.values():
-            problem = algorithm.with_own_tiles(preset.problem)
-            run = runs.recorded(problem, algorithm.name)
-            if run and algorithm.has_formula:
-                modelled = algorithm.requested_bytes(problem)
-                yield {"preset": preset, "algorithm": algorithm, "modelled": modelled, "run": run}
-
-
 def _inner_loops(traces: dict[str, Trace]) -> str:
     """What one step of each inner loop asks for, counted: it decides which order moves less."""
     if not {"flash1", "flash2"} <= set(traces):
@@ -178,8 +161,8 @@ def _growth() -> None:
         curves.append(Curve(label, list(sweep), moved, color, dash))
         if order:
             grown = lesson.growth(name, length, d, memory // size, size)
-            words = ("–" if each is None else f"× {each:.2f}" for each in grown)
-            factors.append((label, f"$O({order})$", *words))
+            words = ["–" if each is None else f"× {each:.2f}" for each in grown]
+            factors.append({"way": label, "order": order, "grown": words})
     page, counting = st.container(), st.container()
     with counting:
         points = _counted_points(sweep, size)
@@ -191,7 +174,7 @@ def _growth() -> None:
             problem=problem,
             memory=memory,
             tiles=lesson.largest_blocks("flash2", memory // size, d),
-            factors=table("way | order | N doubles: | d doubles: | SRAM doubles:", factors),
+            factors=WORDS.rows("factors", factors),
         )
 
 

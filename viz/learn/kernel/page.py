@@ -6,23 +6,17 @@ import numpy as np
 import streamlit as st
 
 from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
-from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem.presets import PRESETS
 from kernels.trace import Trace
 from viz.learn.controls import number
 from viz.learn.online import Update, update_words
 from viz.learn.predict import next_state, type_in
 from viz.learn.softmax.maths import first_head
-from viz.learn.stage import stage, state_key
+from viz.learn.stage import stage
 from viz.learn.words import Words
-from viz.player.drawn import drawn_of
-from viz.player.talk.data import in_state
-from viz.player.talk.panel import scene_popover
-from viz.player.talk.scene import Scene
 from viz.shared import runs
 from viz.shared.formats import format_number
 from viz.shared.layout import explore_link
-from viz.shared.run_request import RunRequest
 
 PRESET = "tiny"
 PROBLEM = PRESETS[PRESET].problem
@@ -33,31 +27,18 @@ WORDS = Words(__file__)
 
 def show() -> None:
     """Draw the chapter."""
-    run = _run()
+    run = runs.recorded(PROBLEM, ALGORITHM)
+    assert run  # the project has it
     WORDS.draw(
         "start",
         problem=PROBLEM,
         player=stage(PRESET, ALGORITHM, {"unit": "phase"}),
-        scene=functools.partial(scene_popover, _scene, "kernel_scene"),
         run=run,
         standard=standard_requested(PROBLEM),
         least=standard_bytes(PROBLEM),
         predict=functools.partial(_predict, run),
     )
     explore_link("Your own sizes: Explore", PROBLEM)
-
-
-def _run() -> runs.Run:
-    run = runs.recorded(PROBLEM, ALGORITHM)
-    assert run is not None  # the project has it
-    return run
-
-
-def _scene() -> Scene:
-    state = st.session_state.get(state_key(PRESET, ALGORITHM), {})
-    sentence = "{q_len} queries and {kv_len} keys, in tiles of {block_m}."
-    scene = Scene("The kernel, step by step", sentence, RunRequest(PROBLEM, ALGORITHM), tells=True)
-    return in_state(scene, state, [drawn_of(_run().trace, GPUS[DEFAULT_GPU])])
 
 
 def _predict(run: runs.Run) -> None:
@@ -76,18 +57,17 @@ def _predict(run: runs.Run) -> None:
     )
 
 
-def row_scores(trace: Trace, row: int) -> np.ndarray:
-    """Scores (kv_len,), float64, of a query of the first head, from its inputs rounded to float16."""
-    query, key, _ = first_head(trace.problem, row + 1)
-    query, key = (part.astype(np.float16).astype(np.float64) for part in (query, key))
-    return query[row] @ key.T * trace.problem.scale
-
-
 def row_steps(trace: Trace, row: int) -> tuple[Update, ...]:
-    """The key tiles of a query of the first head as visited: m, l, alpha of the kernel, scores in float64."""
-    if trace.row_max is None or trace.row_sum is None or trace.alpha is None:
-        raise ValueError(f"a trace of {trace.algorithm} has no row state; expected one of a forward kernel")
-    problem, scores = trace.problem, row_scores(trace, row)
+    """The key tiles of a query of the first head as visited: m, l, alpha of the kernel.
+
+    The scores are computed in float64 from its inputs rounded to float16.
+    """
+    assert trace.row_max is not None
+    assert trace.row_sum is not None
+    assert trace.alpha is not None
+    problem = trace.problem
+    query, key, _ = (part.astype(np.float16).astype(np.float64) for part in first_head(problem, row + 1))
+    scores = query[row] @ key.T * problem.scale
     tile, inside = divmod(row, problem.block_m)
     mine = np.flatnonzero((trace.q_tile == tile) & (trace.batch_head == 0) & (trace.kv_tile >= 0))
     steps: list[Update] = []

@@ -10,7 +10,6 @@ from kernels.problem import AttentionProblem
 from viz.learn.controls import choice, gpu_choice, gpu_here
 from viz.learn.memory.figures import bars_html, to_scale_html
 from viz.learn.predict import ask
-from viz.learn.roofline.figures import hierarchy_figure
 from viz.learn.roofline.maths import memory_against_compute
 from viz.learn.words import Words
 from viz.shared import runs
@@ -53,7 +52,6 @@ def show() -> None:
             ("Speed of HBM", hbm, f"{format_bytes(hbm)}/s", "standard", "HBM"),
             ("Speed of all SRAM", sram, f"{format_bytes(sram)}/s", "good", "SRAM"),
         ),
-        hierarchy=hierarchy_figure(list(GPUS.values()), gpu, palette),
         memories=WORDS.rows(
             "memories", ({"gpu": each, "here": HERE if each is here else ""} for each in GPUS.values())
         ),

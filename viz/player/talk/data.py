@@ -41,8 +41,6 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
     if scene.view == "numbers" and not shown[0].matrices:
         accepted = "tiles of at most 16 × 16 and head_dim up to 64, such as tiny"
         yield "view", f"'numbers', but this run has no numbers; expected {accepted}"
-    elif "state" in scene.hidden and (wrong := _known_too_early(scene.stops[0].step, shown[0])):
-        yield "hidden", f"'state' {wrong}"
     if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
         yield "row", f"{scene.row!r} {wrong}"
 
@@ -59,17 +57,6 @@ def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> 
     view = "bytes" if scene.versus else "numbers" if is_open else "grid"
     scene = replace(scene, stops=(Stop(step),), row=row, view=view)
     return replace(scene, row="") if "row" in dict(misplaced(scene, shown)) else scene
-
-
-def _known_too_early(step: str, run: Drawn) -> str:
-    """Why m of the first stop is known already; "" if it is still to be asked."""
-    done, _, phase = step.partition(".")
-    told = run.tells(int(done)) if phase and int(done) < run.count else []
-    last = told.index("row max") if "row max" in told else 0
-    if last and int(phase) <= last:
-        return ""
-    accepted = f"up to {done}.{last}" if last else "such as 1.2, of a forward pass"
-    return f"is known at {step}, or not told there; expected a step in a phase before the row max, {accepted}"
 
 
 def _wrong_row(scene: Scene, run: Drawn) -> str:

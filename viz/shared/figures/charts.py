@@ -100,11 +100,6 @@ def hatched(color: str | list[str], pattern: str | list[str], colors: theme.Pale
     }
 
 
-def framed(color: Any, chosen: Sequence[bool], colors: theme.Palette) -> dict:
-    """The marker of bars of which the chosen ones have a frame."""
-    return {"color": color, "line": {"color": colors.text, "width": [3 if each else 0 for each in chosen]}}
-
-
 def evenly_spaced(count: int, most: int) -> np.ndarray:
     """Places of 0 to count - 1, the first and the last among them: all, or `most` evenly spaced ones."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -60,37 +60,19 @@ def _bars(
     values: list[float],
     words: list[str],
     colors: theme.Palette,
-    **choices: Any,
-) -> go.Figure:
-    beside = [
-        value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
-        for result, value_words in zip(results, words, strict=True)
-    ]
-    peers, hover = [result.peer for result in results], [_bar_hover(result) for result in results]
-    labels = [PEERS[peer].label for peer in peers]
-    choices |= {"hovertext": hover, "hoverinfo": "text"}
-    return peer_bars(title, peers, labels, values, beside, colors, **choices)
-
-
-def peer_bars(
-    title: str,
-    peers: list[str],
-    labels: list[str],
-    values: list[float],
-    words: list[str],
-    colors: theme.Palette,
     ends: list[float] | None = None,
     **choices: Any,
 ) -> go.Figure:
     """A bar per peer, the first at the bottom, with words behind its end or behind that of its error bar."""
-    ends = ends or values
-    bars = charts.rows(
-        labels, values, marker_color=[theme.peer_color(peer, colors) for peer in peers], **choices
-    )
+    ends, labels = ends or values, [PEERS[result.peer].label for result in results]
+    fills = [theme.peer_color(result.peer, colors) for result in results]
+    hover = {"hovertext": [_bar_hover(result) for result in results], "hoverinfo": "text"}
+    bars = charts.rows(labels, values, marker_color=fills, **hover, **choices)
     x = lengths(max(ends, default=0) or 1, 1.4)
     figure = charts.chart([bars], colors, 88 + 44 * len(values), title, x, {"showgrid": False}, bargap=0.3)
-    for label, end, words_of_bar in zip(labels, ends, words, strict=True):
-        charts.note(figure, words_of_bar, end, y=label, **charts.BEHIND)
+    for result, label, end, value_words in zip(results, labels, ends, words, strict=True):
+        beside = value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
+        charts.note(figure, beside, end, y=label, **charts.BEHIND)
     return figure
 
 

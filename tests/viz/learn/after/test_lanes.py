@@ -1,9 +1,7 @@
 """The story of FlashAttention-3 by its lanes: the plain kernel's first, a question, then both."""
 
-import dataclasses
 import json
 
-import numpy as np
 import pytest
 
 from kernels.problem import AttentionProblem
@@ -12,7 +10,6 @@ from tests import ROOT
 from tests.app.pages import run_script, words
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.learn.after import page as after_lanes
-from viz.learn.after.maths import own_overlap
 from viz.player import lanes as player_lanes
 from viz.player.lanes import LanesRun
 
@@ -62,27 +59,13 @@ def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
     radio.set_value(radio.options[0]).run()
     assert shown(app) == [hopper.label, plain.label]
     assert "Made-up GPU" in words(app)
-    for share in (plain.lanes.hidden_share, hopper.lanes.hidden_share, own_overlap(hopper.lanes)):
+    for share in (plain.lanes.hidden_share, hopper.lanes.hidden_share):
         assert f"{share:.0%}" in words(app)
 
 
 def test_without_recorded_lanes_the_story_is_left_out(known):
     del known["flash3"]
     assert not opened().subheader
-
-
-def test_overlap_with_own_products_counts_each_moment_once():
-    """Softmax from 0 to 100 ns; products of its lane from 50 to 80 and from 60 to 120, another lane's."""
-    lanes = dataclasses.replace(
-        plain_lanes(PROBLEM),
-        event_program=np.zeros(4, np.int32),
-        event_lane=np.array([0, 0, 0, 1], np.int8),
-        event_activity=np.array([1, 0, 2, 0], np.int8),
-        event_begin_ns=np.array([0.0, 50, 60, 0]),
-        event_end_ns=np.array([100.0, 80, 120, 40]),
-    )
-    assert own_overlap(lanes) == pytest.approx(0.5)
-    assert own_overlap(plain_lanes(PROBLEM)) == 0
 
 
 @pytest.mark.parametrize("name", LANE_PROBLEMS)

@@ -47,7 +47,7 @@ def test_the_rule_is_the_kernels_and_fills_one_wave():
     assert (plan.splits, plan.tiles_per_split) == tiles.split_evenly(128, tiles.splits_to_fill(8, 128, 132))
     assert 0.9 * 132 < plan.programs == 8 * plan.splits
     assert plan.waves == 1
-    alone, *_, most = maths.occupancy_curve(DECODING, 132)
+    alone, most = (maths.occupancy(DECODING, 132, parts) for parts in (1, 128))
     assert (alone.programs, alone.tile_steps) == (8, 128)
     assert most.tile_steps == most.waves == -(-8 * 128 // (tiles.PROGRAMS_PER_SM * 132)) > 1
     assert sorted(maths.dealt(100, 132)) == [0] * 32 + [1] * 100
@@ -70,7 +70,7 @@ def test_no_threshold_changes_the_output_and_a_larger_one_rescales_less(inputs):
 
 
 def test_polynomials_come_closer_with_their_degree_and_degree_three_is_below_the_rounding_of_float16():
-    errors = [np.abs(maths.exp2_errors(degree)[1]).max() for degree in range(1, 7)]
+    errors = [maths.exp2_error(degree) for degree in maths.DEGREES]
     assert errors == sorted(errors, reverse=True)
     assert errors[2] < maths.ROUNDING["float16"] < errors[1]
 

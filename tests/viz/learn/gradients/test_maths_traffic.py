@@ -16,7 +16,6 @@ from viz.learn.gradients.maths import (
     TWO_KERNELS,
     attention_gradients,
     backward_work,
-    counted_inner_loop_elements,
 )
 from viz.learn.softmax.maths import log_sum_exp, softmax
 from viz.learn.tiling.maths import span
@@ -36,6 +35,26 @@ def test_the_printed_formulas():
     assert KEY_OUTER.elements(problem) == (3 + 1) * kv_tiles * block
     assert DRAFT.elements(problem) == (4 + 1) * kv_tiles * block
     assert TWO_KERNELS.elements(problem) == 2 * (q_tiles + kv_tiles) * block
+
+
+MOVED_IN_LOOP = {
+    "_attn_bwd_q_outer": ("K", "V", "dK", "dV"),
+    "_attn_bwd_kv_outer": ("Q", "dO", "dQ"),
+    "_attn_bwd_dk_dv": ("Q", "dO"),
+    "_attn_bwd_dq": ("K", "V"),
+}
+"""Kernel -> the tensors whose blocks its inner loop moves. Of these, the gradients are sums in float32."""
+
+
+def counted_inner_loop_elements(trace):
+    """What the inner loops of a traced run moved, from the bytes that they asked for."""
+    moved = dict(zip(trace.tensors, (trace.tensor_bytes_read + trace.tensor_bytes_written).T, strict=True))
+    elements = 0
+    for index, kernel in enumerate(trace.kernels):
+        for name in MOVED_IN_LOOP.get(kernel, ()):
+            size = FLOAT32_BYTES if name in ("dQ", "dK", "dV") else trace.problem.itemsize
+            elements += int(moved[name][trace.kernel == index].sum()) // size
+    return elements
 
 
 @pytest.mark.parametrize("order", [QUERY_OUTER, KEY_OUTER, TWO_KERNELS], ids=lambda order: order.label)

@@ -6,7 +6,6 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_launches
 from tests.app.pages import open_chapter, open_whole_chapter, words
 from viz.shared.formats import format_kib
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.mark.parametrize(("length", "kib", "fitting"), [(256, 64, 32), (1024, 64, 8), (16384, 16, 0)])
-def test_row_wise_attention_keeps_the_rows_that_fit_and_recorded_counts_are_shown(length, kib, fitting):
+def test_row_wise_attention_keeps_the_rows_that_fit(length, kib, fitting):
     app = open_whole_chapter("io", io_t=length, io_d=64, io_m=kib)
     table = next(each.value for each in app.markdown if "| requested, modelled |" in each.value)
     rows = {line.split("**")[1].split(",")[0]: line for line in table.splitlines()[2:]}
@@ -28,9 +27,6 @@ def test_row_wise_attention_keeps_the_rows_that_fit_and_recorded_counts_are_show
         assert f"| **{entry.requested_bytes(problem):,} B** | not yet |" in rows["row-wise"]
         assert f":green[{format_kib(entry.chip_bytes(problem))}]" in rows["row-wise"]
         assert f"{length // fitting} times" in words(app)
-    for preset in PRESETS.values():
-        foretold = f"{ALGORITHMS['flash2'].requested_bytes(preset.problem):,} B"
-        assert f"| {preset.label} | flash2 | {foretold} | {foretold} |" in words(app)
 
 
 def test_sram_shows_both_rules_and_what_compiled_kernels_take():

@@ -52,7 +52,7 @@ def test_the_readers_own_matrices():
 @pytest.mark.parametrize(
     ("key", "text", "message"),
     [
-        ("tiling_a", "1 2; 3", "A: row 0 has length 2 and row 1 has length 1"),
+        ("tiling_a", "1 2; 3", "A: “1 2; 3” is not accepted"),
         ("tiling_b", "1 2; 3 4", "A has 4 columns and B has 2 rows"),
     ],
 )

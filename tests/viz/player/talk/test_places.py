@@ -38,14 +38,6 @@ def loaded(fields):
             r"row: '0.20' is not in the tile that is shown; expected 0.4 to 0.7",
         ),
         (
-            'problem = "tiny"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
-            "hidden: 'state' is known at 9.3, .* up to 9.2",
-        ),
-        (
-            'problem = "tiny"\nalgorithm = "backward"\nview = "numbers"\nhidden = ["state"]\nstep = "9.3"',
-            "hidden: 'state' is known at 9.3, .* forward",
-        ),
-        (
             'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "race:1001"',
             "step: 'race:1001' is past the end; expected race:0 to race:1000",
         ),
