@@ -64,8 +64,7 @@ function* skippedTiles({ kinds, kvTiles }) {
   }
 }
 
-// The ground: what the mask skips is one flat shade. Tiles have lines between them that stay empty until they
-// are visited.
+// The ground: what the mask skips is one flat shade. Others stay empty, in lines, until they are visited.
 function drawGround(context, layout, model, palette) {
   const { x: left, y: top, width, height, cellWidth, cellHeight } = layout;
   roundBox(context, { x: left, y: top, w: width, h: height }, 2, { fill: palette.background });

@@ -19,8 +19,7 @@ const ROOM_FOR_A_FRAME = 4;
 const ELSEWHERE = "this tile ran on another SM";
 const TICK_ROOM = 84;
 
-// {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of the SM that
-// each run shows.
+// {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
 export function layoutLanes(model, chosen, width) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {

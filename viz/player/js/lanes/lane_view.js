@@ -26,8 +26,7 @@ function lookOf({ color, fill }) {
 }
 
 export class LanesView {
-  // `onPick` is called with what a picked block is about ({head, q, kv}) and its activity; it may return a
-  // word on that.
+  // `onPick({head, q, kv}, activity)` is called with what a picked block is about, and may return a word.
   constructor(onPick = () => "") {
     this.onPick = onPick;
     this.span = new Span();
@@ -228,8 +227,7 @@ export class LanesView {
     return Boolean(action);
   }
 
-  // Pick the block so many blocks on, or of the track so many tracks below at about the same time. Without a
-  // picked one it is the first that is seen.
+  // Pick the block so many blocks on, or so many tracks below at about the same time; at first the first.
   pickBeside(blocks, tracks) {
     const { runs } = this.model;
     const all = this.layout.runs.flatMap((placed) => placed.tracks);

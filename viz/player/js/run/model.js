@@ -176,8 +176,7 @@ export function stepsOfTile(model, kernel, head, q) {
   return model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
 }
 
-// Steps of a kernel about a tile of the grid, also those about several key tiles, in the order in which they
-// ran; about the query tile if kv is negative.
+// A kernel's steps about a tile (or several key tiles), in order; about the query tile if kv is negative.
 export function stepsAbout(model, kernel, { head, q, kv }) {
   const isAbout = (i) => kv < 0 || (model.kv[i] <= kv && kv < model.kvEnd[i]);
   return stepsOfTile(model, kernel, head, q).filter(isAbout);
@@ -219,8 +218,7 @@ export function tileKind(model, i) {
   return hasTile(model, i) ? model.kinds[model.q[i] * model.kvTiles + model.kv[i]] : KIND.skipped;
 }
 
-// A strip beside the grid, with the edges of its tiles and the kernels that fill it. A `parted` strip has one
-// tile per part of the keys.
+// A strip beside the grid, its tiles and the steps that fill it. A `parted` one has a tile per part of keys.
 function makeStrip(model, strip) {
   const along = strip.paged ? "page" : strip.side === "top" ? "kv" : "q";
   const count = { page: model.data.pages?.count, kv: model.kvTiles, q: model.qTiles }[along];
@@ -243,8 +241,7 @@ export function tilesOf(model, along, i) {
   return along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
 }
 
-// A value after step i: of a drawn row (its index in model.offsets), or of the tile (per_tile). null if not
-// recorded. On a log scale what is sent as 0 is 0.
+// A value after step i, of a drawn row or of the tile (per_tile); null: not recorded. On a log scale 0 is 0.
 export function valueAt(model, name, i, row) {
   const sent = model.values[name];
   if (!sent) return null;

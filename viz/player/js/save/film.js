@@ -18,8 +18,7 @@ const FORMATS = {
 };
 const NO_ENCODER = "This browser encodes video only in pages from localhost, from https or from a file.";
 
-// What is shown when, at the present speed, from one position to another: [{position, time}] in ms, and how
-// long it takes.
+// What is shown when, at the present speed: [{position, time}] in ms, and how long it takes.
 export function shotsOf(owner, [from, to], format = "") {
   const { track, speed } = owner.transport;
   const frame = format === "gif" ? GIF_FRAME_MS : FRAME_MS;
@@ -35,9 +34,8 @@ export function shotsOf(owner, [from, to], format = "") {
   return { shots, duration: shots.at(-1).time + STANDS_AT_LEAST_MS };
 }
 
-// The file as a Blob. The picture's owner is moved from shot to shot. `onProgress` is called with the part
-// that is done; `signal` ends it with its reason. Throws an Error with words for the reader if the browser
-// cannot encode.
+// The file as a Blob; the picture's owner is moved from shot to shot. `onProgress(part)` is called; `signal`
+// ends it with its reason. Throws an Error with words for the reader if the browser cannot encode.
 export async function film(picture, { format, scale, shots, duration, onProgress, signal }) {
   const { transport } = picture.owner;
   const canvas = document.createElement("canvas");
