@@ -6,7 +6,6 @@ import pytest
 
 from tests.app.pages import open_chapter, words
 from tests.viz.learn.shown import errors, formulas, html, links
-from viz.shared.formats import plain
 
 pytestmark = pytest.mark.usefixtures("no_worker")
 SOFTMAX = "Softmax in between"
@@ -47,17 +46,3 @@ def test_the_readers_own_matrices():
     assert links(app)[0]["q_len"] == "12"
     # what is held at once: Q and O of a query tile, the larger of K and V, and a tile of S
     assert "1 = 9" in words(app)
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "message"),
-    [
-        ("tiling_a", "1 2; 3", "A: row 0 has length 2 and row 1 has length 1"),
-        ("tiling_b", "1 2; 3 4", "A has 4 columns and B has 2 rows"),
-    ],
-)
-def test_a_text_that_is_not_a_matrix_is_explained_and_kept(key, text, message):
-    app = open_chapter("tiling")
-    app.text_input(key=key).set_value(text).run()
-    assert plain(message) in errors(app)[0]
-    assert app.text_input(key=key).value == text

@@ -37,11 +37,6 @@ export function layoutLanes(model, chosen, width) {
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
-export function trackAt(layout, y) {
-  const all = layout.runs.flatMap(({ tracks }) => tracks);
-  return all.find((each) => y >= each.y && y < each.y + each.h) ?? null;
-}
-
 export function timeAt({ left, width }, span, x) {
   return span.from + ((x - left) / (width - left)) * span.length;
 }

@@ -64,12 +64,11 @@ async function tapeOf(format, width, height) {
   if (!window.VideoEncoder) throw new Error(NO_ENCODER);
   const { name, codecs } = FORMATS[format];
   const bitrate = Math.round(width * height * BITS_PER_PIXEL);
-  for (const codec of Object.keys(codecs)) {
-    const config = { codec, width, height, bitrate, framerate: 30, latencyMode: "quality" };
-    // oxlint-disable-next-line no-await-in-loop -- the better codec is asked for first
-    const { supported } = await VideoEncoder.isConfigSupported(config).catch(() => ({}));
-    if (supported) return new VideoTape(format, config, codecs[codec]);
-  }
+  const about = { width, height, bitrate, framerate: 30, latencyMode: "quality" };
+  const asked = Object.keys(codecs).map((codec) => VideoEncoder.isConfigSupported({ codec, ...about }));
+  const answers = await Promise.allSettled(asked);
+  const { config } = answers.find(({ value }) => value?.supported)?.value ?? {};
+  if (config) return new VideoTape(format, config, codecs[config.codec]);
   const other = "Try a smaller size or the other format.";
   throw new Error(`This browser does not encode ${name} at ${width} × ${height}. ${other}`);
 }
