@@ -134,11 +134,3 @@ def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):
     page.wait_for_url("step=9.3")
     page.click("[data-name=tile]")
     page.page.wait_for_function("() => !location.search.includes('unit=')", timeout=60_000)
-
-
-def test_the_place_of_a_duel_is_in_the_url(visit):
-    page = visit(f"/{TINY}&versus=flash1").wait_for_player("recorded on")
-    page.click("[data-name=steps]")
-    page.press(*["ArrowRight"] * 5)
-    page.wait_for_url("place=steps%3A5")
-    assert page.text(".fa-transport .fa-count") == "5 steps"

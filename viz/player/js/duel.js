@@ -88,7 +88,7 @@ export class Duel extends Playback {
     super("duel", root, onSettled);
     this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
     this.bytes = element("div", { class: "fa-bytes" });
-    const orders = Object.fromEntries(Object.entries(AXES).map(([order, { label }]) => [order, label]));
+    const orders = Object.entries(AXES).map(([order, { label }]) => [order, label]);
     this.orders = choice("over the same", orders, (order) => this.setOrder(order));
     const stages = this.panes.map(({ stage }) => stage);
     this.buildColumns(stages, "fa-duel", [this.bytes], [this.orders.node]);

@@ -25,8 +25,7 @@ export function overtureOf(model) {
   ];
 }
 
-// A tile in which old sums of many rows shrink by about half; of a run without such sums one past its first
-// third.
+// A tile in which old sums of many rows shrink by about half; without such sums one past the first third.
 export function goodTile(model) {
   let [best, most] = [Math.floor(model.count * 0.4), 0];
   for (let step = 0; step < model.count; step++) {

@@ -7,8 +7,7 @@ import { SavePanel } from "./save/save.js";
 
 // A subclass has `shown` (the data), `palette`, `state()`, and what transport.js calls of its owner.
 export class Playback {
-  // `kind` is "player", "duel" or "ranks". `onSettled` is called with `state()` once it has stood there
-  // for a moment.
+  // `kind` is "player", "duel" or "ranks". `onSettled(state())` is called once it has stood for a moment.
   constructor(kind, root, onSettled) {
     Object.assign(this, { root, onSettled });
     this.transport = new Transport(this);

@@ -8,7 +8,7 @@ import { KEYS, Panel, keyList } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
 import { clamp, lerp, within } from "./run/easing.js";
 import { overtureOf } from "./overture.js";
-import { positionOf, tilesAt } from "./lanes/playhead.js";
+import { positionOf, tilesAt } from "./lanes/lane_model.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
@@ -35,8 +35,8 @@ export class Player extends Playback {
 
   build() {
     this.aside = new Aside();
-    const units = Object.fromEntries(UNITS.map((unit) => [unit, unit]));
-    const orders = { one: "one by one", gpu: "all at once" };
+    const orders = Object.entries({ one: "one by one", gpu: "all at once" });
+    const units = UNITS.map((unit) => [unit, unit]);
     this.units = choice("step by", units, (unit) => {
       this.timeline.unit = unit;
       this.transport.changed();

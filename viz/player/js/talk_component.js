@@ -1,5 +1,4 @@
-// Entry of the talk's Streamlit component. Everything is sent once; nothing that a speaker does asks the
-// server, but for "What if?".
+// Entry of the talk's Streamlit component. All is sent once; only "What if?" asks the server again.
 
 import { Speaker } from "./talk/speaker.js";
 import { Talk } from "./talk/talk.js";

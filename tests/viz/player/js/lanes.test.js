@@ -7,11 +7,12 @@ import {
   eventAt,
   eventsOf,
   lanesModel,
-  tileOf,
-  visibleEvents,
+  positionOf,
   productShare,
+  tileOf,
+  tilesAt,
+  visibleEvents,
 } from "../../../../viz/player/js/lanes/lane_model.js";
-import { positionOf, tilesAt } from "../../../../viz/player/js/lanes/playhead.js";
 import { makeModel } from "../../../../viz/player/js/run/model.js";
 import { Span, tickWords, ticksOf } from "../../../../viz/player/js/lanes/span.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";

@@ -38,8 +38,7 @@ export function element(tag, attributes = {}, children = [], namespace = HTML) {
 
 export const svg = (tag, attributes, children = []) => element(tag, attributes, children, SVG);
 
-// Put words in a node that may be told many times a second: the same words again are no change that a screen
-// reader would say.
+// Put words in a node, many times a second. Only new ones are set: a screen reader says each change aloud.
 export function write(node, words) {
   if (node.textContent !== words) node.textContent = words;
 }
@@ -66,11 +65,9 @@ export function canvas(name, label) {
   return element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
 }
 
-// Buttons of which one is pressed: {name: words}. `show(name)` presses one.
+// Buttons of which one is pressed, by [name, words] of each. `show(name)` presses one.
 export function choice(label, options, set) {
-  const buttons = Object.entries(options).map(([name, words]) =>
-    button(words, "", () => set(name), { "data-name": name }),
-  );
+  const buttons = options.map(([name, words]) => button(words, "", () => set(name), { "data-name": name }));
   const node = element("div", { class: "fa-group fa-choice", role: "group", "aria-label": label }, buttons);
   const show = (name) => buttons.forEach((each) => press(each, each.dataset.name === name));
   return { node, show };
@@ -80,8 +77,7 @@ export function press(node, isPressed) {
   node.setAttribute("aria-pressed", String(isPressed));
 }
 
-// Start, back, play, forward, end, the slider, the speed; `owner` is a player or a duel. A button does what
-// its key does.
+// The transport's buttons, its slider and its speed. A button does what its key does; `owner` is a Playback.
 export function controls(owner, sliderLabel) {
   const { transport } = owner;
   const range = { type: "range", class: "fa-slider", min: "0", step: "1" };

@@ -4,6 +4,9 @@ const FIELDS = "input, textarea, select";
 const WIDGETS = "[role=slider], [role=listbox], [role=tablist], [role=radiogroup], [role=combobox]";
 const PRESSED = "button, summary, [role=button], [role=menuitem], [role=tab]"; // Space is theirs
 
+// Space is the player's again once a button was clicked; one that was reached and pressed by keys keeps it.
+const giveBack = ({ target, detail }) => detail > 0 && target.closest?.(PRESSED)?.blur();
+
 // The owner (with root, slider and transport) takes the keys until the function that is returned is called.
 export function takeKeys(owner) {
   const listening = new AbortController();
@@ -11,11 +14,6 @@ export function takeKeys(owner) {
   owner.root.addEventListener("click", giveBack, options);
   document.addEventListener("keydown", (event) => handleKey(owner, event), options);
   return () => listening.abort();
-}
-
-// Space is the player's again once a button was clicked; one that was reached and pressed by keys keeps it.
-function giveBack({ target, detail }) {
-  if (detail > 0) target.closest?.(PRESSED)?.blur();
 }
 
 // Somebody who types in a field, or moves another widget of the page, is left alone.

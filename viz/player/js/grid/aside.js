@@ -1,5 +1,4 @@
-// What stands right of the grid: the kernel's source with the lines of the phase lit, and the curves of one
-// row.
+// What stands right of the grid: the kernel's source with the lines of the phase lit, and one row's curves.
 
 import { canvas, element, write } from "../controls/dom.js";
 import { fillBox, fitCanvas, text } from "./draw.js";

@@ -1,14 +1,13 @@
 // The chip: the matrices of the step in progress, laid out as the products they are, with m and l of the rows
 // beside the scores, and what of the chip's memories is filled.
 
-import { drawBlock } from "./block.js";
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
 import { hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
-import { countsOf, drawMatrix, drawSum } from "./matrix.js";
+import { countsOf, drawBlock, drawMatrix, drawSum } from "./matrix.js";
 import { isLive, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { drawShares, drawState } from "./state.js";
@@ -69,8 +68,7 @@ function drawWords(context, { slots }, { model, palette, at, strong, row }) {
   });
 }
 
-// `how` has model, palette, at, `strong` (1, or less while playback is too fast for it) and `row`, the drawn
-// row that is told.
+// `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
 export function drawBench(context, chip, bench, how) {
   const { model, palette, at, strong } = how;
   const kernel = model.kernels[at.kernel];
@@ -97,8 +95,7 @@ export function drawBench(context, chip, bench, how) {
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
-// The number under a point, {slot, row, column}; null if there is none. `only` is the row that is drawn
-// alone.
+// The number under a point, {slot, row, column}, or null. `only` is the row that is drawn alone.
 export function cellAt({ slots }, model, only, x, y) {
   const isIn = ({ x: left, y: top, w, h }) => x >= left && x < left + w && y >= top && y < top + h;
   const name = Object.keys(slots).find((each) => isIn(slots[each]));
@@ -256,19 +253,14 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
   roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
-// What stands there while it works too fast to be seen: the words of a text, as the rows in progress weigh
-// them; and at the end what came of it.
-
 const FAR_SIZE = 19;
 const LINE = 34;
 const FAR_PAD = 28;
 
+// What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
+// for the last row of the query tile in progress.
 export function drawFar(context, chip, { model, palette, at }) {
-  if (at.scan > 0 && model.data.words && at.step >= 0) drawText(context, chip, { model, palette, at });
-}
-
-// The text, each word on the colour of its weight for the last row of the query tile in progress.
-function drawText(context, chip, { model, palette, at }) {
+  if (!(at.scan > 0 && model.data.words && at.step >= 0)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
   const q = Math.max(model.q[at.step], 0);

@@ -12,16 +12,16 @@ export function zoomOf(node) {
   return Number(getComputedStyle(node).getPropertyValue("--fa-zoom")) || 1;
 }
 
-const papers = new WeakMap(); // of the canvases whose drawing goes elsewhere right now
+let papers = null; // of the canvases whose drawing goes elsewhere right now
 
 // While `draw` runs, what is drawn on a canvas goes to its paper in `places`: {context, x, y, scale}, the
 // place of the canvas' corner and the size of a CSS pixel, in units of that context.
 export function drawElsewhere(places, draw) {
-  for (const [canvas, paper] of places) papers.set(canvas, paper);
+  papers = places;
   try {
     draw();
   } finally {
-    for (const canvas of places.keys()) papers.delete(canvas);
+    papers = null;
   }
 }
 
@@ -45,7 +45,7 @@ export function fitCanvas(canvas) {
   const zoom = zoomOf(canvas);
   const ratio = (window.devicePixelRatio || 1) * zoom;
   const [width, height] = [canvas.clientWidth / zoom, canvas.clientHeight / zoom];
-  const paper = papers.get(canvas);
+  const paper = papers?.get(canvas);
   if (paper) {
     const { context, x, y, scale } = paper;
     openFrame(context, { x, y, scale: scale * zoom, width, height });
@@ -97,7 +97,7 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
   if (!(w > 0 && h > 0)) return;
   context.globalAlpha = alpha;
   context.beginPath();
-  context.roundRect(x, y, w, h, Math.min(radius, w / 2, h / 2));
+  context.roundRect(x, y, w, h, radius);
   if (fill) {
     context.fillStyle = fill;
     context.fill();
@@ -140,17 +140,14 @@ export function wrapped(context, words, width) {
   return lines;
 }
 
-// A frame around what is worked on now, between two lines of the background: so it stands out from every
-// tile, also for those who do not see its colour.
+// A frame between two lines of the background, which stands out from every tile, also without its colour.
 export function outline(context, box, palette, width) {
-  for (const [color, thick] of [
-    [palette.background, width + HALO],
-    [palette.text, width],
-  ]) {
-    context.strokeStyle = color;
-    context.lineWidth = thick;
+  const stroke = (strokeStyle, lineWidth) => {
+    Object.assign(context, { strokeStyle, lineWidth });
     context.strokeRect(box.x - 0.5, box.y - 0.5, Math.max(box.w, 3), Math.max(box.h, 3));
-  }
+  };
+  stroke(palette.background, width + HALO);
+  stroke(palette.text, width);
 }
 
 // The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.

@@ -1,5 +1,4 @@
-// What travels between HBM and the chip in the phase in progress: a copy of each tile that is loaded or
-// stored, with the bytes that the kernel asks for.
+// What travels between HBM and the chip now: a copy of each tile that is loaded or stored, and its bytes.
 
 import { fillBox, roundBox, text } from "./draw.js";
 import { formatBytes } from "../run/formats.js";
@@ -17,17 +16,13 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
   phases.forEach((phase, k) => {
     const part = at.progress[k];
     if (part <= 0 || part >= 1) return;
-    const ways = [
-      ...phase.loads.map((name) => ({ name, loads: true })),
-      ...phase.stores.map((name) => ({ name, loads: false })),
-    ];
-    const flies = part < 1 && phase.stores.length && phase.tells === "finish" ? within(part, 0.5, 1) : part;
-    ways.forEach(({ name, loads }, i) => {
+    const flies = phase.stores.length && phase.tells === "finish" ? within(part, 0.5, 1) : part;
+    [...phase.loads, ...phase.stores].forEach((name, i) => {
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
       const state = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE };
       const inside = bench.slots[slotOf(name)] ?? state;
-      const [from, to] = loads ? [out, inside] : [inside ?? chipEdge(chip, out), out];
+      const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
       const bytes = i === 0 && phase === at.phase ? sum(bytesOfPhase(model, at.step, phase)) : 0;
@@ -45,8 +40,7 @@ function colorOf(model, { kernel }, name) {
   return strip?.color ?? slot?.color ?? "state";
 }
 
-// Where the tile of a tensor lies in HBM that a step is about: on its strip, on the map, or, of one number
-// per row, beside the rows.
+// Where a step's tile of a tensor lies in HBM: on its strip, on the map, or (a number a row) beside it.
 function placeInHbm(layout, model, step, name) {
   const strip = model.strips.find((each) => each.name === name);
   if (strip) {

@@ -125,8 +125,7 @@ const TALLEST = 1.25; // of a square: how far it gives way to the room
 // What a slot's rows and columns count, as they are drawn.
 export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
 
-// The second product of the backward pass stands beside the first, if the chip is wide: [row, column] of what
-// stands below it otherwise.
+// [row, column] of the second product of the backward pass on a wide chip, where it stands beside the first.
 const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [0, 8], dQ: [1, 8] };
 
 // Where things of these sizes begin, one after another, and where they end.

@@ -64,8 +64,7 @@ function* skippedTiles({ kinds, kvTiles }) {
   }
 }
 
-// The ground: what the mask skips is one flat shade. Tiles have lines between them that stay empty until they
-// are visited.
+// The ground: what the mask skips is one flat shade. Others stay empty, in lines, until they are visited.
 function drawGround(context, layout, model, palette) {
   const { x: left, y: top, width, height, cellWidth, cellHeight } = layout;
   roundBox(context, { x: left, y: top, w: width, h: height }, 2, { fill: palette.background });
@@ -158,8 +157,11 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
   const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
   const latest = inNumbers ? latestStates(model, all, at) : null;
+  // the tile in progress appears with its weights, or with its scores
+  const what = model.kernels[at.kernel]?.cells === "share" ? "share" : "scores";
+  const appears = progressOfPhase(model, at, ({ shows }) => shows === what, 0);
   for (const step of all) {
-    const part = step === at.step && !at.complete ? shownPart(model, at) : 1;
+    const part = step === at.step && !at.complete ? appears : 1;
     drawVisited(context, { layoutOf, model, palette, latest }, step, part);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
@@ -208,12 +210,6 @@ function latestStates(model, steps, at) {
     latest.set(q, { step, before: latest.get(q)?.step ?? -1, part });
   }
   return latest;
-}
-
-// How much of the tile in progress is on the map: it appears with its weights, or with its scores.
-function shownPart(model, at) {
-  const what = model.kernels[at.kernel].cells === "share" ? "share" : "scores";
-  return progressOfPhase(model, at, ({ shows }) => shows === what, 0);
 }
 
 export function drawHere(context, box, { palette, at, scan, thin }) {

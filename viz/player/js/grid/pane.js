@@ -19,8 +19,7 @@ const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 200, below: 300 }; // height of a stage: on a lower one the map stands alone
 
 export class Pane {
-  // `onPick` is called with the tile in which the user picks a row of the map, and without one when the user
-  // lets it go. Without it no row can be picked.
+  // `onPick(tile)` is called when the user picks a row of a tile, `onPick(null)` to let go; null: no picks.
   constructor(onPick = null) {
     this.onPick = onPick;
     this.stage = canvas("stage", "tiles of the tensors in HBM, and what of them is on the chip");

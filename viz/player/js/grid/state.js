@@ -23,19 +23,11 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   if (model.q[at.step] < 0) return;
   const { block_m: all } = model.data.problem;
   const tall = slots.S.h * Math.min(1, (model.offsets[1] ?? all) / all);
-  const how = {
-    palette,
-    strong,
-    place,
-    tall,
-    bar: Math.max(1, tall * 0.6),
-    thick: Math.max(0.6, tall * 0.2),
-    ranges: rangesOf(model, at),
-    finish: finishOf(model, at),
-    max: progressIn(model, at, "max", 1),
-    rescale: progressIn(model, at, "rescale", 1),
-    exp: progressIn(model, at, "exponentials", 1),
-  };
+  const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
+    progressIn(model, at, role, 1),
+  );
+  const [ranges, finish] = [rangesOf(model, at), finishOf(model, at)];
+  const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
     const middle = box.y + (model.offsets[row] / all) * slots.S.h + tall / 2;
@@ -45,9 +37,12 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   }
 }
 
+const barOf = (tall) => Math.max(1, tall * 0.6);
+
 // A tick on an axis; where it was stays for a moment.
-function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges, bar, thick, max, exp }) {
+function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, ranges, max, exp }) {
   const { low, high } = ranges;
+  const [bar, thick] = [barOf(tall), Math.max(0.6, tall * 0.2)];
   const x = (value) => place.m + clamp((value - low) / (high - low)) * place.half;
   const isFirst = !Number.isFinite(oldM);
   const grows = !isFirst && m > oldM && exp < 1;
@@ -66,19 +61,15 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, ranges,
 }
 
 // The old sum shrinks, then what the tile adds stands on it.
-function drawL(
-  context,
-  { oldL, l, alpha },
-  middle,
-  { palette, strong, place, ranges, tall, bar, rescale, finish, isTold, isNear },
-) {
+function drawL(context, { oldL, l, alpha }, middle, how) {
+  const { palette, strong, place, ranges, tall, rescale, finish, isTold, isNear } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
   const drained = 1 - smooth(finish * 2); // O is divided by it
   const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit * drained : 0;
   const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
-  const from = { x: place.l, y: middle - bar / 2, h: bar };
+  const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);

@@ -31,8 +31,7 @@ function writeOver(context, words, x, y, palette) {
   text(context, words, x, y, palette.text, { align: "center", weight: "600", halo: palette.background });
 }
 
-// The numbers of the pages in the block table, if there is room, and a line from the entry that was read to
-// the page that it names.
+// The pages' numbers in the block table, if there is room, and a line from the entry read to its page.
 function drawPages(context, layout, model, palette, at) {
   const table = model.strips.find(({ lists }) => lists);
   const pools = model.strips.filter(({ paged }) => paged);

@@ -1,5 +1,4 @@
-// A drawing context that writes SVG. It has the calls of a canvas' 2D context that the player makes, and no
-// others; what is cleared is filled with the background.
+// A 2D context that writes SVG: the calls that the player makes. What is cleared gets the background.
 
 const ALIGNED = { left: "start", start: "start", center: "middle", right: "end" };
 const FONT_PARTS = /^(\w*)\s*([\d.]+)px\s+(.+)$/;

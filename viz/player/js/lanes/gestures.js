@@ -3,9 +3,8 @@
 const CLICK = 4; // pixels that a pointer may move during a click
 const WHEEL_ZOOM = 0.0016;
 
-// `view` has `canvas`, `zoomAt(factor, x)`, `panBy(pixels)`, `click(x, y)` and `hover(x, y)`; x and y are CSS
-// pixels of the canvas. A wheel zooms while the canvas has the focus or Ctrl is held (a pinch on a touchpad):
-// else it moves the page.
+// `view` has `canvas`, `zoomAt(factor, x)`, `panBy(pixels)`, `click(x, y)` and `hover(x, y)`, in CSS pixels.
+// A wheel zooms if the canvas has the focus or Ctrl is held (a pinch on a touchpad): else it moves the page.
 export function takeGestures(view) {
   const { canvas } = view;
   const pointers = new Map(); // those that are down, and how far right

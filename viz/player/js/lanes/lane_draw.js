@@ -19,8 +19,7 @@ const ROOM_FOR_A_FRAME = 4;
 const ELSEWHERE = "this tile ran on another SM";
 const TICK_ROOM = 84;
 
-// {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of the SM that
-// each run shows.
+// {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
 export function layoutLanes(model, chosen, width) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
@@ -36,11 +35,6 @@ export function layoutLanes(model, chosen, width) {
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
-}
-
-export function trackAt(layout, y) {
-  const all = layout.runs.flatMap(({ tracks }) => tracks);
-  return all.find((each) => y >= each.y && y < each.y + each.h) ?? null;
 }
 
 export function timeAt({ left, width }, span, x) {

@@ -2,7 +2,7 @@
 // event is a number; those of a track follow each other in time and do not overlap. No drawing here.
 
 import { formatMs, formatNumber } from "../run/formats.js";
-import { decode, range } from "../run/model.js";
+import { decode, hasTile, range, stepsAbout, tileNumber } from "../run/model.js";
 
 const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
 
@@ -35,17 +35,15 @@ function decodeAs({ dtype, data }) {
 
 // Each track with its events, from `first` to before `end`, and whether it begins a row.
 function placeTracks(sms) {
-  let first = 0;
-  return sms.map(({ sm, tracks }) => ({
-    sm,
-    first,
-    tracks: tracks.map(({ row, product, count }, i) => {
-      const track = { row, product, first, end: first + count, begins: tracks[i - 1]?.row !== row };
-      first += count;
-      return track;
-    }),
-    end: first,
-  }));
+  let end = 0;
+  return sms.map(({ sm, tracks }) => {
+    const first = end;
+    const placed = tracks.map(({ row, product, count }, i) => {
+      const begins = tracks[i - 1]?.row !== row;
+      return { row, product, begins, first: end, end: (end += count) };
+    });
+    return { sm, first, tracks: placed, end };
+  });
 }
 
 // What an event is about: its program, head, query tile and key tile; -1 for none.
@@ -147,4 +145,37 @@ export function waitWords(run, place) {
 export function sharesOf(run, place) {
   const { names } = run.waits;
   return names.map((_, i) => run.shares[place * names.length + i] / 65535);
+}
+
+// The tiles that a player works on, each with its kernel: of its step, or of all steps under way at a moment.
+export function tilesAt(timeline, at) {
+  const { model, moments } = timeline;
+  if (at.step >= 0) return tilesOfStep(model, at.step, at.phase);
+  if (at.time === undefined || !at.started || at.finished) return [];
+  const isUnderWay = (i) => moments.start[i] <= at.time && at.time < moments.end[i];
+  return range(model.count)
+    .filter((i) => isUnderWay(i) && hasTile(model, i))
+    .flatMap((i) => tilesOfStep(model, i));
+}
+
+function tilesOfStep(model, step, phase = null) {
+  const kernel = model.kernels[model.kernel[step]].name;
+  const [head, q] = [model.head[step], tileNumber(model, model.q[step])];
+  const keys = range(model.kvEnd[step], model.kv[step]);
+  const whole = phase?.stores.length ? [-1] : []; // what is about the query tile alone
+  return [...keys, ...whole].map((kv) => ({ kernel, head, q, kv }));
+}
+
+// The position in that phase of the step about a tile, or after the step if it has no such phase; -1 if no
+// step is about the tile (of a query tile alone: its first or last). Of a named kernel, if it is here.
+export function positionOf(model, { head, q, kv }, phase, named = "") {
+  const own = model.kernels.findIndex(({ name }) => name === named);
+  const kernels = own < 0 ? [...model.kernels.keys()] : [own];
+  const tile = { head, q: model.tileNumbers.indexOf(q), kv };
+  const isInPhase = (i) => model.phases[i].some(({ name }) => name === phase);
+  const steps = kernels.flatMap((kernel) => stepsAbout(model, kernel, tile));
+  if (!steps.length) return -1;
+  const step = steps.find(isInPhase) ?? steps.at(-1);
+  const number = model.phases[step].findIndex(({ name }) => name === phase);
+  return model.phaseStart[step] + (number < 0 ? model.phases[step].length : number + 1);
 }

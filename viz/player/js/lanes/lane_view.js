@@ -3,7 +3,7 @@
 
 import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
-import { drawLanes, layoutLanes, timeAt, trackAt } from "./lane_draw.js";
+import { drawLanes, layoutLanes, timeAt } from "./lane_draw.js";
 import { takeGestures } from "./gestures.js";
 import { activityOf, eventAt, eventWords, eventsOf, lanesModel, smOf, tileOf } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
@@ -26,8 +26,7 @@ function lookOf({ color, fill }) {
 }
 
 export class LanesView {
-  // `onPick` is called with what a picked block is about ({head, q, kv}) and its activity; it may return a
-  // word on that.
+  // `onPick({head, q, kv}, activity)` is called with what a picked block is about, and may return a word.
   constructor(onPick = () => "") {
     this.onPick = onPick;
     this.span = new Span();
@@ -153,8 +152,13 @@ export class LanesView {
     this.draw();
   }
 
+  // The tracks that are drawn, below each other.
+  get tracks() {
+    return this.layout?.runs.flatMap(({ tracks }) => tracks) ?? [];
+  }
+
   hit(x, y) {
-    const found = this.layout && trackAt(this.layout, y / this.zoom);
+    const found = this.tracks.find(({ y: top, h }) => y / this.zoom >= top && y / this.zoom < top + h);
     if (!found || x / this.zoom < this.layout.left) return null;
     const time = timeAt(this.layout, this.span, x / this.zoom);
     const reach = (REACH / (this.layout.width - this.layout.left)) * this.span.length;
@@ -228,12 +232,11 @@ export class LanesView {
     return Boolean(action);
   }
 
-  // Pick the block so many blocks on, or of the track so many tracks below at about the same time. Without a
-  // picked one it is the first that is seen.
+  // Pick the block so many blocks on, or so many tracks below at about the same time; at first the first.
   pickBeside(blocks, tracks) {
     const { runs } = this.model;
-    const all = this.layout.runs.flatMap((placed) => placed.tracks);
     const { index, event } = this.picked ?? {};
+    const all = this.tracks;
     const at = all.findIndex(
       (each) => each.index === index && each.track.first <= event && event < each.track.end,
     );

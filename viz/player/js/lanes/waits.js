@@ -43,8 +43,7 @@ export class WaitChart {
   }
 }
 
-// Every second wait is hatched, so that neighbours differ without colour too, and the other way round once
-// the colours come again.
+// Every second wait is hatched, so that neighbours differ without colour; when colours repeat, the others.
 function lookOf(colors, i) {
   const color = `var(--fa-${colors[i % colors.length]})`;
   const isHatched = (i + Math.floor(i / colors.length)) % 2 === 1;

@@ -1,5 +1,4 @@
-// What lies on the chip while a step is in progress: how far each of its phases has come, and what each slot
-// holds by then. No drawing here.
+// What lies on the chip during a step: how far its phases have come, what each slot holds. No drawing here.
 
 import { lerp, within } from "./easing.js";
 import { matrixOf, stepBefore } from "./figure.js";
@@ -15,8 +14,7 @@ export const isSquare = ({ rows, columns }) => rows === "q_tile" && columns === 
 
 const isIn = (slot) => (name) => slotOf(name) === slot;
 
-// How far each phase of the step in progress has come, from 0 to 1. `melt` lets them slide over each other,
-// until the step is one sweep.
+// How far each phase of the step has come, from 0 to 1. `melt` lets them slide into one sweep.
 export function progressOf(model, timeline, at, melt) {
   const phases = model.phases[at.step] ?? [];
   const now = phases.indexOf(at.phase);
@@ -29,8 +27,7 @@ export function progressOf(model, timeline, at, melt) {
   });
 }
 
-// What a phase does, for the way in which it is seen: "move", "mask", "max", "exponentials", "rescale",
-// "product", or "" for anything else.
+// How a phase is seen: "move", "mask", "max", "exponentials", "rescale", "product", or "" for anything else.
 export function roleOf({ loads, needs, makes, stores, rescales, only_masked: onlyMasked, name }) {
   if (rescales) return "rescale";
   if (onlyMasked || name === "mask") return "mask";

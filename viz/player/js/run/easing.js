@@ -11,7 +11,6 @@ export function smooth(part) {
   return t * t * (3 - 2 * t);
 }
 
-// Whether so many tiles per second are too fast for the phases of each (`melt`), and for the tiles themselves
-// (`scan`): from 0, slow enough, to 1.
+// Whether so many tiles per second are too fast to see phases (`melt`), or tiles (`scan`): from 0 to 1.
 export const meltOf = (rate) => smooth(within(Math.log2(rate), Math.log2(0.9), Math.log2(4)));
 export const scanOf = (rate) => smooth(within(Math.log2(rate), Math.log2(6), Math.log2(14)));

@@ -1,5 +1,4 @@
-// The numbers of a tile step: which matrix stands in which slot of the kernel's figure, and the state of a
-// row.
+// The numbers of a tile step: which matrix stands in which slot of the kernel's figure, a row's state.
 
 import { hasTile, once, range, rowCount, stepsOfTile, sum, tileNumber, valueAt } from "./model.js";
 
@@ -102,8 +101,7 @@ export function tellingRow(model, step) {
   });
 }
 
-// The drawn row that a step is told for: the picked one if it lies in the step's tile, else the one whose
-// numbers were recorded, else the one that tells most.
+// The drawn row that a step is told for: the picked one if it is there, else the recorded, else the best.
 export function toldRow(model, step, pinned) {
   const isHere = pinned && pinned.q === model.q[step] && pinned.head === model.head[step];
   if (isHere) return pinned.row;
@@ -112,9 +110,8 @@ export function toldRow(model, step, pinned) {
   return recorded >= 0 && recorded < rowCount(model, model.q[step]) ? recorded : tellingRow(model, step);
 }
 
-// The step whose tile is opened while step `from` is shown: with a picked row, that of its query tile at the
-// key tile of `from`, or else its nearest; without one, `from` or the next that has a figure. -1 if there is
-// none.
+// The step whose tile is opened at step `from`: of a picked row the one at the same key tile, or the nearest;
+// without one, `from` or the next that has a figure. -1 if there is none.
 export function stepToOpen(model, from, pinned) {
   const isOpenable = (step) => figureOf(model, step) !== null;
   const isOfRow = (step) => model.q[step] === pinned.q && model.head[step] === pinned.head;

@@ -54,7 +54,11 @@ export function makeModel(data) {
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     page: data.pages && decode(data.pages.of_step, Int32Array), // if K and V lie in the pages of pools
     kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
-    gridTensors: data.kernels.map((kernel) => gridTensor(kernel, data.grid)),
+    // of `grid`, with one tile per tile of the grid, the tensor that each kernel stores or loads; "" if none
+    gridTensors: data.kernels.map(({ phases: [, step] }) => {
+      const moves = (name) => step.some(({ loads, stores }) => [...loads, ...stores].includes(name));
+      return data.grid.find(moves) ?? "";
+    }),
   };
   model.heads = [...new Set(model.head)];
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares, findPages])
@@ -64,12 +68,6 @@ export function makeModel(data) {
   model.tileSteps = Map.groupBy(ofTiles, (i) => tileKey(kernel[i], head[i], q[i])); // in the order they ran
   model.strips = data.strips.map((strip) => makeStrip(model, strip));
   return model;
-}
-
-// The tensor of `grid`, with one tile per tile of the grid, that a kernel stores or loads; "" if none.
-function gridTensor({ phases }, grid) {
-  const [, step] = phases;
-  return grid.find((name) => step.some(({ loads, stores }) => [...loads, ...stores].includes(name))) ?? "";
 }
 
 function mapValues(object, change) {
@@ -102,11 +100,9 @@ export function bytesInStep(model, i, phase) {
   const reached = phases.slice(0, phases.indexOf(phase) + 1);
   const { read, written } = model.stepBytes[i];
   return model.data.tensors.map(({ name }, t) => {
-    const isLoaded = ({ loads }) => loads.includes(name);
-    const isStored = ({ stores }) => stores.includes(name);
     const again = model.turnLast[i] > i ? model.stepBytes[i + 1].read[t] : 0;
-    const loaded = reachedPart(phases, reached, isLoaded, read[t], again);
-    return loaded + reachedPart(phases, reached, isStored, written[t]);
+    const loaded = reachedPart(phases, reached, ({ loads }) => loads.includes(name), read[t], again);
+    return loaded + reachedPart(phases, reached, ({ stores }) => stores.includes(name), written[t]);
   });
 }
 
@@ -134,8 +130,7 @@ export function bytesSoFar(timeline, at) {
 function reachedPart(phases, reached, moves, size, again = 0) {
   const all = phases.filter(moves).length;
   const now = reached.filter(moves).length;
-  if (now === 0 || all === 0) return 0;
-  return now === all ? size : size - (all - now) * again;
+  return now && size - (all - now) * again;
 }
 
 function findPhases({ data, count, kernel, kernelPhases }) {
@@ -176,8 +171,7 @@ export function stepsOfTile(model, kernel, head, q) {
   return model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
 }
 
-// Steps of a kernel about a tile of the grid, also those about several key tiles, in the order in which they
-// ran; about the query tile if kv is negative.
+// A kernel's steps about a tile (or several key tiles), in order; about the query tile if kv is negative.
 export function stepsAbout(model, kernel, { head, q, kv }) {
   const isAbout = (i) => kv < 0 || (model.kv[i] <= kv && kv < model.kvEnd[i]);
   return stepsOfTile(model, kernel, head, q).filter(isAbout);
@@ -219,8 +213,7 @@ export function tileKind(model, i) {
   return hasTile(model, i) ? model.kinds[model.q[i] * model.kvTiles + model.kv[i]] : KIND.skipped;
 }
 
-// A strip beside the grid, with the edges of its tiles and the kernels that fill it. A `parted` strip has one
-// tile per part of the keys.
+// A strip beside the grid, its tiles and the steps that fill it. A `parted` one has a tile per part of keys.
 function makeStrip(model, strip) {
   const along = strip.paged ? "page" : strip.side === "top" ? "kv" : "q";
   const count = { page: model.data.pages?.count, kv: model.kvTiles, q: model.qTiles }[along];
@@ -243,8 +236,7 @@ export function tilesOf(model, along, i) {
   return along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
 }
 
-// A value after step i: of a drawn row (its index in model.offsets), or of the tile (per_tile). null if not
-// recorded. On a log scale what is sent as 0 is 0.
+// A value after step i, of a drawn row or of the tile (per_tile); null: not recorded. On a log scale 0 is 0.
 export function valueAt(model, name, i, row) {
   const sent = model.values[name];
   if (!sent) return null;
@@ -264,10 +256,8 @@ export function rowCount(model, q) {
 // The last drawn row that is not below a row of its tile.
 export const rowAbove = (model, offset) => model.offsets.findLastIndex((each) => each <= offset);
 
-// Whether a part of the chip's memory holds data in a phase.
-//
-// It does from the first phase of the step that loads or makes its data to the last that uses them. A part
-// that is filled before the loop holds data all the time, as does one whose old data go into the new (a sum).
+// Whether a part of the chip's memory holds data in a phase: from the first phase of the step that loads or
+// makes them to the last that uses them. All the time if it is filled before the loop, or if it is a sum.
 export function isLive(kernel, part, phase) {
   const [before, step, after] = kernel.phases;
   const has = (names) => names.some((name) => part.holds.includes(name));

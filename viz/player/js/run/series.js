@@ -51,9 +51,8 @@ export function shownRow(model, at, pinned) {
   return { head, q, row, steps: stepsOfTile(model, at.kernel, head, q), step };
 }
 
-// The steps of a series, those of the row shown, or of the turn in progress for a value of the whole tile;
-// its values, of a sum what it has grown to; the index of the last one that is known, and of which tile it
-// is, in words.
+// The steps of a series (of the row shown, or of the turn for a value of the tile), its values (of a sum what
+// it has grown to), the index of the last one that is known, and of which tile that is, in words.
 export function curveOf(model, series, at, shown) {
   const turn = () => range(model.turnLast[shown.step] + 1, model.turnFirst[shown.step]);
   const steps = series.perTile ? turn() : shown.steps;
@@ -66,9 +65,8 @@ export function curveOf(model, series, at, shown) {
 
 // How far a series has come: the index of its last step whose value is known, -1 before the first.
 export function lastKnown(model, series, at, steps) {
-  let last = -1;
-  while (last + 1 < steps.length && isKnown(model, series, at, steps[last + 1])) last++;
-  return last;
+  const unknown = steps.findIndex((step) => !isKnown(model, series, at, step));
+  return (unknown < 0 ? steps.length : unknown) - 1;
 }
 
 // " after tile 3", if the last known value is of an earlier tile than the one in progress.

@@ -69,8 +69,7 @@ export class Timeline extends Track {
     return this.order === "one" ? model.phaseStart[model.count] : moments.times.length + 1;
   }
 
-  // The steps that are done, and the step and phase in progress or just done: `part` of it is over, from 0 to
-  // 1. `time` is that of the moment.
+  // The steps that are done, and the step and phase in progress or just done, `part` of it (0 to 1) over.
   cursor(position = this.position) {
     return this.order === "one" ? this.cursorOfStep(position) : this.cursorOfMoment(position);
   }

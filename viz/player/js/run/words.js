@@ -50,8 +50,7 @@ export function saidWords({ model, order }, at, caption) {
   return `${capital(tilesOfStep(model, at))}${phase}. ${caption}`;
 }
 
-// The caption under the picture: what happens now, in one or two sentences. `row` is the drawn row that is
-// told.
+// The caption under the picture: what happens now, in one or two sentences, told for a drawn row.
 export function captionOf(timeline, at, { row, rate, bytes, active }) {
   const { model } = timeline;
   if (timeline.order === "gpu") return at.started ? momentWords(timeline, at, bytes, active) : "";

@@ -18,8 +18,7 @@ const FORMATS = {
 };
 const NO_ENCODER = "This browser encodes video only in pages from localhost, from https or from a file.";
 
-// What is shown when, at the present speed, from one position to another: [{position, time}] in ms, and how
-// long it takes.
+// What is shown when, at the present speed: [{position, time}] in ms, and how long it takes.
 export function shotsOf(owner, [from, to], format = "") {
   const { track, speed } = owner.transport;
   const frame = format === "gif" ? GIF_FRAME_MS : FRAME_MS;
@@ -35,9 +34,8 @@ export function shotsOf(owner, [from, to], format = "") {
   return { shots, duration: shots.at(-1).time + STANDS_AT_LEAST_MS };
 }
 
-// The file as a Blob. The picture's owner is moved from shot to shot. `onProgress` is called with the part
-// that is done; `signal` ends it with its reason. Throws an Error with words for the reader if the browser
-// cannot encode.
+// The file as a Blob; the picture's owner is moved from shot to shot. `onProgress(part)` is called; `signal`
+// ends it with its reason. Throws an Error with words for the reader if the browser cannot encode.
 export async function film(picture, { format, scale, shots, duration, onProgress, signal }) {
   const { transport } = picture.owner;
   const canvas = document.createElement("canvas");
@@ -66,12 +64,11 @@ async function tapeOf(format, width, height) {
   if (!window.VideoEncoder) throw new Error(NO_ENCODER);
   const { name, codecs } = FORMATS[format];
   const bitrate = Math.round(width * height * BITS_PER_PIXEL);
-  for (const codec of Object.keys(codecs)) {
-    const config = { codec, width, height, bitrate, framerate: 30, latencyMode: "quality" };
-    // oxlint-disable-next-line no-await-in-loop -- the better codec is asked for first
-    const { supported } = await VideoEncoder.isConfigSupported(config).catch(() => ({}));
-    if (supported) return new VideoTape(format, config, codecs[codec]);
-  }
+  const about = { width, height, bitrate, framerate: 30, latencyMode: "quality" };
+  const asked = Object.keys(codecs).map((codec) => VideoEncoder.isConfigSupported({ codec, ...about }));
+  const answers = await Promise.allSettled(asked);
+  const { config } = answers.find(({ value }) => value?.supported)?.value ?? {};
+  if (config) return new VideoTape(format, config, codecs[config.codec]);
   const other = "Try a smaller size or the other format.";
   throw new Error(`This browser does not encode ${name} at ${width} × ${height}. ${other}`);
 }

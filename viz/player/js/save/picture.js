@@ -1,6 +1,5 @@
-// A picture of what a player or a duel shows, painted on a canvas of any size or as vectors. What is drawn on
-// canvases is drawn anew; words, bars and matrices are painted where the page has them. Above stands what was
-// run, below where the picture is from.
+// A picture of what a player or a duel shows, on a canvas of any size or as vectors. Canvases are drawn
+// again; words and bars are painted where the page has them. Above is what was run, below where from.
 
 import { FONT, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
 import { SvgContext } from "../grid/svg.js";

@@ -30,8 +30,7 @@ const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
 export class SavePanel extends Panel {
-  // `owner` is a player or a duel (its `kind`), with `shownAs` {title, foot}, `palette`, and
-  // `positionOf(value of its slider)`.
+  // `owner` is a Playback of a `kind`.
   constructor(owner, kind) {
     super(element("div", { class: "fa-panel fa-save", role: "group", "aria-label": "save" }));
     this.owner = owner;

@@ -1,5 +1,4 @@
-// What a speaker does, in one window or the other: moves, black, end, an opened tile. All windows of a talk
-// hold the same state.
+// What a speaker does in any window: moves, black, end, an opened tile. All windows hold the same state.
 
 import { moved, placeOfText } from "./scenes.js";
 

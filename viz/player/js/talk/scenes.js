@@ -39,8 +39,7 @@ export function placeOfText(scenes, words) {
   return { scene, beat: Math.max(0, Math.min(beatsOf(scenes[scene]), Number(beat ?? 1)) - 1) };
 }
 
-// A scene that was run with another problem, with its stops at the same places of that run. `scene` is the
-// one that was prepared, `runs` are those of the talk.
+// A scene that was run with another problem, its stops at the same places as in `scene`, the prepared one.
 export function withMovedStops(shown, scene, runs) {
   if (scene.duel || !runs[scene.run]) return shown; // a comparison's clock is the same for all runs
   const [from, to] = [runs[scene.run], shown.own.runs[shown.run]].map(modelOf);
@@ -48,9 +47,8 @@ export function withMovedStops(shown, scene, runs) {
   return { ...shown, stops };
 }
 
-// A stop of one run at the same place of another: after the same part of the steps of the same kernel; in a
-// phase, the same phase of the nearest step that has it, or the last before it. Moments and places of a
-// comparison stay.
+// A stop of one run at the same place of another: after the same part of the kernel's steps; in a phase, the
+// same phase of the nearest step that has it, or the last before it. Moments and places of a race stay.
 export function movedStop(words, from, to) {
   const [, done, phase] = /^(\d+)(?:\.(\d+))?$/.exec(words) ?? [];
   if (done === undefined) return words;

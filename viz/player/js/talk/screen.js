@@ -1,6 +1,5 @@
-// One scene as the audience sees it: title, picture, the code of the phase, one sentence. Everything is sized
-// by the screen's own width and height, so that a small one (the overview, the speaker's window) is the large
-// one made small.
+// One scene as the audience sees it: title, picture, the code of the phase, one sentence. All is sized by the
+// screen itself: a small one (in the overview, in the speaker's window) is the large one made small.
 
 import { ChartView } from "./chart.js";
 import { element, write } from "../controls/dom.js";
@@ -51,8 +50,7 @@ export class Screen {
     this.root.style.setProperty("--fa-zoom", (unit * ZOOM).toFixed(4));
   }
 
-  // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here,
-  // with runs of its own.
+  // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here.
   show({ scene: index, beat, open }, glides = false, scene = this.data.scenes[index]) {
     const { stop, isHidden } = standing(scene, beat);
     const { scene: was, open: wasOpen } = this;

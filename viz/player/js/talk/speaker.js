@@ -1,5 +1,4 @@
-// The speaker's window: notes, the present scene and the next, the clock and the time left. It moves the talk
-// too.
+// The speaker's window: notes, the present scene and the next, the clock. It moves the talk too.
 
 import { button, element } from "../controls/dom.js";
 import { sum } from "../run/model.js";

@@ -1,6 +1,5 @@
 // "What if?": the speaker picks another length, head_dim, mask or tile, the kernel runs in the app, and the
-// scene goes on with what it did. Until then the scene stays as it is; it also stays if the run fails or
-// takes long.
+// scene goes on with what it did. Until then, and if the run fails or takes long, the scene stays as it is.
 
 import { button, element } from "../controls/dom.js";
 import { Overlay } from "./overlays.js";

@@ -102,8 +102,7 @@ function scoresWords(scores) {
   );
 }
 
-// The number in a text, with any minus sign and decimal comma; NaN if there is none, -Infinity for "-inf" or
-// "−∞".
+// The number in a text, with any minus sign and decimal comma, also "-inf" and "−∞"; NaN if there is none.
 export function parseNumber(text) {
   const plain = text.trim().replaceAll("−", "-").replace(",", ".").toLowerCase();
   if (["-inf", "-infinity", "-∞"].includes(plain)) return -Infinity;
@@ -123,9 +122,8 @@ function solution(state, scores, isPart) {
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
 const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
 
-// What is right and what is off about an answer {m, alpha, l}: [{name, right, words}].
-// An answer that was worked out from a wrong m or alpha is judged with them too, so that one slip counts
-// once.
+// What is right and what is off about an answer {m, alpha, l}: [{name, right, words}]. One that follows from
+// a wrong m or alpha is judged with them too, so that one slip counts once.
 export function judge({ m, alpha, l }, state, scores) {
   const { oldM, oldL } = state;
   const added = sumOf(scores, state.m);

@@ -1,4 +1,4 @@
-"""Row state of the online softmax and distances of the gradients: one line per row, or per tile."""
+"""The figures of Explore: traffic by tensor, row state, distances of the gradients, the SM timeline."""
 
 import re
 from dataclasses import replace
@@ -7,14 +7,61 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
+from kernels.algorithms.standard.traffic import requested_ledger
+from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visiting_tiles
+from kernels.trace.schedule import modelled_ns, program_spans, step_schedule
 from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import hand_built
-from viz.explore.figures import DISTANCE, GRADIENTS, gradient_figures, row_state_figures, spread_rows
+from viz.explore.figures import (
+    DISTANCE,
+    GRADIENTS,
+    busy_share,
+    gradient_figures,
+    ledger_figure,
+    ledgers_of,
+    row_state_figures,
+    spread_rows,
+    state_figures,
+    timeline_figure,
+    without_pauses,
+)
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=64, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal")
+
+
+def test_the_ledger_sets_counted_beside_modelled():
+    trace = hand_built(PROBLEM)
+    counted = {"Q": 20, "K": 100, "V": 200, "O": 28, "lse": 0}
+    standard, ours = ledger_figure(*ledgers_of(trace), theme.LIGHT).data
+    assert "modelled" in standard.name
+    assert "counted: 348 B" in ours.name
+    assert dict(zip(ours.y, ours.x, strict=True)) == counted | {"S": 0, "P": 0}
+    assert dict(zip(standard.y, standard.x, strict=True)) == requested_ledger(PROBLEM) | {"lse": 0}
+
+
+def test_two_runs_are_compared_tensor_by_tensor():
+    first, second = ledgers_of(*(run_traced(PROBLEM, name) for name in ("flash2", "flash1")))
+    assert second.label.startswith("B: FlashAttention-1")
+    assert second.bytes["K"] < first.bytes["K"]  # key outer reads every key tile once
+    assert second.bytes["O"] > first.bytes["O"]  # and O at every step
+
+
+def test_a_backward_run_is_set_beside_the_standard_backward_pass():
+    trace = run_traced(PROBLEM, "backward")
+    own, standard = ledgers_of(trace)
+    assert standard.modelled
+    assert {"dP", "dS", "P"} <= set(standard.bytes)
+    assert not {"dP", "dS", "P", "S"} & set(own.bytes)
+    figures = state_figures(trace, theme.LIGHT)
+    assert list(figures) == ["dQ", "dK", "dV"]
+    for figure in gradient_figures(trace, theme.LIGHT).values():
+        for line in figure.data:
+            assert line.y[-1] <= line.y[0]  # the sum arrives at the final gradient
+
+
 GROUPED = PROBLEM.with_(q_heads=2, kv_heads=1, q_len=24, kv_len=40)
 FORWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "forward"]
 BACKWARD = [name for name in ANYWHERE if ALGORITHMS[name].direction == "backward"]
@@ -116,3 +163,37 @@ def test_a_line_of_a_gradient_belongs_to_one_tile_and_ends_at_the_final_value(al
                 assert len(line.x) == problem.group_size * visiting_tiles(problem, int(tile)).count
             values = [float(text.replace("−", "-")) for text in line.text]
             assert values[-1] <= 0.01 * np.abs(results[name]).max()
+
+
+THREE_SMS = replace(GPUS["H200"], sm_count=3)
+
+
+@pytest.fixture(scope="module", params=["flash2", "backward"])
+def drawn(request):
+    """A run, its spans on three SMs, and their bars."""
+    trace = run_traced(PROBLEM, request.param)
+    algorithm = algorithm_of(trace)
+    spans = program_spans(trace, step_schedule(trace, algorithm, THREE_SMS), algorithm)
+    return trace, spans, timeline_figure(spans, algorithm, theme.LIGHT).data[0]
+
+
+def test_the_timeline_has_a_bar_per_program_on_its_sm(drawn):
+    trace, spans, bars = drawn
+    assert len(bars.x) == len(np.unique([trace.kernel, trace.program], axis=1).T)
+    assert sorted(set(bars.y)) == [0, 1, 2]
+    took_ns = 3 * modelled_ns(trace, algorithm_of(trace), THREE_SMS).sum()
+    assert sum(bars.x) == pytest.approx(took_ns / 1e3, abs=trace.steps / 1e3)  # whole ns
+    assert 0.5 < busy_share(spans, 3) <= 1
+    assert busy_share(spans, 6) == pytest.approx(busy_share(spans, 3) / 2)
+
+
+def test_pauses_between_launches_are_left_out_and_work_keeps_its_length():
+    trace = run_traced(PROBLEM, "flash2")
+    algorithm = algorithm_of(trace)
+    span = program_spans(trace, step_schedule(trace, algorithm, THREE_SMS), algorithm)[0]
+    spans = [
+        replace(span, start=start, end=end, sm=sm)
+        for start, end, sm in ((5, 20, 0), (10, 25, 1), (900, 910, 0))
+    ]
+    assert [(one.start, one.end) for one in without_pauses(spans)] == [(5, 20), (10, 25), (25, 35)]
+    assert without_pauses([]) == []

@@ -1,23 +1,27 @@
-"""The lanes beside a run of Explore: recorded, or measured here if the reader asks for it."""
+"""What Explore asks for beside a run: its lanes, and the row of large tiles that is opened."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
+from kernels.algorithms import run_traced
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.worker.failures import OutOfMemory
+from kernels.worker.requests import TraceRequest
 from tests.app.pages import run_script
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import hand_built
-from tests.viz.shared.fakes import FakeClient
+from tests.viz.shared.fakes import FakeClient, end
 from viz.explore.asked_here import lanes_of
 from viz.explore.choice import Machine
 from viz.player import lanes as player_lanes
 from viz.shared import runs
 
 PROBLEM = AttentionProblem(q_len=256, kv_len=512, head_dim=64, block_m=128, block_n=128)
+pytestmark = pytest.mark.usefixtures("impatient")
 HOPPER_GPU = DeviceInfo("cuda", "Made-up GPU", "2.0", "3.0", "3.12", sm_count=4, compute_capability="9.0")
 REPLAY = Machine("replay")
 BUILT = {"flash2": plain_lanes(PROBLEM), "flash3": hopper_lanes(PROBLEM)}
@@ -74,7 +78,6 @@ def opened(store, backend, trace):
     return run_script(script, (machine, runs.Run(trace, None, recorded=False)))
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_run_of_here_is_measured_for_its_lanes_once_the_reader_asks(known, trace, store):
     app = opened(store, "cuda", trace)
     assert (app.session_state["found"], store.client.jobs) == ((), [])
@@ -92,7 +95,6 @@ def test_a_run_of_here_is_measured_for_its_lanes_once_the_reader_asks(known, tra
     assert app.session_state["found"] == found  # the same: the player is not sent anew
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_failure_is_said_and_the_recorded_lanes_stay(known, trace, store):
     known |= BUILT
     app = opened(store, "cuda", trace)
@@ -145,3 +147,92 @@ def test_both_are_shown_with_either_the_faster_one_first(known, trace, algorithm
     known |= BACKWARD
     run = runs.Run(played(trace, algorithm), None, recorded=True)
     assert names(lanes_of(REPLAY, run)) == [SWEEP, PLAIN]
+
+
+# --- the row of large tiles that the URL opens: by a worker that the test plays ---
+
+LARGE = AttentionProblem(q_len=70, kv_len=64, head_dim=16, block_m=32, block_n=32)
+
+
+def row_script():
+    """The run with its row alone."""
+    import streamlit as st
+
+    from viz.explore.asked_here import can_pick, with_picked_row
+
+    given = st.session_state["given"]
+    st.session_state["run"] = with_picked_row(given.machine, given.run)
+    st.session_state["can_pick"] = can_pick(given.machine, given.run)
+
+
+def opened_row(problem=LARGE, algorithm="flash2", backend="cuda", **query):
+    run = runs.Run(run_traced(problem, algorithm), None, recorded=True)
+    machine = Machine(backend, None, None if backend == "replay" else runs.RunStore(FakeClient()))
+    return run_script(row_script, SimpleNamespace(machine=machine, run=run), **query)
+
+
+def shown_row(app):
+    return app.session_state["run"].trace
+
+
+def jobs(app):
+    return app.session_state["given"].machine.store.client.jobs
+
+
+def test_the_kernel_runs_again_for_the_row_that_is_opened():
+    app = opened_row(open="tile", row="0.37")
+    (job,) = jobs(app)
+    assert job.request == TraceRequest(LARGE, "flash2", None, 5)
+    assert shown_row(app).matrices is None  # the run itself stays until the row is there
+    end(job)
+    app.run()
+    assert shown_row(app).matrix_row == 5
+    assert shown_row(app).acc is None
+    assert shown_row(app).matrices["acc"].shape == (6, 1, 16)
+    app.query_params["row"] = "0.69"  # the last tile has six rows; this is its last
+    app.run()
+    assert [each.request.row for each in jobs(app)] == [5]  # the same offset: the numbers are there
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"row": "0.3"},
+        {"open": "tile"},
+        {"open": "tile", "row": "x.<b>"},
+        {"open": "row", "row": "0.3"},
+        {"open": "tile", "row": "0." + "9" * 5000},
+    ],
+)
+def test_nothing_runs_for_a_row_that_is_not_opened(query):
+    app = opened_row(**query)
+    assert not jobs(app)
+    assert shown_row(app).matrices is None
+
+
+def test_small_tiles_have_all_their_numbers_already():
+    app = opened_row(LARGE.with_(block_m=16, block_n=16), open="tile", row="0.3")
+    assert not jobs(app)
+    assert shown_row(app).matrix_row is None
+    assert shown_row(app).matrices is not None
+
+
+def test_where_no_row_can_be_run_the_player_is_told():
+    for changes in ({"backend": "replay"}, {"algorithm": "standard"}):
+        app = opened_row(open="tile", row="0.3", **changes)
+        assert not app.session_state["can_pick"]
+        assert shown_row(app).matrices is None
+    assert opened_row().session_state["can_pick"]
+
+
+def test_a_run_that_takes_a_while_waits_for_a_click_and_one_that_takes_too_long_is_not_offered(monkeypatch):
+    monkeypatch.setattr(runs, "estimated_seconds", lambda *args: 500.0)
+    app = opened_row(open="tile", row="0.3")
+    assert (jobs(app), len(app.button)) == ([], 0)
+    assert "about 8 min" in app.info[0].value
+    monkeypatch.setattr(runs, "estimated_seconds", lambda *args: 20.0)
+    app = opened_row(open="tile", row="0.3")
+    assert not jobs(app)
+    app.button[0].click().run()
+    assert [job.request.row for job in jobs(app)] == [3]
