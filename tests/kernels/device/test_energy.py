@@ -14,25 +14,17 @@ IDLE_W, BUSY_W, CALL_S, STEP_S = 100.0, 600.0, 0.003, 0.05
 class World:
     """A host clock and a GPU that takes IDLE_W at rest and BUSY_W while calls run one after the other."""
 
-    NVMLError, NVML_CLOCK_SM = pynvml.NVMLError, 1
-
     def __init__(self):
         self.now = self.busy_until = self.joules = 0.0
 
-    def nvmlInit(self):
-        pass
-
-    def nvmlDeviceGetHandleByUUID(self, uuid):
-        return uuid
-
-    def nvmlDeviceGetClockInfo(self, gpu, which):
-        return 1600
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, gpu):
-        self.sleep(0.001)
-        return int(1e3 * self.counted)
-
-    counted = counted_at = 0.0
+        self.counted = self.counted_at = 0.0
+        self.nvml = SimpleNamespace(
+            NVML_CLOCK_SM=1,
+            nvmlInit=lambda: None,
+            nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+            nvmlDeviceGetClockInfo=lambda gpu, which: 1600,
+            nvmlDeviceGetTotalEnergyConsumption=lambda gpu: self.sleep(0.001) or int(1e3 * self.counted),
+        )
 
     def sleep(self, seconds):
         """Time passes, in parts: what was used is counted every STEP_S."""
@@ -60,7 +52,7 @@ def world(monkeypatch):
 
 
 def test_a_call_costs_its_time_times_the_power_above_that_at_rest(world):
-    meter = Meter("uuid", world)
+    meter = Meter("uuid", world.nvml)
     found = meter.sustain(world.call, world.mark)
     assert meter.idle_w == pytest.approx(IDLE_W, rel=0.02)
     assert found.ms == pytest.approx(1e3 * CALL_S, rel=0.01)
@@ -81,6 +73,6 @@ def test_a_driver_that_counts_no_energy_is_an_error_of_nvml(world):
     def refuses(gpu):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
-    world.nvmlDeviceGetTotalEnergyConsumption = refuses
+    world.nvml.nvmlDeviceGetTotalEnergyConsumption = refuses
     with pytest.raises(pynvml.NVMLError):
-        Meter("uuid", world)
+        Meter("uuid", world.nvml)
