@@ -21,7 +21,8 @@ class Pools(NamedTuple):
     value: torch.Tensor
     """Of the same shape."""
     table: torch.Tensor
-    """int32 (batch, pages of a sequence): the page of each key tile."""
+    """int32 (batch, pages of a sequence): the page of each key tile. Key j of sequence b is row j % page_size
+    of page table[b, j // page_size]."""
 
 
 def block_table(problem: AttentionProblem) -> np.ndarray:
