@@ -18,14 +18,7 @@ from torch.autograd import forward_ad
 from kernels.attention.operators import Settings, attend, launch_forward, refuse_forward_mode
 from kernels.attention.patterned import Asked, attend_by_pattern
 from kernels.device.runtime import BACKEND
-from kernels.primitives.replay import (
-    Repetition,
-    is_traced,
-    remember,
-    repetition_of,
-    signature_cache,
-    signature_of,
-)
+from kernels.primitives.replay import Known, Repetition, is_traced, repetition_of, signature_of
 from kernels.problem import Band
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -38,7 +31,7 @@ scores are equal."""
 Window = tuple[int | None, int | None]
 Alignment = Literal["bottom_right", "top_left"]
 
-_accepted = signature_cache()
+_accepted = Known()
 """Settings and `Repetition` by the signature and options of calls that were checked."""
 
 
@@ -132,7 +125,7 @@ def _settle(query: Tensor, key: Tensor, value: Tensor, options: tuple) -> tuple[
     if known is None:
         settings = _check(query, key, value, *options)
         known = settings, repetition_of(launch_forward, settings, signature)
-        remember(_accepted, (signature, options), known)
+        _accepted[signature, options] = known
     return known
 
 
