@@ -16,7 +16,7 @@ from kernels.primitives.mods import Compiled, compiled_of, mods_of
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.problem import AttentionProblem, Band, InvalidProblem, Pattern
+from kernels.problem import AttentionProblem, Band, InvalidProblem, Pattern, tiles
 from kernels.trace import LaunchInfo
 
 import triton
@@ -228,7 +228,7 @@ def launch_on_tiles(
     per_head: Mapping[str, torch.Tensor] | None = None,
     **own: Any,
 ) -> LaunchInfo:
-    """Launch a plain attention kernel; `own` are the arguments that not every such kernel takes.
+    """Launch a plain attention kernel; `own` are the arguments that do not follow from the others.
 
     Its first arguments are `tensors` (batch, heads, rows, head_dim), Q as "q" and K as "k" among them, and it
     takes their strides by these names. Those of `described` (all, if it is None) are tensor descriptors if
@@ -247,8 +247,15 @@ def launch_on_tiles(
         block = [1, 1, config.block_n if name in KEY_TILES else config.block_m, fixed.BLOCK_D]
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
 
-    if "scale" in kernel.arg_names:
-        own["scale"] = scale
+    batch, q_heads = query.shape[:2]
+    bounds_right = band.bounds_right or fixed.PLANNED
+    of_some = {
+        "scale": scale,
+        "q_heads": q_heads,
+        "kv_heads": tensors["k"].shape[1],
+        "heads_in_turn": tiles.heads_in_turn(batch * q_heads, bounds_right),
+    }
+    own |= {name: value for name, value in of_some.items() if name in kernel.arg_names}
     if "mods" in kernel.arg_names:
         axis = 2 if "dk" in tensors else 1
         mods = mods_of(pattern, scale, config.block_m, config.block_n, query.device, axis)
