@@ -94,8 +94,8 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     scale = None if scale is None else float(scale)
     if scale is not None and scale < 0:
         query, scale = -query, -scale
-    if forward_ad._current_level >= 0:
-        _refuse_duals(query, key, value)
+    if forward_ad._current_level >= 0 and any(map(_is_dual, (query, key, value))):
+        refuse_forward_mode()
     options = (bool(is_causal), window, causal_alignment, scale, bool(enable_gqa))
     asked = Asked(mask, documents, softcap, alibi_slopes, sinks)
     if softcap or any(option is not None for option in (mask, documents, alibi_slopes, sinks)):
@@ -105,9 +105,8 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     return (out, lse) if return_lse else out
 
 
-def _refuse_duals(*tensors: Tensor) -> None:
-    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
-        refuse_forward_mode()
+def _is_dual(tensor: Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _refuse_non_tensors(**given: object) -> None:
