@@ -6,8 +6,7 @@ import torch
 
 from kernels.algorithms import run_traced
 from kernels.algorithms.paged.entry import pool_pages
-from kernels.algorithms.paged.pool import block_table, pools_of
-from kernels.algorithms.paged.run import RUNNER
+from kernels.algorithms.paged.run import RUNNER, block_table, pools_of
 from kernels.algorithms.split_kv.launch import flash_split_kv, split_plan
 from kernels.algorithms.split_kv.run import RUNNER as SPLIT_KV
 from kernels.device.runtime import DEVICE
