@@ -18,14 +18,7 @@ from torch.autograd import forward_ad
 from kernels.attention.operators import Settings, attend, launch_forward, refuse_forward_mode
 from kernels.attention.patterned import Asked, attend_by_pattern
 from kernels.device.runtime import BACKEND
-from kernels.primitives.replay import (
-    Repetition,
-    is_traced,
-    remember,
-    repetition_of,
-    signature_cache,
-    signature_of,
-)
+from kernels.primitives.replay import Known, Repetition, is_traced, repetition_of, signature_of
 from kernels.problem import Band
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -38,7 +31,7 @@ scores are equal."""
 Window = tuple[int | None, int | None]
 Alignment = Literal["bottom_right", "top_left"]
 
-_accepted = signature_cache()
+_accepted = Known()
 """Settings and `Repetition` by the signature and options of calls that were checked."""
 
 
@@ -101,8 +94,8 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     scale = None if scale is None else float(scale)
     if scale is not None and scale < 0:
         query, scale = -query, -scale
-    if forward_ad._current_level >= 0:
-        _refuse_duals(query, key, value)
+    if forward_ad._current_level >= 0 and any(map(_is_dual, (query, key, value))):
+        refuse_forward_mode()
     options = (bool(is_causal), window, causal_alignment, scale, bool(enable_gqa))
     asked = Asked(mask, documents, softcap, alibi_slopes, sinks)
     if softcap or any(option is not None for option in (mask, documents, alibi_slopes, sinks)):
@@ -112,9 +105,8 @@ def flash_attention(  # type: ignore[misc]  # what it takes stands here alone
     return (out, lse) if return_lse else out
 
 
-def _refuse_duals(*tensors: Tensor) -> None:
-    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
-        refuse_forward_mode()
+def _is_dual(tensor: Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _refuse_non_tensors(**given: object) -> None:
@@ -132,7 +124,7 @@ def _settle(query: Tensor, key: Tensor, value: Tensor, options: tuple) -> tuple[
     if known is None:
         settings = _check(query, key, value, *options)
         known = settings, repetition_of(launch_forward, settings, signature)
-        remember(_accepted, (signature, options), known)
+        _accepted[signature, options] = known
     return known
 
 

@@ -159,43 +159,34 @@ torch.library.register_autograd(
 torch.library.register_autograd("flash_attention::backward", _refuse_second_derivative, lib=_library)
 
 
-def _over_the_batch(function: Any, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
-    """torch.func.vmap of a function of tensors (batch, ...): one call, the mapped dimension in the batch."""
+class _Transformed(torch.autograd.Function):
+    """An operator under torch.func, which takes none whose gradients are registered."""
 
-    def folded(argument: Any, dim: int | None) -> Any:
-        if not isinstance(argument, Tensor):
-            return argument
-        if dim is None:
-            argument = argument.unsqueeze(0).expand(info.batch_size, *argument.shape)
-        else:
-            argument = argument.movedim(dim, 0)
-        return argument.flatten(0, 1)
+    jvp = staticmethod(refuse_forward_mode)
 
-    results = function.apply(*map(folded, arguments, in_dims))
-    mapped = tuple(result.unflatten(0, (info.batch_size, -1)) for result in results)
-    return mapped, (0,) * len(mapped)
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
+        """The operator on tensors (batch, ...): one call, the mapped dimension in the batch."""
 
+        def folded(argument: Any, dim: int | None) -> Any:
+            if not isinstance(argument, Tensor):
+                return argument
+            if dim is None:
+                return argument.unsqueeze(0).expand(info.batch_size, *argument.shape).flatten(0, 1)
+            return argument.movedim(dim, 0).flatten(0, 1)
 
-def _under_transforms(operator: Any, setup_context: Any, backward: Any) -> Any:
-    """The operator under torch.func, which takes no operator whose gradients are registered."""
-
-    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        return _over_the_batch(function, info, in_dims, *arguments)
-
-    methods = {
-        "forward": lambda *arguments: operator(*arguments),
-        "setup_context": setup_context,
-        "backward": backward,
-        "jvp": refuse_forward_mode,
-        "vmap": vmap,
-    }
-    static = {name: staticmethod(method) for name, method in methods.items()}
-    function = type("Transformed", (torch.autograd.Function,), static)
-    return function
+        results = cls.apply(*map(folded, arguments, in_dims))
+        mapped = tuple(result.unflatten(0, (info.batch_size, -1)) for result in results)
+        return mapped, (0,) * len(mapped)
 
 
-_operators = torch.ops.flash_attention
-_TransformedForward = _under_transforms(_operators.forward, _save_for_backward, _differentiate)
-_TransformedBackward = _under_transforms(
-    _operators.backward, lambda ctx, inputs, output: None, _refuse_second_derivative
-)
+class _TransformedForward(_Transformed):
+    forward = staticmethod(torch.ops.flash_attention.forward)
+    setup_context = staticmethod(_save_for_backward)
+    backward = staticmethod(_differentiate)
+
+
+class _TransformedBackward(_Transformed):
+    forward = staticmethod(torch.ops.flash_attention.backward)
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+    backward = staticmethod(_refuse_second_derivative)

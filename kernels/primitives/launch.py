@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 from kernels.device.runtime import BACKEND, running_on
-from kernels.oracle.naive import group_size
 from kernels.primitives.mods import Compiled, compiled_of, mods_of
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.problem import AttentionProblem, Band, InvalidProblem, Pattern
+from kernels.problem import AttentionProblem, Band, InvalidProblem, Pattern, tiles
 from kernels.trace import LaunchInfo
 
 import triton
@@ -214,6 +213,17 @@ KEY_TILES = frozenset({"k", "v", "dk", "dv"})
 """Names of tensors that are cut into tiles of block_n rows; all others have block_m."""
 
 
+def _head_numbers(query: torch.Tensor, key: torch.Tensor, bounds_right: bool) -> dict[str, int]:
+    (batch, q_heads), kv_heads = query.shape[:2], key.shape[1]
+    in_turn = tiles.heads_in_turn(batch * q_heads, bounds_right)
+    return {
+        "q_heads": q_heads,
+        "kv_heads": kv_heads,
+        "group_size": q_heads // kv_heads,
+        "heads_in_turn": in_turn,
+    }
+
+
 def launch_on_tiles(
     kernel: Any,
     grid: Sequence[int],
@@ -228,7 +238,7 @@ def launch_on_tiles(
     per_head: Mapping[str, torch.Tensor] | None = None,
     **own: Any,
 ) -> LaunchInfo:
-    """Launch a plain attention kernel; `own` are the arguments that not every such kernel takes.
+    """Launch a plain attention kernel; `own` are the arguments that do not follow from the others.
 
     Its first arguments are `tensors` (batch, heads, rows, head_dim), Q as "q" and K as "k" among them, and it
     takes their strides by these names. Those of `described` (all, if it is None) are tensor descriptors if
@@ -247,8 +257,8 @@ def launch_on_tiles(
         block = [1, 1, config.block_n if name in KEY_TILES else config.block_m, fixed.BLOCK_D]
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
 
-    if "scale" in kernel.arg_names:
-        own["scale"] = scale
+    numbers = {"scale": scale} | _head_numbers(query, tensors["k"], band.bounds_right or fixed.PLANNED)
+    own |= {name: number for name, number in numbers.items() if name in kernel.arg_names}
     if "mods" in kernel.arg_names:
         axis = 2 if "dk" in tensors else 1
         mods = mods_of(pattern, scale, config.block_m, config.block_n, query.device, axis)
@@ -260,7 +270,6 @@ def launch_on_tiles(
             *itertools.starmap(argument, tensors.items()),
             *others,
             strides=strides_of(**tensors),
-            group_size=group_size(query, tensors["k"]),
             band=band,
             scale_log2=scale * LOG2E.value,
             trace=recorder.buffers if recorder else None,

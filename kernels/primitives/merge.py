@@ -77,7 +77,7 @@ def _lse(lse_ptr, own, count, head, ACC: tl.constexpr):
 
 def state_dtype(dtype: torch.dtype) -> torch.dtype:
     """In which sums are kept so that their roundings do not add up to those of the inputs."""
-    return torch.float64 if dtype == torch.float32 else torch.float32
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else torch.float64
 
 
 def merged(parts: Sequence[Part], rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -94,10 +94,8 @@ def _launch(*given: Any) -> tuple[Tensor, Tensor]:
     outs, lses = tuple(tensors[::2]), tuple(tensors[1::2])
     batch, heads, _, head_dim = outs[0].shape
     out = outs[0].new_empty((batch, heads, rows, head_dim), dtype=dtype)
-    acc = state_dtype(dtype) if dtype != torch.float64 else dtype
-    lse = lses[0].new_empty(
-        (batch, heads, rows), dtype=torch.float64 if dtype == torch.float64 else torch.float32
-    )
+    of_lse = torch.float64 if dtype == torch.float64 else torch.float32
+    lse = lses[0].new_empty((batch, heads, rows), dtype=of_lse)
     with running_on(out):
         launch(
             _merge,
@@ -112,6 +110,6 @@ def _launch(*given: Any) -> tuple[Tensor, Tensor]:
             HEAD_DIM=head_dim,
             BLOCK_M=ROWS,
             BLOCK_D=triton.next_power_of_2(head_dim),
-            ACC=tl.float64 if acc == torch.float64 else tl.float32,
+            ACC=tl.float64 if state_dtype(dtype) == torch.float64 else tl.float32,
         )
     return out, lse

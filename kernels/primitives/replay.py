@@ -7,13 +7,14 @@ allocate, put addresses in, and launch. There is one way back: a launcher that d
 call as if there were no replay. So does every launcher if a profiler watches, or if Triton looks otherwise.
 """
 
+import contextlib
 import copy
 import functools
 import inspect
 import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,27 +81,13 @@ def is_traced() -> bool:
     )
 
 
-_caches: list[dict[Hashable, Any]] = []
+class Known(dict[Hashable, Any]):
+    """What follows from signatures. It is emptied before it would hold more than MOST_SIGNATURES."""
 
-
-def signature_cache() -> dict[Hashable, Any]:
-    """A dict for what follows from a signature, which `forget` clears."""
-    cache: dict[Hashable, Any] = {}
-    _caches.append(cache)
-    return cache
-
-
-def remember(cache: dict[Hashable, Any], key: Hashable, value: Any) -> None:
-    """Put a value into a cache, which is emptied first if it holds MOST_SIGNATURES."""
-    if len(cache) >= MOST_SIGNATURES:
-        cache.clear()
-    cache[key] = value
-
-
-def forget() -> None:
-    """Forget everything that was written down, as a change of the tuned tiles requires."""
-    for cache in _caches:
-        cache.clear()
+    def __setitem__(self, key: Hashable, value: Any) -> None:
+        if len(self) >= MOST_SIGNATURES:
+            self.clear()
+        super().__setitem__(key, value)
 
 
 MOST_TENSOR_MAPS = 64
@@ -247,6 +234,8 @@ Values = list[Any]
 """The tensors of a call: its inputs, then those that it allocates."""
 Step = Callable[[Values, int], None]
 """Does one thing with the tensors of a call, on a CUDA stream."""
+Run = Callable[[Sequence[Tensor | None]], tuple[Tensor, ...]]
+"""From the inputs of a call to its results."""
 
 
 def _allocation(slot: int, like: Tensor) -> Step:
@@ -304,38 +293,27 @@ class _Recording(TorchDispatchMode):
             start = compiled_launch(compiled, grid, arguments, self._slots)
         self.steps = None if start is None else [*self.steps, start]
 
-    def plan(self, results: Sequence[Tensor]) -> "_Plan | None":
-        """The steps, to be repeated; None if they cannot."""
+    def plan(self, results: Sequence[Tensor]) -> Run | None:
+        """Repeats the steps with other inputs, and holds no tensor of this call; None if they cannot be."""
         if self.steps is None or any(id(result) not in self._slots for result in results):
             return None
-        fresh = len(self._tensors) - self._inputs
-        return _Plan(tuple(self.steps), fresh, tuple(self._slots[id(result)] for result in results))
+        fresh, slots = len(self._tensors) - self._inputs, [self._slots[id(result)] for result in results]
+        return functools.partial(_repeat_steps, tuple(self.steps), fresh, slots)
 
 
-class _Plan(NamedTuple):
-    """The steps of a call, which hold no tensor of it."""
-
-    steps: tuple[Step, ...]
-    fresh: int
-    """Tensors that it allocates."""
-    results: tuple[int, ...]
-
-    def run(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-        """Repeat the steps with these inputs."""
-        values: Values = [*tensors, *(None,) * self.fresh]
-        first: Any = tensors[0]
-        device = first.get_device()
-        stream = 0 if INTERPRETED else torch._C._cuda_getCurrentRawStream(device)
-        if not INTERPRETED and torch._C._cuda_getDevice() == device and _has_context(device):
-            self._do(values, stream)
-        else:
-            with running_on(first):
-                self._do(values, stream)
-        return tuple(values[slot] for slot in self.results)
-
-    def _do(self, values: Values, stream: int) -> None:
-        for step in self.steps:
+def _repeat_steps(
+    steps: Sequence[Step], fresh: int, results: Sequence[int], tensors: Sequence[Tensor | None]
+) -> tuple[Tensor, ...]:
+    """Do the steps of a call that allocates so many `fresh` tensors, with these inputs."""
+    values: Values = [*tensors, *(None,) * fresh]
+    first: Any = tensors[0]
+    device = first.get_device()
+    stream = 0 if INTERPRETED else torch._C._cuda_getCurrentRawStream(device)
+    is_current = not INTERPRETED and torch._C._cuda_getDevice() == device and _has_context(device)
+    with contextlib.nullcontext() if is_current else running_on(first):
+        for step in steps:
             step(values, stream)
+    return tuple(values[slot] for slot in results)
 
 
 _active = threading.local()
@@ -372,13 +350,13 @@ class Repetition:
 
     def __init__(self, launcher: Launcher, settings: tuple[Hashable, ...]) -> None:
         self._launcher, self._settings = launcher, settings
-        self._plan: _Plan | None = None
+        self._plan: Run | None = None
         self._calls_until_written_down = WRITTEN_DOWN_AT
 
     def __call__(self, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """What `launcher(*tensors, *settings)` returns: repeated if it was written down, else run."""
         if self._plan is not None and not is_watched():
-            return self._plan.run(tensors)
+            return self._plan(tensors)
         self._calls_until_written_down -= 1
         if self._calls_until_written_down == 0:
             return self._record(tensors)
@@ -401,7 +379,7 @@ class Repetition:
         return results
 
 
-_repetitions = signature_cache()
+_repetitions = Known()
 
 
 def repetition_of(launcher: Launcher, settings: tuple[Hashable, ...], signature: Signature) -> Repetition:
@@ -409,8 +387,7 @@ def repetition_of(launcher: Launcher, settings: tuple[Hashable, ...], signature:
     kind = (launcher, settings, signature)
     known = _repetitions.get(kind)
     if known is None:
-        known = Repetition(launcher, settings)
-        remember(_repetitions, kind, known)
+        known = _repetitions[kind] = Repetition(launcher, settings)
     return known
 
 

@@ -3,16 +3,18 @@
 Bytes are counted from the slices that a step reads and writes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from kernels.device.backend import device_info, utc_now
-from kernels.device.runtime import BACKEND
+from kernels.device.runtime import BACKEND, DEVICE
 from kernels.primitives.recorder import refuse_long_traces
 from kernels.problem import AttentionProblem
+from kernels.problem.inputs import make_inputs
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.trace import ACC_LIMIT_BYTES, LaunchInfo, Trace
 
@@ -124,6 +126,32 @@ class StepLog:
         for step, acc in self._accs.items():
             stacked[step, : len(acc)] = acc
         return stacked
+
+
+@dataclass(frozen=True)
+class Tilewise:
+    """A runner of a forward pass with the mask and the tiles of a problem."""
+
+    entry: Algorithm
+    fill: Callable[..., None]
+    """Takes a StepLog, the problem, query, key and value; logs the steps, and fills O and lse."""
+
+    def run_traced(self, problem: AttentionProblem) -> Trace:
+        """Run the steps on the problem's own inputs. Raises InvalidProblem if there are too many."""
+        hbm, out, lse = self._run(problem, *make_inputs(problem, DEVICE))
+        return hbm.trace(out, lse)
+
+    def forward(self, problem: AttentionProblem, *inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """O; lse is not a result of these algorithms."""
+        return self._run(problem, *inputs)[1], None
+
+    def _run(
+        self, problem: AttentionProblem, *inputs: torch.Tensor
+    ) -> tuple[StepLog, torch.Tensor, torch.Tensor]:
+        hbm, out = StepLog(self.entry, problem), torch.empty_like(inputs[0])
+        lse = torch.empty(problem.q_shape[:3], device=out.device)
+        self.fill(hbm, problem, *inputs, out, lse)
+        return hbm, out, lse
 
 
 def tile_rows(index: int, block: int) -> slice:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,103 +25,7 @@ _aten = torch.ops.aten
 _COPIES = {_aten.clone.default, _aten._to_copy.default}
 
 
-class Dim(NamedTuple):
-    """A dimension of some memory: `size` steps of `stride` elements move `factor` along `axis` of the role.
-
-    The axis is 0 to 3 (batch, head, row, column), or -1 for copies of the same element.
-    """
-
-    stride: int
-    size: int
-    axis: int
-    factor: int
-
-
-@dataclass(frozen=True)
-class Role:
-    """How a tensor with a role lies in its storage."""
-
-    name: str
-    offset: int
-    dims: tuple[Dim, ...]
-    heads: int
-
-    @classmethod
-    def of(cls, name: str, tensor: torch.Tensor) -> "Role":
-        """The role of a (batch, heads, length, head_dim) tensor."""
-        dims = (Dim(tensor.stride(axis), tensor.shape[axis], axis, 1) for axis in range(4))
-        return cls(
-            name, int(tensor.storage_offset()), tuple(dim for dim in dims if dim.size > 1), tensor.shape[1]
-        )
-
-    def index(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """int (4, n): index of each element of the storage; and bool (n,): whether the role has it."""
-        rest = elements - self.offset
-        index, known = np.zeros((4, len(elements)), np.int64), rest >= 0
-        for dim in sorted(self.dims, key=lambda dim: -dim.stride):
-            steps, rest = np.divmod(rest, dim.stride)
-            known &= steps < dim.size
-            if dim.axis >= 0:
-                index[dim.axis] += steps * dim.factor
-        return index, known & (rest == 0)
-
-    def copied(self, source: torch.Tensor, target: torch.Tensor) -> "Role | None":
-        """The role of a copy of a view of this memory, both shaped alike; None if they do not match."""
-        if source.storage_offset() != self.offset:
-            return None
-        left, dims = list(self.dims), []
-        for axis, size in enumerate(source.shape):
-            stride, step = source.stride(axis), target.stride(axis)
-            if size > 1 and stride == 0:
-                dims.append(Dim(step, size, -1, 0))
-                continue
-            while size > 1:
-                dim = next((dim for dim in left if dim.stride == stride and size % dim.size == 0), None)
-                if dim is None:
-                    return None
-                left.remove(dim)
-                dims.append(Dim(step, dim.size, dim.axis, dim.factor))
-                size, stride, step = size // dim.size, stride * dim.size, step * dim.size
-        return None if left else Role(self.name, int(target.storage_offset()), tuple(dims), self.heads)
-
-
-class FollowCopies(AfterOperation):
-    """Remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    def hear(self, func: Callable, args: tuple, made: Any) -> None:
-        if func in _COPIES:
-            self._copies.append((args[0], made))
-        elif func is _aten.copy_.default and args[0].shape == args[1].shape:
-            self._copies.append((args[1], args[0]))
-
-    def roles(self, inputs: dict[str, torch.Tensor], output: torch.Tensor) -> dict[int, list[Role]]:
-        """Roles by address of the storage. A copy of an input has its role; what O is copied from has O's."""
-        found: dict[int, list[Role]] = {}
-        for name, tensor in (inputs | {"O": output}).items():
-            found.setdefault(_address(tensor), []).append(Role.of(name, tensor))
-        for source, target in self._copies:
-            _hand_on(found, source, target)
-        for source, target in reversed(self._copies):
-            _hand_on(found, target, source)
-        return found
-
-
-def _hand_on(found: dict[int, list[Role]], source: torch.Tensor, target: torch.Tensor) -> None:
-    if _address(target) in found:
-        return
-    copies = [role.copied(source, target) for role in found.get(_address(source), ())]
-    if known := [role for role in copies if role]:
-        found[_address(target)] = known
-
-
-def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
+NAMES = ("Q", "K", "V", "O")
 QUERY_SIDE, KEY_SIDE = ("Q", "O"), ("K", "V")
 
 
@@ -141,6 +45,74 @@ class Tile(NamedTuple):
         return self.access.program
 
 
+class Roles:
+    """Which element of Q, K, V or O each element of memory holds.
+
+    That is a number: the element's place in its tensor, times 4, plus the tensor's in NAMES; -1 for none.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._sizes = [tensor.shape[2:] for tensor in tensors]
+        self._numbers: dict[tuple[int, int], np.ndarray] = {}
+        """By address and element size of the memory."""
+        for role, tensor in enumerate(tensors):
+            self._fill(tensor, len(NAMES) * np.arange(tensor.numel()).reshape(tensor.shape) + role)
+
+    def hand_on(self, source: torch.Tensor, target: torch.Tensor) -> None:
+        """What the target holds is a copy of the source, which has its shape."""
+        self._fill(target, self._numbers_of(source))
+
+    def _fill(self, tensor: torch.Tensor, numbers: np.ndarray) -> None:
+        own = self._numbers_of(tensor)
+        np.copyto(own, numbers, where=own < 0)
+
+    def _numbers_of(self, tensor: torch.Tensor) -> np.ndarray:
+        """Those of a tensor's elements, in its shape: a view."""
+        size, item = tensor.untyped_storage().nbytes(), tensor.element_size()
+        whole = self._numbers.setdefault((_address(tensor), item), np.full(size // item, -1))
+        strides = [stride * whole.itemsize for stride in tensor.stride()]
+        return np.lib.stride_tricks.as_strided(whole[tensor.storage_offset() :], tensor.shape, strides)
+
+    def tile_of(self, access: Access, tensor: torch.Tensor) -> Tile | None:
+        """The access to a tensor, if both its corners lie in one of Q, K, V and O."""
+        numbers = self._numbers.get((_address(tensor), tensor.element_size()))
+        if numbers is None or min(low := int(numbers[access.first]), high := int(numbers[access.last])) < 0:
+            return None
+        (place, role), (last_place, last_role) = divmod(low, len(NAMES)), divmod(high, len(NAMES))
+        if role != last_role:
+            return None
+        length, head_dim = self._sizes[role]
+        (head, row), (last_head, last) = (divmod(each // head_dim, length) for each in (place, last_place))
+        return Tile(access, NAMES[role], head, min(row, last), max(row, last) + 1, head != last_head)
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class FollowCopies(AfterOperation):
+    """Remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+        if func in _COPIES:
+            self._copies.append((args[0], made))
+        elif func is _aten.copy_.default and args[0].shape == args[1].shape:
+            self._copies.append((args[1], args[0]))
+
+    def roles(self, *tensors: torch.Tensor) -> Roles:
+        """The roles of Q, K, V and O. A copy of an input has its role; what O is copied from has O's."""
+        roles = Roles(tensors)
+        for source, target in self._copies:
+            roles.hand_on(source, target)
+        for source, target in reversed(self._copies):
+            roles.hand_on(target, source)
+        return roles
+
+
 @dataclass
 class Step:
     """What a program did between two changes of its tiles."""
@@ -153,48 +125,29 @@ class Step:
     flops: int = 0
 
 
-def tiles_of(launch: Launch, roles: dict[int, list[Role]], scratch: dict[int, str]) -> list[Tile | Product]:
+def tiles_of(launch: Launch, roles: Roles, scratch: dict[int, str]) -> list[Tile | Product]:
     """The events of a launch with their tensors.
 
     `scratch` names memory without a role by its address; it grows.
     """
     events: list[Tile | Product] = []
-    by_region: dict[int, list[int]] = {}
-    for number, event in enumerate(launch.events):
+    for event in launch.events:
         if isinstance(event, Access):
-            by_region.setdefault(event.tag, []).append(number)
-            events.append(Tile(event, ""))
+            region = launch.regions[event.tag]
+            tile = roles.tile_of(event, region.tensor)
+            if tile is None:
+                address = _address(region.tensor)
+                if address not in scratch:
+                    scratch[address] = _free_name(region.name, scratch)
+                tile = Tile(event, scratch[address])
+            events.append(tile)
         else:
             events.append(event)
-    for tag, numbers in by_region.items():
-        tensor, left = launch.regions[tag].tensor, np.array(numbers)
-        address = tensor.untyped_storage().data_ptr()
-        near = sorted(roles.get(address, ()), key=lambda role: abs(role.offset - tensor.storage_offset()))
-        for role in near:
-            left = _give_role(role, events, left)
-        name = scratch.setdefault(address, _free_name(launch.regions[tag].name, scratch))
-        for number in left:
-            events[number] = events[number]._replace(tensor=name)
     return events
 
 
-def _give_role(role: Role, events: list, numbers: np.ndarray) -> np.ndarray:
-    """Replace the tiles of these numbers that the role has; the numbers of the others."""
-    accesses = [events[number].access for number in numbers]
-    corners = np.array([(access.first, access.last) for access in accesses]).reshape(-1, 2)
-    (low, low_known), (high, high_known) = role.index(corners[:, 0]), role.index(corners[:, 1])
-    own = low_known & high_known
-    for i in np.flatnonzero(own):
-        batch, head, first, _ = low[:, i].tolist()
-        last_batch, last_head, last, _ = high[:, i].tolist()
-        several = (batch, head) != (last_batch, last_head)
-        rows = (batch * role.heads + head, min(first, last), max(first, last) + 1, several)
-        events[numbers[i]] = Tile(events[numbers[i]].access, role.name, *rows)
-    return numbers[~own]
-
-
 def _free_name(name: str, scratch: dict[int, str]) -> str:
-    taken = {*QUERY_SIDE, *KEY_SIDE, *scratch.values()}
+    taken = {*NAMES, *scratch.values()}
     names = (name, *(f"{name} ({number})" for number in range(2, len(taken) + 3)))
     return next(free for free in names if free not in taken)
 
@@ -287,14 +240,14 @@ def play(
     if events > MAX_EVENTS or len(launches) > MOST_LAUNCHES:
         most = f"at most {MAX_EVENTS:,} accesses and {MOST_LAUNCHES} launches are played"
         raise InvalidProblem("kernel", label, most, "Choose a shorter sequence or fewer heads.")
-    roles = follow.roles(dict(zip("QKV", inputs, strict=True)), output)
+    roles = follow.roles(*inputs, output)
     return _trace(problem, launches, roles, output, label)
 
 
 def _trace(
     problem: AttentionProblem,
     launches: list[Launch],
-    roles: dict[int, list[Role]],
+    roles: Roles,
     output: torch.Tensor,
     label: str,
 ) -> Trace:
@@ -367,7 +320,7 @@ def _where(step: Step, problem: AttentionProblem) -> tuple[int, int, int]:
 
 def _missing(tiles: list[Tile]) -> str:
     """Which of Q, K, V and O no access was recognised as."""
-    missing = [name for name in "QKVO" if name not in {tile.tensor for tile in tiles}]
+    missing = [name for name in NAMES if name not in {tile.tensor for tile in tiles}]
     if not missing:
         return ""
     return f"no access to {', '.join(missing)} was recognised: the kernel may work on a changed copy"

@@ -90,7 +90,6 @@ class TileFigure:
 
 
 BytesOf = Callable[[AttentionProblem], int]
-CountOf = Callable[[AttentionProblem], int]
 TileBytes = Callable[[AttentionProblem, int], dict[str, int]]
 
 
@@ -99,7 +98,7 @@ class TimedAs:
     """The peer of `kernels.measure.peers` that is timed for an algorithm, and whose time that is."""
 
     peer: str
-    timing_source: str
+    timing_source: str = ""
     """What a card calls what was timed; "" if it is the algorithm itself."""
     why: str = ""
     """Why it is not the algorithm as it is played, in a sentence."""
@@ -120,11 +119,6 @@ FLASH_ATTENTION = TimedAs(
     "Timed is `flash_attention`, which picks the kernel and the tiles for the GPU itself.",
 )
 """For the kernels of the backward pass: no peer runs one of them by its name."""
-
-
-def timed_itself(peer: str) -> TimedAs:
-    """For an algorithm that is a peer of its own."""
-    return TimedAs(peer, "")
 
 
 @dataclass(frozen=True)
@@ -323,7 +317,7 @@ class Algorithm(Particular):
     """Tensors in HBM with one tile per tile of the grid, such as the scores of standard attention."""
     each_kernel_anew: bool = False
     """Whether each kernel goes over the grid from the start."""
-    pool_pages: CountOf | None = None
+    pool_pages: Callable[[AttentionProblem], int] | None = None
     """Pages of the pools that K and V lie in, found through a block table; None if K and V lie whole."""
     packs_heads: bool = False
     """Whether the query heads that share a key head are packed into one query tile."""

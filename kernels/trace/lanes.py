@@ -6,6 +6,7 @@ lane asked for a tile, had it, had a product. An activity is the time between tw
 
 import functools
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,9 +61,6 @@ class LaneRole:
     def number(self, mark: str) -> int:
         return self.marks.index(mark)
 
-    def named(self, activity: str) -> tuple[Activity, ...]:
-        return tuple(each for each in self.activities if each.name == activity)
-
 
 @dataclass(frozen=True)
 class LaneKernel(Particular):
@@ -91,21 +89,18 @@ class LaneKernel(Particular):
 
     def phase_of(self, activity: str) -> str:
         """The phase that an activity belongs to; "" if no role has it."""
-        return next((each.phase for each in self._named(activity)), "")
+        return next((each.phase for _, each in self._named(activity)), "")
 
     def about(self, activity: str) -> str:
         """What the name of an activity does not tell; "" for nothing."""
-        return next((each.about for each in self._named(activity)), "")
+        return next((each.about for _, each in self._named(activity)), "")
 
     def kernel_of(self, activity: str) -> str:
         """Name of the kernel that has that phase; "" if it is any kernel that is played, or not known."""
-        return next((role.kernel for role in self._roles_with(activity)), "")
+        return next((role.kernel for role, _ in self._named(activity)), "")
 
-    def _named(self, activity: str) -> list[Activity]:
-        return [each for role in self.roles for each in role.named(activity)]
-
-    def _roles_with(self, activity: str) -> list[LaneRole]:
-        return [role for role in self.roles if role.named(activity)]
+    def _named(self, activity: str) -> Iterator[tuple[LaneRole, Activity]]:
+        return ((role, each) for role in self.roles for each in role.activities if each.name == activity)
 
     def role_of(self, lane: int, label: str) -> LaneRole | None:
         """The first role that the lane of this number, from 0 on, can have by its label."""

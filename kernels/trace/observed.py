@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, SourceLine, SourceText, timed_itself
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, SourceLine, SourceText, TimedAs
 
 NOT_SEEN = "Scores, m and l are not seen"
 Text = Annotated[str, Meta(max_length=400)]
@@ -68,7 +68,7 @@ class Observed:
             left=("Q",) if "Q" in moved else (),
             right=("O",) if "O" in moved else (),
             skips_tiles=self.skips_tiles,
-            timed_as=timed_itself("user"),
+            timed_as=TimedAs("user"),
             gives_lse=False,
             observed=True,
         )

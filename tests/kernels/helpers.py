@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from kernels.algorithms.flash2.forward import flash_forward
+from kernels.attention import flash_attention
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import compare_gradients, compare_lse, compare_output
+from kernels.primitives import replay
 from kernels.primitives.launch import asked_of
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
@@ -22,6 +24,12 @@ def rows_keep_their_bits():
     """Whether this CPU's product of matrices, which the interpreter takes, has a row's bits in any place."""
     first, second = torch.randn(2, 16, 16, generator=torch.Generator().manual_seed(0)).numpy()
     return (np.roll(first, 5, 0) @ second == np.roll(first @ second, 5, 0)).all()
+
+
+def forget():
+    """Forget every call of flash_attention that was checked or written down."""
+    for known in (flash_attention._accepted, replay._repetitions):
+        known.clear()
 
 
 def tiny(q_len, kv_len, block_m=16, block_n=16, *, mask="full", **more):

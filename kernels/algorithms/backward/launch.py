@@ -4,6 +4,7 @@ Dao 2023, algorithm 2, as a small kernel and two large ones; Chu, Liu and Lin 20
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -21,10 +22,9 @@ from kernels.primitives.launch import (
     on_device,
     strides_of,
 )
-from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
-from kernels.problem import AttentionProblem, tiles
+from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo
 
 import triton
@@ -72,49 +72,28 @@ class BackwardCall:
             )
         return launch_info(config, compiled)
 
-    def dk_dv(
-        self, config: TileConfig, recorder: Recorder | None = None, lanes: LaneBuffers | None = None
-    ) -> LaunchInfo:
+    def dk_dv(self, config: TileConfig, recorder: Recorder | None = None, **marks: Any) -> LaunchInfo:
         """d_key and d_value; needs delta. With `lanes` the kernel sets marks."""
-        batch, kv_heads = self.inputs.key.shape[:2]
-        return launch_on_tiles(
-            _attn_bwd_dk_dv,
-            (triton.cdiv(self.inputs.band.kv_len, config.block_n), batch * kv_heads),
-            self.tensors | {"dk": self.d_key, "dv": self.d_value},
-            *(self.inputs.lse, self.delta),
-            band=self.inputs.band,
-            scale=self.inputs.scale,
-            config=config,
-            recorder=recorder,
-            pattern=self.inputs.pattern,
-            per_head=self.inputs.per_head,
-            kv_heads=kv_heads,
-            lanes=lanes,
-        )
+        key_heads = self.inputs.key.shape[0] * self.inputs.key.shape[1]
+        grid = (triton.cdiv(self.inputs.band.kv_len, config.block_n), key_heads)
+        gradients = {"dk": self.d_key, "dv": self.d_value}
+        return self._launch(_attn_bwd_dk_dv, grid, gradients, config=config, recorder=recorder, **marks)
 
-    def dq(
-        self, config: TileConfig, recorder: Recorder | None = None, lanes: LaneBuffers | None = None
-    ) -> LaunchInfo:
+    def dq(self, config: TileConfig, recorder: Recorder | None = None, **marks: Any) -> LaunchInfo:
         """d_query; needs delta. With `lanes` the kernel sets marks."""
-        batch, q_heads = self.inputs.query.shape[:2]
-        band, pattern = self.inputs.band, self.inputs.pattern
-        return launch_on_tiles(
-            _attn_bwd_dq,
-            (triton.cdiv(band.q_len, config.block_m) * batch * q_heads,),
-            self.tensors | {"dq": self.d_query},
-            *(self.inputs.lse, self.delta),
-            band=band,
-            scale=self.inputs.scale,
-            config=config,
-            recorder=recorder,
-            pattern=pattern,
-            per_head=self.inputs.per_head,
-            heads_in_turn=tiles.heads_in_turn(
-                batch * q_heads, band.bounds_right or bool(pattern and pattern.mask)
-            ),
-            q_heads=q_heads,
-            lanes=lanes,
-        )
+        heads = self.inputs.query.shape[0] * self.inputs.query.shape[1]
+        grid = (triton.cdiv(self.inputs.band.q_len, config.block_m) * heads,)
+        gradients = {"dq": self.d_query}
+        return self._launch(_attn_bwd_dq, grid, gradients, config=config, recorder=recorder, **marks)
+
+    def _launch(
+        self, kernel: Any, grid: tuple[int, ...], gradients: dict, lanes: Any = None, **options: Any
+    ) -> LaunchInfo:
+        given = self.inputs
+        asked = {"band": given.band, "scale": given.scale, "pattern": given.pattern}
+        rows, tensors = (given.lse, self.delta), self.tensors | gradients
+        options |= asked | {"per_head": given.per_head, "lanes": lanes}
+        return launch_on_tiles(kernel, grid, tensors, *rows, **options)
 
 
 def flash_backward(inputs: BackwardInputs, dk_dv_config: TileConfig, dq_config: TileConfig) -> Gradients:

@@ -101,7 +101,6 @@ class LoopOrder:
             config=replace(config_of(problem), num_stages=1),  # no load ahead of the stores of a step before
             recorder=recorder,
             described=(),
-            kv_heads=problem.kv_heads,
         )
         for gradient, total in sums:
             gradient.copy_(total)

@@ -132,6 +132,5 @@ def flash_forward_kv_outer(
         config=config,
         recorder=recorder,
         described=(),
-        q_heads=q_heads,
     )
     return out, lse, info

@@ -4,7 +4,7 @@ from kernels.algorithms import chip
 from kernels.algorithms.tile_figures import forward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, timed_itself
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, TimedAs
 from kernels.trace.lanes import OTHER, PRODUCT, SOFTMAX, Activity, LaneKernel, LaneRole
 from kernels.trace.sample import tile_bounds
 
@@ -103,7 +103,7 @@ ENTRY = Algorithm(
     kernels=(FORWARD,),
     runner="kernels.algorithms.flash2.run",
     rank=1,
-    timed_as=timed_itself("flash2"),
+    timed_as=TimedAs("flash2"),
     checked="FlashAttention-2, forward and backward",
     has_gradients=True,
     recorded=("text", "gpt2", "tiny", "llama3", "ragged", "layer", "window", "decode", "documents"),

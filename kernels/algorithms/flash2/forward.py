@@ -31,7 +31,7 @@ from kernels.primitives.traversal import (
     visited_by_query_tile,
     visits_listed,
 )
-from kernels.problem import Band, Pattern, tiles
+from kernels.problem import Band, Pattern
 from kernels.trace import LaunchInfo
 
 import triton
@@ -163,13 +163,11 @@ def flash_forward(
     was launched. With a `recorder` the kernel writes down its steps, with `lanes` its marks. Raises
     InvalidProblem if the tiles do not fit the GPU.
     """
-    batch, q_heads = query.shape[:2]
     out = torch.empty_like(query)
-    lse = torch.empty((batch, q_heads, band.q_len), dtype=torch.float32, device=query.device)
-    heads = batch * q_heads
+    lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
     info = launch_on_tiles(
         _attn_fwd,
-        (triton.cdiv(band.q_len, config.block_m) * heads,),
+        (triton.cdiv(band.q_len, config.block_m) * query.shape[0] * query.shape[1],),
         {"q": query, "k": key, "v": value, "o": out},
         lse,
         band=band,
@@ -178,8 +176,6 @@ def flash_forward(
         recorder=recorder,
         pattern=pattern,
         per_head=per_head,
-        heads_in_turn=tiles.heads_in_turn(heads, band.bounds_right or bool(pattern and pattern.mask)),
-        q_heads=q_heads,
         lanes=lanes,
     )
     return out, lse, info

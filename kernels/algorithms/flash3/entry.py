@@ -6,7 +6,7 @@ from kernels.algorithms import chip
 from kernels.algorithms.flash2.entry import FORWARD, ONLINE_SOFTMAX
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import visited_tiles
-from kernels.trace.algorithm import Algorithm, ChipPart, Phase, SourcePart, SourceRef, timed_itself
+from kernels.trace.algorithm import Algorithm, ChipPart, Phase, SourcePart, SourceRef, TimedAs
 from kernels.trace.lanes import OTHER, PLACE, PRODUCT, SOFTMAX, WAIT, Activity, LaneKernel, LaneRole
 from kernels.trace.needs import Needs
 
@@ -161,7 +161,7 @@ ENTRY = Algorithm(
     kernels=(KERNEL,),
     runner=MODULE + "run",
     rank=2,
-    timed_as=timed_itself("flash3"),
+    timed_as=TimedAs("flash3"),
     checked="FlashAttention-3 (Hopper), forward and backward",
     has_gradients=True,
     recorded=("gpt2", "llama3", "ragged", "layer", "window", "decode"),

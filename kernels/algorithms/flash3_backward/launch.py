@@ -65,8 +65,6 @@ class HopperBackwardCall(prepared.PreparedCall):
 
     def sweep(self, lanes: LaneBuffers | None = None, recorder: Recorder | None = None) -> LaunchInfo:
         """d_key, d_value, and the sum of dQ. With `lanes` the kernel sets marks."""
-        batch, q_heads = self.inputs.query.shape[:2]
-        kv_heads = self.inputs.key.shape[1]
         fixed = self.fixed(recorder)
         blocks = {
             "q_desc": (self.inputs.query, fixed.BLOCK_M),
@@ -76,24 +74,17 @@ class HopperBackwardCall(prepared.PreparedCall):
             "dk_desc": (self.d_key, fixed.ROWS),
             "dv_desc": (self.d_value, fixed.ROWS),
         }
-        traced = (recorder.buffers, recorder.max_steps) if recorder else (None, 0)
-        written = Written(lanes, *traced)
+        written = Written(lanes, *((recorder.buffers, recorder.max_steps) if recorder else (None, 0)))
         compiled = launch(
             _attn_bwd_hopper,
-            (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * batch * kv_heads,),
+            (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * self.key_heads,),
             **{name: tile_descriptor(tensor, rows, self.block_d) for name, (tensor, rows) in blocks.items()},
             lse_desc=prepared.row_descriptor(self.padded_lse, fixed.BLOCK_M),
             delta_desc=prepared.row_descriptor(self.padded_delta, fixed.BLOCK_M),
             dq_sum=self.dq_sum,
             beside=(self.inputs.scale, self.inputs.scale * LOG2E.value, written),
-            q_heads=q_heads,
-            kv_heads=kv_heads,
-            group_size=group_size(self.inputs.query, self.inputs.key),
-            heads_in_turn=min(
-                prepared.HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads
-            ),
-            padded_rows=self.padded_rows,
-            **self.inputs.band._asdict(),
+            **self.sizes,
+            **self.key_sizes,
             FIXED=fixed,
             num_warps=4,
         )

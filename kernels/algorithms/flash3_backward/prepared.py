@@ -46,12 +46,23 @@ class PreparedCall:
             inputs = replace(inputs, d_out=inputs.d_out.contiguous())
         self.inputs = inputs
         self.d_query, self.d_key, self.d_value = inputs.empty_gradients()
-        batch, q_heads, q_len, head_dim = self.inputs.query.shape
+        (batch, q_heads, q_len, head_dim), kv_heads = inputs.query.shape, inputs.key.shape[1]
         self.block_d = max(triton.next_power_of_2(head_dim), 64)
         self.row_blocks = triton.cdiv(q_len, ROW_BLOCK)
         self.padded_rows = self.row_blocks * ROW_BLOCK
         self.padded_lse = self.inputs.lse.new_empty(batch * q_heads * self.padded_rows)
         self.padded_delta = torch.empty_like(self.padded_lse)
+        self.key_heads = batch * kv_heads
+        self.sizes = {
+            "q_heads": q_heads,
+            "group_size": q_heads // kv_heads,
+            "padded_rows": self.padded_rows,
+            **inputs.band._asdict(),
+        }
+        """Arguments of every kernel, by their names."""
+        in_turn = min(HEADS_IN_TURN if inputs.band.bounds_right else 1, self.key_heads)
+        self.key_sizes = {"kv_heads": kv_heads, "heads_in_turn": in_turn}
+        """And of those that keep keys."""
 
     def fixed_of_rows(self, recorder: Recorder | None) -> RowFixed:
         return replace(fixed_of(self.inputs.query, ROW_CONFIG, recorder), BLOCK_D=self.block_d)

@@ -7,11 +7,10 @@ import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import can_run_hopper, tile_descriptor
-from kernels.algorithms.flash3_backward.prepared import HEADS_IN_TURN, PreparedCall, row_descriptor, rows_fit
+from kernels.algorithms.flash3_backward.prepared import PreparedCall, row_descriptor, rows_fit
 from kernels.algorithms.flash3_backward_wide.dk_dv import _attn_bwd_hopper_dk_dv
 from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
 from kernels.oracle.exact import Gradients
-from kernels.oracle.naive import group_size
 from kernels.primitives.launch import TileConfig, cases_of, on_device
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.replay import launch
@@ -71,32 +70,26 @@ class WideBackwardCall(PreparedCall):
             **descriptors,
             "scale": self.inputs.scale,
             "scale_log2": self.inputs.scale * LOG2E.value,
-            "q_heads": self.inputs.query.shape[1],
-            "group_size": group_size(self.inputs.query, self.inputs.key),
-            "padded_rows": self.padded_rows,
-            **self.inputs.band._asdict(),
+            **self.sizes,
             "FIXED": fixed,
             "num_warps": 4,
         }
 
     def dk_dv(self) -> None:
-        batch, kv_heads = self.inputs.key.shape[:2]
         rows = Fixed.ROWS
         launch(
             _attn_bwd_hopper_dk_dv,
-            (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * batch * kv_heads,),
+            (triton.cdiv(self.inputs.band.kv_len, BLOCK_N) * self.key_heads,),
             lse_desc=row_descriptor(self.padded_lse, QUERIES_STREAMED),
             delta_desc=row_descriptor(self.padded_delta, QUERIES_STREAMED),
             dk_desc=tile_descriptor(self.d_key, rows, self.block_d),
             dv_desc=tile_descriptor(self.d_value, rows, self.block_d),
-            kv_heads=kv_heads,
-            heads_in_turn=min(HEADS_IN_TURN if self.inputs.band.bounds_right else 1, batch * kv_heads),
+            **self.key_sizes,
             **self._arguments(QUERIES_STREAMED),
         )
 
     def dq(self) -> None:
-        batch, q_heads = self.inputs.query.shape[:2]
-        heads = batch * q_heads
+        heads = self.inputs.query.shape[0] * self.inputs.query.shape[1]
         launch(
             _attn_bwd_hopper_dq,
             (triton.cdiv(self.inputs.band.q_len, QUERIES_KEPT) * heads,),

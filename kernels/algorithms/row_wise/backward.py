@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.algorithms.row_wise.entry import BACKWARD
-from kernels.algorithms.row_wise.run import forward, softmax_of
+from kernels.algorithms.row_wise.run import RUNNER, softmax_of
 from kernels.device.runtime import DEVICE
 from kernels.oracle.naive import visible_mask
 from kernels.primitives.tilewise import StepLog, tile_rows
@@ -81,7 +81,7 @@ def _row_wise_backward(
 def run_traced(problem: AttentionProblem) -> Trace:
     """Run the steps on the problem's inputs, dO and tiles. Raises InvalidProblem if there are too many."""
     hbm, inputs = StepLog(BACKWARD, problem), make_inputs(problem, DEVICE)
-    out, d_out = forward(problem, *inputs)[0], make_d_output(problem, DEVICE)
+    out, d_out = RUNNER.forward(problem, *inputs)[0], make_d_output(problem, DEVICE)
     d_query, lse = torch.empty_like(out), torch.empty(problem.q_shape[:3], device=out.device)
     d_key, d_value = (torch.zeros(each.shape, device=out.device) for each in inputs[1:])
     _row_wise_backward(hbm, problem, (*inputs, out, d_out), (d_query, d_key, d_value), lse)

@@ -7,7 +7,7 @@ from kernels.algorithms.backward import entry as plain
 from kernels.problem import AttentionProblem
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef
 
-RUNNER = "kernels.algorithms.row_wise.run"
+MODULE = "kernels.algorithms.row_wise.run"
 
 
 def half_of_the_bytes(problem: AttentionProblem) -> int:
@@ -21,7 +21,7 @@ def half_of_the_bytes(problem: AttentionProblem) -> int:
 
 SCORES = Kernel(
     name="row-wise, scores",
-    source=SourceRef(RUNNER, "_row_wise"),
+    source=SourceRef(MODULE, "_row_wise"),
     before=(Phase("load Q", loads=("Q",), makes=("m", "S")),),
     step=(
         Phase("load K", loads=("K",)),
@@ -38,7 +38,7 @@ SCORES = Kernel(
 
 VALUES = Kernel(
     name="row-wise, values",
-    source=SourceRef(RUNNER, "_row_wise"),
+    source=SourceRef(MODULE, "_row_wise"),
     before=(Phase("softmax", needs=("S", "m"), makes=("P", "l", "O")),),
     step=(Phase("load V", loads=("V",)), Phase("PV", needs=("P", "V", "O"), makes=("O",), shows="share")),
     after=(Phase("store O", needs=("O",), stores=("O",)),),
@@ -57,7 +57,7 @@ ENTRY = Algorithm(
     idea="whole rows of S stay on the chip; run in torch, tile by tile",
     direction="forward",
     kernels=(SCORES, VALUES),
-    runner=RUNNER,
+    runner=f"{MODULE}:RUNNER",
     rank=7,
     runs_in="torch",
     skips_tiles=False,

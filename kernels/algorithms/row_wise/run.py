@@ -9,13 +9,9 @@ import torch
 from torch import Tensor
 
 from kernels.algorithms.row_wise.entry import ENTRY
-from kernels.device.runtime import DEVICE
-from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import visible_mask
-from kernels.primitives.tilewise import StepLog, tile_rows
+from kernels.primitives.tilewise import StepLog, Tilewise, tile_rows
 from kernels.problem import AttentionProblem
-from kernels.problem.inputs import make_inputs
-from kernels.trace import Trace
 
 
 def softmax_of(scores: list[Tensor], m: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,10 +23,16 @@ def softmax_of(scores: list[Tensor], m: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _row_wise(
-    hbm: StepLog, problem: AttentionProblem, inputs: Inputs, visible: Tensor, out: Tensor, lse: Tensor
+    hbm: StepLog,
+    problem: AttentionProblem,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
 ) -> None:
     """Fill out (batch, q_heads, q_len, head_dim) and lse (batch, q_heads, q_len) query tile by query tile."""
-    query, key, value = inputs
+    visible = visible_mask(problem.band, device=query.device)
     for program in hbm.programs():
         _, batch, head, rows = program
         key_head = head // problem.group_size
@@ -69,23 +71,4 @@ def _row_wise(
         lse[batch, head, rows] = m + torch.log(l)
 
 
-def _run(
-    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
-) -> tuple[StepLog, Tensor, Tensor]:
-    hbm = StepLog(ENTRY, problem)
-    out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
-    visible = visible_mask(problem.band, device=query.device)
-    _row_wise(hbm, problem, (query, key, value), visible, out, lse)
-    return hbm, out, lse
-
-
-def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the steps on the problem's own inputs and tiles. Raises InvalidProblem if there are too many."""
-    hbm, out, lse = _run(problem, *make_inputs(problem, DEVICE))
-    return hbm.trace(out, lse)
-
-
-def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
-    """O with the problem's mask and tiles; lse is not a result of this algorithm."""
-    _, out, _ = _run(problem, query, key, value)
-    return out, None
+RUNNER = Tilewise(ENTRY, _row_wise)

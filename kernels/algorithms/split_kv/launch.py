@@ -85,7 +85,6 @@ def flash_split_kv(
         described=("k", "v") if table is None else (),
         table=table,
         table_stride=None if table is None else table.stride(0),
-        kv_heads=kv_heads,
         first_visited=plan.first,
         end_visited=plan.end,
         splits=plan.splits,

@@ -5,11 +5,11 @@ from kernels.algorithms.standard.traffic import matrix_bytes, product_bytes
 from kernels.device.gpus import SHARED
 from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, TimedAs
 
-RUNNER = "kernels.algorithms.standard.run"
+MODULE = "kernels.algorithms.standard.run"
 
 SCORES = Kernel(
     name="scores",
-    source=SourceRef(RUNNER, "_scores"),
+    source=SourceRef(MODULE, "_scores"),
     before=(Phase("load Q", loads=("Q",)),),
     step=(
         Phase("load K", loads=("K",)),
@@ -25,7 +25,7 @@ SCORES = Kernel(
 
 READ_SCORES = Kernel(
     name="softmax, read S",
-    source=SourceRef(RUNNER, "_softmax"),
+    source=SourceRef(MODULE, "_softmax"),
     step=(
         Phase("load S", loads=("S",), needs=("S",), shows="scores"),  # beside the tiles of S before it
         Phase("row max", needs=("S", "m"), makes=("m",)),
@@ -40,7 +40,7 @@ READ_SCORES = Kernel(
 
 WRITE_WEIGHTS = Kernel(
     name="softmax, write P",
-    source=SourceRef(RUNNER, "_softmax"),
+    source=SourceRef(MODULE, "_softmax"),
     before=(Phase("row sum", needs=("S", "m"), makes=("l", "P")),),
     step=(
         Phase("exponentials", needs=("S", "m", "l"), makes=("P",), shows="share"),
@@ -56,7 +56,7 @@ WRITE_WEIGHTS = Kernel(
 
 PRODUCT = Kernel(
     name="product",
-    source=SourceRef(RUNNER, "_product"),
+    source=SourceRef(MODULE, "_product"),
     step=(
         Phase("load P", loads=("P",), shows="share"),
         Phase("load V", loads=("V",)),
@@ -78,7 +78,7 @@ ENTRY = Algorithm(
     idea="S and P go to HBM and back; run in torch, tile by tile",
     direction="forward",
     kernels=(SCORES, READ_SCORES, WRITE_WEIGHTS, PRODUCT),
-    runner=RUNNER,
+    runner=f"{MODULE}:RUNNER",
     rank=8,
     runs_in="torch",
     grid=("S", "P"),

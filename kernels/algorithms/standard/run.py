@@ -8,12 +8,9 @@ import torch
 from torch import Tensor
 
 from kernels.algorithms.standard.entry import ENTRY
-from kernels.device.runtime import DEVICE
 from kernels.oracle.naive import changed_scores, per_head, whole_mask
-from kernels.primitives.tilewise import StepLog, tile_rows
+from kernels.primitives.tilewise import StepLog, Tilewise, tile_rows
 from kernels.problem import AttentionProblem
-from kernels.problem.inputs import make_inputs
-from kernels.trace import Trace
 
 
 def _scores(
@@ -98,30 +95,20 @@ def _product(hbm: StepLog, problem: AttentionProblem, weights: Tensor, value: Te
         # [end]
 
 
-def _run(
-    problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor
-) -> tuple[StepLog, Tensor, Tensor]:
-    hbm = StepLog(ENTRY, problem)
+def _standard(
+    hbm: StepLog,
+    problem: AttentionProblem,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+) -> None:
     square = (*problem.q_shape[:3], problem.kv_len)
     scores, weights = (query.new_empty(square) for _ in range(2))
-    out, lse = torch.empty_like(query), torch.empty(problem.q_shape[:3], device=query.device)
-    visible = whole_mask(problem.rule, query.device).expand(square)
-    _scores(hbm, problem, query, key, scores, visible)
+    _scores(hbm, problem, query, key, scores, whole_mask(problem.rule, query.device).expand(square))
     _softmax(hbm, problem, scores, weights, lse)
     _product(hbm, problem, weights, value, out)
-    return hbm, out, lse
 
 
-def run_traced(problem: AttentionProblem) -> Trace:
-    """Run the steps of the three kernels on the problem's own inputs and tiles.
-
-    Raises InvalidProblem if there are too many to record.
-    """
-    hbm, out, lse = _run(problem, *make_inputs(problem, DEVICE))
-    return hbm.trace(out, lse)
-
-
-def forward(problem: AttentionProblem, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, None]:
-    """O with the problem's mask and tiles; lse is not a result of this algorithm."""
-    _, out, _ = _run(problem, query, key, value)
-    return out, None
+RUNNER = Tilewise(ENTRY, _standard)

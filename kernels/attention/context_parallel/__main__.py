@@ -1,7 +1,4 @@
-"""Attention over several GPUs, by the ranks that torchrun starts:
-
-torchrun --nproc-per-node N -m kernels.attention.context_parallel check | measure | record
-"""
+"""Attention over several GPUs, by the ranks that torchrun starts: see USAGE."""
 
 import argparse
 import os
@@ -26,6 +23,8 @@ from kernels.problem.ranks import divisor_of
 from kernels.recordings import FILES, FOLDER, RANKS_PREFIX
 from kernels.tool_arguments import numbers, some_of
 
+COMMAND = "torchrun --nproc-per-node {} -m kernels.attention.context_parallel"
+USAGE = f"{COMMAND.format('N')} check | measure | record"
 WAYS = (
     ("ring", "zigzag"),
     ("ring", "contiguous"),
@@ -56,7 +55,7 @@ def main() -> int:
     """The command line, on each rank. Returns 1 if a check fails."""
     arguments = _argument_parser().parse_args()
     if "RANK" not in os.environ:
-        print(f"error: this process is no rank. Start it by {_usage()}", file=sys.stderr)
+        print(f"error: this process is no rank. Start it by {USAGE}", file=sys.stderr)
         return 2
     on_gpus = BACKEND == "cuda"
     own = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()) if on_gpus else None
@@ -65,17 +64,13 @@ def main() -> int:
     alone = not own or int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count()
     limit = timedelta(seconds=arguments.limit)
     dist.init_process_group("gloo" if alone else "nccl", timeout=limit, device_id=None if alone else own)
-    failed = {"check": check, "measure": measure, "record": record}[arguments.what](arguments)
+    found = {"check": check, "measure": measure, "record": record}[arguments.what](arguments)
     dist.destroy_process_group()
-    return int(failed)
-
-
-def _usage() -> str:
-    return "torchrun --nproc-per-node N -m kernels.attention.context_parallel check | measure | record"
+    return int(found is True)
 
 
 def _argument_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(usage=_usage(), description=(__doc__ or "").split(",", 1)[0])
+    parser = argparse.ArgumentParser(usage=USAGE, description=(__doc__ or "").split(",", 1)[0])
     add = parser.add_argument
     add("what", choices=("check", "measure", "record"))
     add("--lengths", type=numbers, help="tokens of all ranks, comma separated (default 32768,131072,524288)")
@@ -84,9 +79,8 @@ def _argument_parser() -> argparse.ArgumentParser:
     parts = "some of traces,ways,decoding (default: all); measure takes no traces"
     add("--parts", type=some_of(PARTS), default=PARTS, help=parts)
     add("--budget", type=float, default=0.5, help="seconds of timed calls per cell (default 0.5)")
-    add(
-        "--limit", type=float, default=120, help="seconds after which a silent rank is given up (default 120)"
-    )
+    limit = "seconds after which a silent rank is given up (default 120)"
+    add("--limit", type=float, default=120, help=limit)
     add("--dry-run", action="store_true", help="small problems, to try the command without GPUs")
     return parser
 
@@ -146,13 +140,8 @@ class Times:
             _say(f"{shape}, {method} {layout} {time.direction}: {rate or time.refused}{ideal}")
 
 
-def measure(arguments: argparse.Namespace) -> bool:
+def measure(arguments: argparse.Namespace) -> list[RanksTime]:
     """Time ours, torch's and one GPU over the lengths."""
-    _times(arguments)
-    return False
-
-
-def _times(arguments: argparse.Namespace) -> list[RanksTime]:
     standard = [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
     lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
     times = Times(arguments.budget)
@@ -183,13 +172,13 @@ def record(arguments: argparse.Namespace) -> bool:
     Times of parts that are not recorded again stay.
     """
     wrong = _record_traces(arguments) if "traces" in arguments.parts else False
-    times, path = _times(arguments), arguments.out / FILES["ranks"]
+    times, path = measure(arguments), arguments.out / FILES["ranks"]
     if times and not dist.get_rank():
         old = read_document(path.read_bytes()) if path.exists() else Document()
         again = {_cell(time) for time in times}
         kept = [time for time in old.ranks if _cell(time) not in again]
-        command = f"torchrun --nproc-per-node {dist.get_world_size()} -m kernels.attention.context_parallel"
-        commands = dict.fromkeys(filter(None, (old.command, f"{command} {' '.join(sys.argv[1:])}")))
+        command = f"{COMMAND.format(dist.get_world_size())} {' '.join(sys.argv[1:])}"
+        commands = dict.fromkeys(filter(None, (old.command, command)))
         write(path, Document("; ".join(commands), ranks=(*kept, *times)).to_json())
     return wrong
 

@@ -20,11 +20,10 @@ from kernels.check.case.cases import TRUSTED_CAUSAL_SHAPES, TRUSTED_SHAPES
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.rule import judge_trace
-from kernels.primitives.replay import forget
 from kernels.primitives.tuning import HOPPER_KERNEL
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_d_output, make_inputs
-from tests.kernels.helpers import assert_gradients_right, on_hopper
+from tests.kernels.helpers import assert_gradients_right, forget, on_hopper
 
 ENTRY = ALGORITHMS["flash3_backward"]
 MASKS = {

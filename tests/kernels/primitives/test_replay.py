@@ -13,19 +13,21 @@ from kernels import flash_attention
 from kernels.attention import operators
 from kernels.device.runtime import DEVICE
 from kernels.primitives import replay
-from kernels.primitives import replay as signature
 from kernels.primitives.replay import is_traced, repeat, signature_of
 from tests import ROOT
 from tests.kernels.attention.conftest import draw
+from tests.kernels.helpers import forget
+
+KNOWN = (replay._repetitions, front._accepted)
 
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch):
     """Nothing is known, and a first call is written down."""
     monkeypatch.setattr(replay, "WRITTEN_DOWN_AT", 1)
-    signature.forget()
+    forget()
     yield
-    signature.forget()
+    forget()
 
 
 @pytest.fixture
@@ -50,11 +52,11 @@ def qkv(*shape, **options):
 
 def first_call(*tensors, **options):
     """The result of a call of which nothing is known."""
-    known = [dict(cache) for cache in signature._caches]
-    signature.forget()
+    before = [dict(known) for known in KNOWN]
+    forget()
     result = flash_attention(*tensors, **options)
-    for cache, before in zip(signature._caches, known, strict=True):
-        cache.update(before)
+    for known, kept in zip(KNOWN, before, strict=True):
+        known.update(kept)
     return result
 
 
@@ -250,11 +252,11 @@ def test_a_profiler_that_watches_launches_sees_a_plain_launch(runs, monkeypatch)
 
 
 def test_as_many_signatures_are_kept_as_are_said(monkeypatch):
-    monkeypatch.setattr(signature, "MOST_SIGNATURES", 3)
+    monkeypatch.setattr(replay, "MOST_SIGNATURES", 3)
     query, key, value = qkv(1, 1, 17, 16)
     for number in range(8):
         flash_attention(query, key, value, scale=0.1 + number)
-    assert all(1 <= len(cache) <= 3 for cache in signature._caches)
+    assert all(1 <= len(cache) <= 3 for cache in KNOWN)
 
 
 def launched_past_replay(source):

@@ -18,11 +18,10 @@ from kernels.oracle.exact import attention_by_rows
 from kernels.oracle.naive import naive_attention
 from kernels.oracle.rule import judge_trace
 from kernels.primitives.launch import TileConfig
-from kernels.primitives.replay import forget
 from kernels.problem import AttentionProblem, Band
 from kernels.problem.inputs import make_inputs
 from kernels.trace.sample import Sample
-from tests.kernels.helpers import on_hopper
+from tests.kernels.helpers import forget, on_hopper
 
 pytestmark = [pytest.mark.gpu, on_hopper]
 SHAPES = [*TRUSTED_SHAPES, *TRUSTED_CAUSAL_SHAPES, (1, 1), (64, 64), (384, 384)]
