@@ -20,7 +20,7 @@ from kernels.check.subject.hosted import CallRequest, Opened, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
-from kernels.check.subject.wire import Bytes, Seen, bytes_of, laid
+from kernels.check.subject.wire import Bytes, Seen, another, bytes_of, laid
 from kernels.device.determinism import filled_memory
 from kernels.device.interpreter import count_compiled_launches, count_launches
 from kernels.device.no_gpu import CONFIGURATIONS
@@ -111,8 +111,9 @@ class Session:
         before = _surroundings()
         near = laid(request.places, memory)
         changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
+        tensors: Tensors = near
         if request.place == "new":
-            tensors: Tensors = [*map(self._far.copy, near)] if self._far else near
+            tensors = [*map(self._far.copy, near)] if self._far else near
         else:
             tensors, memory = self._again(request, near)
             near = laid(request.places, memory)
@@ -133,8 +134,8 @@ class Session:
         except Broken as error:
             broken, trace = str(error), error.trace
         if self._far:
-            for judged, handed in zip(near, tensors, strict=True):
-                judged.copy_(handed)
+            for judged, called in zip(near, tensors, strict=True):
+                judged.copy_(called)
         self._keep("its result", results.values())
         self._keep("an input of an earlier call", memory)
         self._say_changes(before)
@@ -156,7 +157,7 @@ class Session:
             for tensor, other in zip(tensors, given, strict=True):
                 tensor.copy_(other)
         if request.place == "same memory":
-            tensors = [each.new_empty(0).set_(each) for each in tensors]
+            tensors = [*map(another, tensors)]
         return tensors, memory
 
     def _keep(self, what: str, tensors: Iterable[torch.Tensor]) -> None:
