@@ -48,10 +48,7 @@ class Job(Generic[Result]):
     @property
     def jobs_ahead(self) -> int:
         """Jobs that run before this one; 0 while it runs and after it has ended."""
-        client = self._client
-        with client._lock:
-            waits = self in client._queue
-            return client._queue.index(self) + (client._running is not None) if waits else 0
+        return self._client.jobs_ahead(self)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the end, at most `timeout_s`; True if the job has ended."""
@@ -66,21 +63,11 @@ class Job(Generic[Result]):
 
     def withdraw(self) -> bool:
         """Take the job out of the queue; False if it is not there: it has begun, or ended."""
-        with self._client._lock:
-            if self not in self._client._queue:
-                return False
-            self._client._queue.remove(self)
-        self.finish(failure=Cancelled())
-        return True
+        return self._client.withdraw(self)
 
     def cancel(self) -> None:
         """Take the job out of the queue, or stop it by restarting the worker. Does nothing after its end."""
-        if self.withdraw():
-            return
-        with self._client._lock:
-            if self is self._client._running and not self.done:
-                self.cancelled = True
-                self._client._kill()
+        self._client.cancel(self)
 
     def finish(self, answer: Answer | None = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
@@ -145,6 +132,26 @@ class WorkerClient:
     def process_id(self) -> int | None:
         """Of the worker process; None if there is none."""
         return self._process.process_id if self._process is not None else None
+
+    def jobs_ahead(self, job: Job) -> int:
+        with self._lock:
+            return self._queue.index(job) + (self._running is not None) if job in self._queue else 0
+
+    def withdraw(self, job: Job) -> bool:
+        with self._lock:
+            if job not in self._queue:
+                return False
+            self._queue.remove(job)
+        job.finish(failure=Cancelled())
+        return True
+
+    def cancel(self, job: Job) -> None:
+        if self.withdraw(job):
+            return
+        with self._lock:
+            if job is self._running and not job.done:
+                job.cancelled = True
+                self._kill()
 
     def close(self) -> None:
         """Stop the worker; jobs in the queue are cancelled."""
