@@ -1,6 +1,6 @@
 """Compares our kernels with each peer: the geometric mean of its time over ours, by direction and head_dim.
 
-The result is a Markdown table.
+The result is a Markdown table. If energy was measured, the time is that of calls without a pause.
 
 python -m kernels.compare                 # of the shipped recording: the table in README.md
 python -m kernels.compare my.json         # of a file from python -m kernels.measure --out or the Measure page
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernels.file_format import UnreadableFile
 from kernels.measure.document import read_document
-from kernels.measure.measurement import DIRECTIONS, Measurement
+from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.recordings import FILES, FOLDER
 
@@ -32,8 +32,14 @@ def time_ratios(measurements: Iterable[Measurement]) -> Ratios:
             ours = measurement.result(OURS, result.direction)
             if result.peer != OURS and result.timing and ours and ours.timing:
                 key = (result.direction, measurement.problem.head_dim, result.peer)
-                ratios[key].append(result.timing.median_ms / ours.timing.median_ms)
+                ratios[key].append(_ms(result) / _ms(ours))
     return ratios
+
+
+def _ms(result: PeerResult) -> float:
+    """Time of a call without a pause if that was measured, else of one by itself."""
+    assert result.timing
+    return result.sustained.ms if result.sustained else result.timing.median_ms
 
 
 def markdown_table(ratios: Ratios) -> str:

@@ -18,7 +18,7 @@ from kernels.file_format import write
 from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.measure import measure
-from kernels.measure.measurement import DIRECTIONS, report, shape_words
+from kernels.measure.measurement import DIRECTIONS, Measurement, report, shape_words
 from kernels.measure.peers import PEERS
 from kernels.measure.roofline import measure_ceilings
 from kernels.models import MODELS, PHASES
@@ -220,30 +220,18 @@ def record_masks(order: RecordOrder) -> None:
 
 
 def record_energy(order: RecordOrder) -> None:
-    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k. Six minutes."""
+    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k. Nine minutes."""
     shapes = [(length, 128, "causal") for length in sorted(sweep.LENGTHS)]
     shapes += itertools.product((4096, 16384), (64, 128, 256), ("full", "causal"))
-    measured, left_out = [], []
-    until = time.monotonic() + 60 * order.minutes
-    for shape in dict.fromkeys(shapes):
-        problem = sweep.problem_for(*shape, "float16")
-        if time.monotonic() > until:
-            left_out.append(f"{shape_words(problem)}: out of time")
-            continue
-        peers = [name for name in ENERGY_PEERS if PEERS[name].is_installed]
-        measured.append(measure(problem, peers, DIRECTIONS, budget_s=0.1, energy=True))
-        _say(report(measured[-1]))
-        document = Document(order.command, tuple(measured), left_out=tuple(left_out))
-        write(order.folder / FILES["energy"], document.to_json())
+    problems = [sweep.problem_for(*shape, "float16") for shape in dict.fromkeys(shapes)]
+    peers = [name for name in ENERGY_PEERS if PEERS[name].is_installed]
+    _go_on(
+        order, "energy", problems, lambda each: measure(each, peers, DIRECTIONS, budget_s=0.1, energy=True)
+    )
 
 
 def record_models(order: RecordOrder) -> None:
-    """Layers of models at their lengths, the least work first, for at most `minutes`.
-
-    What the file already has stays, so that another call goes on.
-    """
-    path = order.folder / FILES["models"]
-    measured = list(read_document(path.read_bytes()).measurements) if path.exists() else []
+    """Layers of models at their lengths, the least work first."""
     layers = {
         model.problem(length, phase, kind)
         for model in MODELS.values()
@@ -251,14 +239,32 @@ def record_models(order: RecordOrder) -> None:
         for phase in PHASES
         for length in MODEL_LENGTHS
     }
+
+    def times(problem: AttentionProblem) -> Measurement:
+        return measure(
+            problem, MODEL_PEERS, DIRECTIONS if problem.q_len > 1 else DIRECTIONS[:1], budget_s=0.1
+        )
+
+    _go_on(order, "models", sorted(layers, key=forward_flops), times)
+
+
+def _go_on(
+    order: RecordOrder,
+    part: str,
+    problems: list[AttentionProblem],
+    times: Callable[[AttentionProblem], Measurement],
+) -> None:
+    """Measure the problems for at most `minutes`. What the file already has stays, so that a call goes on."""
+    path = order.folder / FILES[part]
+    measured = list(read_document(path.read_bytes()).measurements) if path.exists() else []
+    known = {each.problem for each in measured}
     until, left_out = time.monotonic() + 60 * order.minutes, []
-    for problem in sorted(layers - {each.problem for each in measured}, key=forward_flops):
+    for problem in (each for each in problems if each not in known):
         if time.monotonic() > until:
             left_out.append(f"{shape_words(problem)}: out of time")
             continue
-        directions = DIRECTIONS if problem.q_len > 1 else DIRECTIONS[:1]
-        measured.append(measure(problem, MODEL_PEERS, directions, budget_s=0.1))
-        _say(f"{shape_words(problem)}: {report(measured[-1])}")
+        measured.append(times(problem))
+        _say(report(measured[-1]))
     write(path, Document(order.command, tuple(measured), left_out=tuple(left_out)).to_json())
 
 

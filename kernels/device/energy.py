@@ -32,6 +32,19 @@ class Sustained:
     idle_w: Amount
     sm_mhz: Amount
 
+    def then(self, other: "Sustained") -> "Sustained":
+        """One call of this and one of the other."""
+        ms = self.ms + other.ms
+
+        def mean(name: str) -> float:
+            return (self.ms * getattr(self, name) + other.ms * getattr(other, name)) / ms
+
+        sums = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in ("joules", "low_joules", "high_joules")
+        }
+        return Sustained(ms, **sums, **{name: mean(name) for name in ("power_w", "idle_w", "sm_mhz")})
+
 
 class Reading(NamedTuple):
     """Seconds by the host's clock, joules by the driver's counter, calls that have ended, MHz."""

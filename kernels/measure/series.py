@@ -12,6 +12,7 @@ from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 
 AXES = ("length", "head_dim", "batch")
+TRAINING_STEP = "training step (forward and backward)"
 FIT_POINTS = 3
 """Fewest points that an exponent is fitted to."""
 
@@ -138,6 +139,24 @@ class PeerCurve:
         """
         values = self.values(metric)
         return fit_exponent([(p.x, values[p.x] / p.problem.batch) for p in self.points if p.x in values])
+
+
+def training_steps(curves: Iterable[PeerCurve]) -> list[PeerCurve]:
+    """The energy of a forward and a backward call together, of each peer and source that has both."""
+    by_key = {(curve.source, curve.peer, curve.direction): curve for curve in curves}
+    found = []
+    for (source, peer, direction), forward in by_key.items():
+        backward = by_key.get((source, peer, "backward"))
+        if direction != "forward" or backward is None:
+            continue
+        behind = {point.x: point.result.sustained for point in backward.points}
+        points = tuple(
+            replace(point, result=replace(point.result, sustained=ahead.then(after)))
+            for point in forward.points
+            if (ahead := point.result.sustained) and (after := behind.get(point.x))
+        )
+        found.append(PeerCurve(source, peer, TRAINING_STEP, points))
+    return [curve for curve in found if curve.points]
 
 
 def fit_exponent(points: list[tuple[float, float]]) -> float | None:

@@ -15,7 +15,7 @@ COMMANDS = sorted(set(re.findall(r"python -m ((?:kernels|viz)\.\w+)", README + C
 
 
 def test_the_table_of_speeds_is_that_of_the_shipped_recording():
-    for name in ("sweeps", "masks"):
+    for name in ("sweeps", "energy", "masks"):
         assert markdown_table(time_ratios(recorded_document(name).measurements)) in README
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from kernels.measure.nearest import differences, distance
 from kernels.measure.peers import PEERS
-from kernels.measure.series import CurvePoint, PeerCurve, SweepView
+from kernels.measure.series import TRAINING_STEP, CurvePoint, PeerCurve, SweepView, training_steps
 from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_document
 from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
@@ -17,7 +17,14 @@ from viz.shared.figures import sweep
 from viz.shared.formats import format_length, format_ratio, plain
 from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
 
-CHARTS = {"time": "time", "TFLOP/s": "tflops", "memory": "memory", "speed-up": "speedup", "call time": "call"}
+CHARTS = {
+    "time": "time",
+    "TFLOP/s": "tflops",
+    "memory": "memory",
+    "speed-up": "speedup",
+    "energy": "energy",
+    "call time": "call",
+}
 OURS = ("ours", "sdpa")
 """Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
 EXPONENT = (
@@ -28,12 +35,17 @@ NOTES = {
     "time": "±: half the distance from the 10th to the 90th percentile. A mark is hollow if that distance is "
     "over a quarter of the median.",
     "speedup": "–: naive attention has no time there.",
+    "energy": "Each call is repeated for 2 s without a pause. Energy is that of the driver's counter (NVML), "
+    "less what the GPU takes at rest; ±: half the distance between the ends of four parts of that time. At "
+    "the power limit a GPU lowers its clock, so a kernel with less energy per FLOP is then faster.",
     "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
     "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free.",
 }
 EMPTY = {
     "call": "There is no call time here. It is taken on a GPU, with Measure here or "
     "`python -m kernels.measure`. On a CPU the chart “time” shows whole calls.",
+    "energy": "There is no energy here. A GPU whose driver counts it gives one, with Measure here while this "
+    "chart is open, or with `python -m kernels.measure --energy`.",
     "speedup": "No peer was timed beside naive attention of the same source. Choose naive (torch) among the "
     "peers.",
 }
@@ -150,7 +162,10 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
     metric = "time"  # of one point, a table has all
     if choice.axis != ONE_POINT:
         metric = CHARTS[segments("Show", tuple(CHARTS), "chart", label_visibility="collapsed")]
-    for direction in choice.directions:
+    directions = choice.directions
+    if metric == "energy" and len(directions) > 1 and (steps := training_steps(curves)):
+        curves, directions = steps, (TRAINING_STEP,)
+    for direction in directions:
         in_direction = [curve for curve in curves if curve.direction == direction]
         st.markdown(f"**{direction}**" + ("" if in_direction else ": nothing was measured yet."))
         if metric in EMPTY and not any(sweep.curve_values(curve, curves, metric) for curve in in_direction):
@@ -181,7 +196,7 @@ def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, lis
         if metric != "speedup" or curve.peer != "naive":
             values = dict(sweep.curve_values(curve, curves, metric))
             points = {point.x: point for point in curve.points}
-            rows[name] = [_cell(points.get(x), values.get(x), metric) for x in xs]
+            rows[name] = [_cell(points.get(x), values.get(x), metric, curve.direction) for x in xs]
     return rows
 
 
@@ -189,12 +204,13 @@ def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
     """A row per peer with everything that was measured at one point."""
     rows = {"peer": sweep.curve_names(curves)}
     for words, metric in CHARTS.items():
-        if metric != "speedup" and (metric != "call" or any(curve.values("call") for curve in curves)):
-            rows[words] = [_cell(each.points[-1], each.points[-1].value(metric), metric) for each in curves]
+        if metric != "speedup" and (metric not in EMPTY or any(curve.values(metric) for curve in curves)):
+            last = [(curve.points[-1], curve.direction) for curve in curves]
+            rows[words] = [_cell(point, point.value(metric), metric, of) for point, of in last]
     return rows
 
 
-def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
+def _cell(point: CurvePoint | None, value: float | None, metric: str, direction: str) -> str:
     if point is None:
         return "not measured"
     if value is None:
@@ -204,6 +220,8 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str) -> str:
     words = sweep.format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
         return f"{words}, {sweep.host_words(point)}"
+    if metric == "energy":
+        return f"{words} {sweep.sustained_words(point, direction)}"
     timing = point.result.timing
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
 
@@ -212,7 +230,7 @@ def chart_scene(choice: Choice, metric: str) -> Scene | str:
     """The scene of a chart, or why there is none."""
     view = choice.view
     if choice.axis == ONE_POINT or metric not in METRICS:
-        return "A scene shows time, TFLOP/s, memory or speed-up along an axis. Choose one of these."
+        return "A scene shows time, TFLOP/s, memory, speed-up or energy along an axis. Choose one of these."
     fixed = (view.length, view.head_dim, view.mask, view.dtype)
     chart = Chart(metric, view.axis, choice.directions[0], choice.peers, *fixed)
     recorded = tuple(peer for peer in chart.peers if peer in recorded_peers(chart))

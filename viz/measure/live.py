@@ -95,8 +95,9 @@ def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> N
 def _start(store: runs.RunStore, choice: Choice, peers: tuple[str, ...], backend: str) -> None:
     dtype, budget_s = dtype_here(backend, choice), BUDGET_S[backend]
     problems = choice.problems(dtype)
-    requests = tuple(MeasureRequest(each, choice.directions, peers, budget_s) for each in problems)
-    command = command_for(choice, dtype, peers, budget_s)
+    energy = st.session_state.get("chart") == "energy"
+    requests = tuple(MeasureRequest(each, choice.directions, peers, budget_s, energy) for each in problems)
+    command = command_for(choice, dtype, peers, budget_s) + (" --energy" if energy else "")
     st.session_state["sweep"] = LiveSweep(store.client, requests, command)
 
 

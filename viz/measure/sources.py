@@ -117,6 +117,7 @@ def _csv_row(curve: PeerCurve, point: CurvePoint, command: str) -> dict[str, obj
         "tflops": result.tflops(problem) or "",
         "host_ms": result.host_ms or "",
         "call_ms": result.call_ms or "",
+        **{f"sustained_{name}": getattr(result.sustained, name, "") for name in ("ms", "joules", "power_w")},
         "peak_extra_bytes": result.peak_extra_bytes if result.timing else "",
         "refused": result.refused or "",
         "recorded_at": measurement.recorded_at,

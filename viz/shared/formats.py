@@ -57,6 +57,14 @@ def format_ms(milliseconds: float) -> str:
     return f"{significant(milliseconds * 1e6)} ns"
 
 
+def format_joules(joules: float) -> str:
+    """Joules down to microjoules, three significant digits: 295 mJ."""
+    for unit, size in (("J", 1.0), ("mJ", 1e-3)):
+        if joules >= size:
+            return f"{significant(joules / size)} {unit}"
+    return f"{significant(joules * 1e6)} µJ"
+
+
 def format_error(error: float) -> str:
     """A small number in powers of ten: 6.0e-04."""
     return "0" if error == 0 else f"{error:.1e}"

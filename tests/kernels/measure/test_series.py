@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.measure.series import SweepView, fit_exponent, peer_curves, speedups
+from kernels.device.energy import Sustained
+from kernels.measure.series import (
+    TRAINING_STEP,
+    SweepView,
+    fit_exponent,
+    peer_curves,
+    speedups,
+    training_steps,
+)
 from tests.kernels.documents import LENGTHS, measurement
 
 
@@ -95,3 +103,24 @@ def test_a_point_measured_twice_shows_the_last_one():
     first = measurement(512)
     later = replace(first, recorded_at="2027-01-01T00:00:00", results=first.results[:1])
     assert [point.measurement for point in curves_of([first, later])["naive"].points] == [later]
+
+
+def with_energy(measured, joules):
+    sustained = Sustained(2.0, joules, 0.9 * joules, 1.1 * joules, 600.0, 100.0, 1500.0)
+    return replace(measured, results=tuple(replace(each, sustained=sustained) for each in measured.results))
+
+
+def test_the_energy_of_a_training_step_is_that_of_both_passes():
+    passes = {"forward": 1.0, "backward": 3.0}
+    measured = [with_energy(measurement(512, direction=of), joules) for of, joules in passes.items()]
+    (step,) = (each for each in training_steps(peer_curves("here", measured, VIEW)) if each.peer == "ours")
+    assert (step.direction, step.values("energy")) == (TRAINING_STEP, {512: 4.0})
+    forward = measured[:1]
+    assert training_steps(peer_curves("here", forward, VIEW)) == []
+
+
+def test_a_point_measured_again_without_its_energy_keeps_it():
+    again = replace(measurement(512), recorded_at="2026-11-26T00:00:00+00:00")
+    curve = curves_of([with_energy(measurement(512), 1.0), again])["ours"]
+    assert curve.points[0].measurement is again
+    assert curve.values("energy") == {512: 1.0}

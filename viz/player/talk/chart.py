@@ -7,9 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from kernels.measure.document import Document
 from kernels.measure.measurement import DIRECTIONS, Measurement
 from kernels.measure.peers import PEERS
-from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves
+from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves, training_steps
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, AttentionProblem
 from kernels.problem.attention_problem import MASKS
@@ -19,7 +20,7 @@ from viz.shared.formats import format_count, format_length
 from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
-METRICS = ("time", "tflops", "memory", "speedup")
+METRICS = ("time", "tflops", "memory", "speedup", "energy")
 OPTIONS = {
     "metric": METRICS,
     "axis": AXES,
@@ -89,9 +90,15 @@ def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def _recorded(chart: Chart) -> dict[str, PeerCurve]:
-    measurements = fullest_last(recorded_document("sweeps").measurements)
+    measurements = fullest_last(_document(chart).measurements)
     curves = peer_curves("recorded", measurements, chart.view)
+    if chart.metric == "energy":
+        return {curve.peer: curve for curve in training_steps(curves)}
     return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.timings}
+
+
+def _document(chart: Chart) -> Document:
+    return recorded_document("energy" if chart.metric == "energy" else "sweeps")
 
 
 def chart_data(chart: Chart) -> dict:
@@ -100,7 +107,7 @@ def chart_data(chart: Chart) -> dict:
     xs = sorted({x for _, values in drawn for x, _ in values})
     ticks = sweep.value_ticks([y for _, values in drawn for _, y in values], chart.metric)
     return {
-        "title": f"{sweep.TITLES[chart.metric]}, {chart.direction}, against {chart.axis} "
+        "title": f"{sweep.TITLES[chart.metric]}, {drawn[0][0].direction}, against {chart.axis} "
         f"({sweep.LETTERS[chart.axis]})",
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks],
@@ -129,7 +136,7 @@ def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
 
 def _source(chart: Chart, problem: AttentionProblem) -> str:
     """What was held fixed, as in any problem on the axis, and where the numbers are from."""
-    document = recorded_document("sweeps")
+    document = _document(chart)
     device = document.devices[0]
     date = max(entry.recorded_at[:10] for entry in document.measurements)
     fixed = fixed_words(problem, chart.axis)
@@ -151,7 +158,7 @@ def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> st
 
 def chart_figures(chart: Chart) -> dict[str, str]:
     """{last} of the axis, and the value of each peer there, by its name. Raises InvalidChart for no curve."""
-    figures = {"device": recorded_document("sweeps").devices[0].name}
+    figures = {"device": _document(chart).devices[0].name}
     values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
     if common := set.intersection(*(set(known) for known in values.values())):
         last = max(common)

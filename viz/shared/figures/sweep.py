@@ -7,13 +7,21 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from kernels.measure.measurement import Measurement, PeerResult
+from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
+from kernels.traffic.modelled import attention_flops
 from viz.shared import theme
 from viz.shared.figures import charts
 from viz.shared.figures.charts import lengths
-from viz.shared.formats import format_bytes, format_length, format_ms, format_ratio, significant
+from viz.shared.formats import (
+    format_bytes,
+    format_joules,
+    format_length,
+    format_ms,
+    format_ratio,
+    significant,
+)
 
 TORCH_HAS_NONE = "No available kernel"
 """How torch begins its refusal if the backend that was asked for does not take the problem."""
@@ -98,6 +106,7 @@ TITLES = {
     "memory": "peak memory beyond the inputs",
     "speedup": "times faster than naive attention",
     "call": "time of one call by the clock, host included",
+    "energy": "energy of one call",
 }
 LETTERS = {"length": "N", "head_dim": "d", "batch": "b"}
 SYMBOLS = {
@@ -171,7 +180,7 @@ def _line(
 ) -> go.Scatter:
     color, symbol = theme.peer_color(curve.peer, colors), SYMBOLS.get(curve.peer, "star")
     shown = [curve.timings[x] for x, _ in values]
-    hollow = [metric not in ("memory", "call") and timing.is_wide for timing in shown]
+    hollow = [metric not in ("memory", "call", "energy") and timing.is_wide for timing in shown]
     symbols = [f"{symbol}-open" if is_hollow else symbol for is_hollow in hollow]
     return charts.line(
         [x for x, _ in values],
@@ -198,6 +207,8 @@ def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str) -> str:
     point = next(point for point in curve.points if point.x == x)
     if metric == "call":
         return f"{words}<br>{host_words(point)}; its kernels {format_ms(curve.timings[x].median_ms)}"
+    if metric == "energy":
+        return f"{words}<br>{sustained_words(point, curve.direction)}"
     return f"{words}<br>10th to 90th percentile: {curve.timings[x].spread:.0%} of the median"
 
 
@@ -207,12 +218,25 @@ def host_words(point: CurvePoint) -> str:
     return "" if host_ms is None else f"queued after {format_ms(host_ms)}"
 
 
+def sustained_words(point: CurvePoint, direction: str) -> str:
+    """Spread of the energy, energy per FLOP, power and clock of a call without a pause."""
+    own = point.result.sustained
+    if own is None:
+        return ""
+    spread = (own.high_joules - own.low_joules) / (2 * own.joules or 1)
+    parts = (direction,) if direction in DIRECTIONS else DIRECTIONS
+    per_flop = own.joules / sum(attention_flops(point.problem, part) for part in parts)
+    return f"±{spread:.0%}, {1e12 * per_flop:.2f} pJ/FLOP, {own.power_w:.0f} W, {own.sm_mhz:,.0f} MHz"
+
+
 def format_metric(value: float, metric: str) -> str:
     """A value of the metric with its unit."""
     if metric in ("time", "call"):
         return format_ms(value)
     if metric == "memory":
         return format_bytes(value)
+    if metric == "energy":
+        return format_joules(value)
     return format_ratio(value) if metric == "speedup" else f"{significant(value)} TFLOP/s"
 
 
