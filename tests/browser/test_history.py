@@ -46,7 +46,9 @@ def test_a_lesson_steps_by_arrow_key_and_its_link_to_the_player_is_one_step_that
 
 
 @pytest.mark.xfail(
-    reason="on a slow machine Back has left the number of the page before in its field", strict=False
+    reason="Back, while a fragment asks for a run of its page: Streamlit's two runs overlap, and the page "
+    "that was left is drawn again",
+    strict=False,
 )
 def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(visit):
     page = visit(f"/?{SHAPE}", reduced_motion="no-preference").wait_for_player().page
@@ -57,14 +59,14 @@ def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(vis
         settled(page, in_url)
     expect(page.get_by_role("heading", name="PASSES")).to_be_visible(timeout=60_000)
     page.evaluate(SETTLED)  # a run of the page that begins now would swallow Back
-    page.go_back()
-    settled(page, r"/\?.*q_len=40")
-    expect(number(page)).to_have_value("40", timeout=30_000)
-    expect(number(page, "seed")).to_have_value("0", timeout=30_000)
-    page.go_forward()
-    settled(page, "/check.*q_len=24")
-    expect(number(page)).to_have_value("24", timeout=30_000)
-    expect(number(page, "seed")).to_have_value("5", timeout=30_000)
+    for act, url, q_len, seed in (
+        (page.go_back, r"/\?.*q_len=40", "40", "0"),
+        (page.go_forward, "/check.*q_len=24.*seed=5", "24", "5"),
+    ):
+        act()
+        expect(number(page)).to_have_value(q_len, timeout=30_000)
+        expect(number(page, "seed")).to_have_value(seed, timeout=30_000)
+        settled(page, url)  # the URL that the browser had at once stays
 
 
 def test_the_navigation_opens_a_page_as_it_was_left(visit):

@@ -59,8 +59,6 @@ class Link:
     page: str
     given: dict[str, list[str]]
     """All values of the URL, in the first run of the page; else none."""
-    hidden: dict[str, list[str]] = field(default_factory=dict)
-    """The same for the next run, if the first is cut short."""
     asked: dict[str, list[str]] = field(default_factory=dict)
     """Values that nobody has judged yet, by name."""
     is_new: bool = True
@@ -82,13 +80,17 @@ def remember_link(page: str) -> None:
     """
     link = _link()
     if link.page == page and LINK in st.session_state:
-        link.given, link.hidden, link.is_new = link.hidden, {}, link.is_new and bool(link.hidden)
+        link.given, link.is_new = {}, False
         return
     context = get_script_run_ctx()
-    given = parse_qs(context.query_string) if context else {}
-    is_back_or_forward = context is not None and context.is_history_navigation
+    assert context
+    given = parse_qs(context.query_string)
+    is_back_or_forward = context.is_history_navigation
     link = st.session_state[LINK] = Link(page, given, is_new=not is_back_or_forward)
-    if not st.query_params and not is_back_or_forward:
+    if is_back_or_forward:
+        # Streamlit has taken out those whose names the page before has too, also in the browser.
+        st.query_params.from_dict(parse_qs(context.query_string, keep_blank_values=True))
+    elif not st.query_params:
         for name, texts in st.session_state.get(LEFT, {}).get(page, {}).items():
             with contextlib.suppress(StreamlitAPIException):  # bound to a widget, whose value Streamlit keeps
                 st.query_params[name] = texts
@@ -96,9 +98,9 @@ def remember_link(page: str) -> None:
     infinite = [name for name, texts in link.asked.items() if math.isinf(_number(texts[-1]))]
     for name in infinite:  # for them st.number_input raises OverflowError
         del st.query_params[name]
-    if infinite or (is_back_or_forward and {*given} - {*link.asked}):
-        link.hidden = given
-        st.rerun()  # the second run of a page has all values of the URL, and none that was taken out
+    if infinite or is_back_or_forward:
+        with context.session_state.query_params() as params:
+            params.set_initial_query_params_from_current()  # with which the widgets of this run begin
 
 
 def _link() -> Link:
@@ -117,7 +119,7 @@ def opened_with() -> dict[str, str]:
     """The values of the URL with which a page is opened, in its first run; else none.
 
     `st.query_params` lacks those whose names widgets of the page before have too: Streamlit takes them for
-    what that page left behind, also if a link or Back asks for them.
+    what that page left behind, also if a link asks for them.
     """
     return {name: texts[-1] for name, texts in _link().given.items()}
 
