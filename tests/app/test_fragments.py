@@ -6,9 +6,10 @@ import pytest
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
 
-import viz.shared.fragment  # noqa: F401
 from tests.app.pages import open_page
+from viz.shared.fragment import _unless_stopped, _until_stopped
 
 
 @pytest.fixture
@@ -73,3 +74,23 @@ def misplaced(messages):
         if message.delta.HasField("add_block"):
             children[(*parent, index)] = 0
     return wrong
+
+
+def test_a_thread_that_was_asked_to_stop_begins_no_further_run():
+    """Such as one that a fragment has just asked for, when the reader goes to another page."""
+    runs, requests = [], ScriptRequests()
+
+    finished = _unless_stopped(lambda runner: runs.append("finished"))
+
+    def loop(runner, first):
+        for run in (first, "asked for by the first"):
+            runs.append(run)
+            finished(runner)
+
+    runner = SimpleNamespace(_requests=requests)
+    _until_stopped(loop)(runner, "first")
+    assert runs == ["first", "finished", "asked for by the first", "finished"]
+    requests.request_stop()
+    runs.clear()
+    _until_stopped(loop)(runner, "first")
+    assert runs == ["first", "finished"]

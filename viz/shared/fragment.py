@@ -1,12 +1,15 @@
 """A part of a page that is drawn again without the rest."""
 
+import contextlib
 import functools
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import streamlit as st
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequestType
 
 P = ParamSpec("P")
 Ask = Callable[[AppSession, ClientState | None], None]
@@ -50,4 +53,37 @@ def _for_the_page_shown(ask: Ask) -> Ask:
     return asked
 
 
+class _Stopped(Exception):
+    """Ends the runs of a thread."""
+
+
+def _unless_stopped(finished: Callable[..., None]) -> Callable[..., None]:
+    """`ScriptRunner._on_script_finished`, but a thread that was asked to stop runs nothing more.
+
+    Streamlit (1.67) would begin the run that its last one asked for, beside the next thread's run of another
+    page, and tell that one that it draws this page.
+    """
+
+    @functools.wraps(finished)
+    def ended(runner: ScriptRunner, *args: Any) -> None:
+        finished(runner, *args)
+        if runner._requests._state is ScriptRequestType.STOP:
+            raise _Stopped
+
+    return ended
+
+
+def _until_stopped(run: Callable[..., None]) -> Callable[..., None]:
+    """`ScriptRunner._run_script`."""
+
+    @functools.wraps(run)
+    def runs(runner: ScriptRunner, data: RerunData) -> None:
+        with contextlib.suppress(_Stopped):
+            run(runner, data)
+
+    return runs
+
+
+ScriptRunner._on_script_finished = _unless_stopped(ScriptRunner._on_script_finished)  # type: ignore[method-assign]
+ScriptRunner._run_script = _until_stopped(ScriptRunner._run_script)  # type: ignore[method-assign]
 AppSession.request_rerun = _for_the_page_shown(AppSession.request_rerun)  # type: ignore[assignment, method-assign]
