@@ -66,7 +66,6 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         "ratio": run_figures(runs[FIRST_VISIT][FIRST].trace, GPU, None)["standard_ratio"],
         "runs": "\n".join(shelf),
         "devices": _devices(run.trace for of_preset in runs.values() for run in of_preset.values()),
-        "missing": ", ".join(entry.label for entry in ALGORITHMS.values() if not entry.recorded) or "nothing",
         "lanes": _lanes(recordings),
         "talks": "",
         "measured": f"Recorded on {measurement_source(recorded_document('sweeps').measurements[0])}.",

@@ -140,7 +140,8 @@ CLAIMS = {
     (FLASH3, 13): lambda s: s.trace.problem.q_len == 1 and s.trace.kernel[1023:1025].tolist() == [0, 1],
     (FLASH3, 14): lambda s: s.trace.kernel[1136] == 1 and len(set(s.trace.batch_head[1136:].tolist())) == 1,
     (FLASH3, 15): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
-    (FLASH3, 16): lambda s: hides_softmax(s),
+    (FLASH3, 16): lambda s: falls_at_each_length(s, "naive", "ours"),
+    (FLASH3, 17): lambda s: hides_softmax(s),
     # The backward pass
     (BACKWARD, 0): lambda s: [s.phase(i)[1] for i in range(2)] == ["PV", "store O, lse"] and lse_is_right(s),
     (BACKWARD, 1): lambda s: s.trace.kernels[0] == "_attn_bwd_preprocess" and (s.trace.kernel[:4] == 0).all(),
