@@ -106,7 +106,7 @@ TITLES = {
     "memory": "peak memory beyond the inputs",
     "speedup": "times faster than naive attention",
     "call": "time of one call by the clock, host included",
-    "energy": "energy of one call",
+    "energy": "energy",
 }
 LETTERS = {"length": "N", "head_dim": "d", "batch": "b"}
 SYMBOLS = {
