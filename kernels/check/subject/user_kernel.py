@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.check.case.cases import USERS, CheckCase
 from kernels.check.case.limits import NAME, InvalidLimits, Limits
 from kernels.check.subject.user_errors import Broken, UserKernelError, trace_text, user_frames
-from kernels.check.subject.user_modules import UserModules, version_of
+from kernels.check.subject.user_modules import UserModules, source_files, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
 from kernels.problem import AttentionProblem, InvalidProblem
 
@@ -149,6 +149,10 @@ def _surroundings(modules: UserModules) -> Iterator[list[str]]:
         yield said
 
 
+INTERPRET = "TRITON_INTERPRET"
+OTHER_CODE = f"Its source names {INTERPRET}: on a GPU other code may run than the code that was checked here."
+
+
 def _load(kernel: UserKernel) -> LoadedKernel:
     from kernels.device.bfloat16 import make_bfloat16_exact
     from kernels.device.runtime import INTERPRETED, WITHOUT_GPU
@@ -177,6 +181,10 @@ def _load(kernel: UserKernel) -> LoadedKernel:
         raise UserKernelError(f"{kernel.path.name}: {error}") from error
     if limits != kernel.limits:
         raise UserKernelError(f"{kernel.path.name}: {NAME} must be one dict of plain values, as it is read")
+    if INTERPRETED and any(
+        INTERPRET in each.read_text(errors="replace") for each in source_files(kernel.path)
+    ):
+        said.append(OTHER_CODE)
     return LoadedKernel(function, limits, modules, said)
 
 

@@ -9,6 +9,7 @@ import torch
 
 from kernels.check.case.battery import battery
 from kernels.check.subject.hosted import Hosted
+from kernels.device.runtime import BACKEND
 from kernels.oracle.rule import OutputReferences
 from kernels.worker.failures import JobFailure
 from kernels.worker.host import HOST
@@ -125,3 +126,11 @@ def test_one_function_is_not_judged_by_what_another_one_changed(checked):
     with pytest.raises(JobFailure):
         checked(FILE, "takes_torch_away", **SHAPE)
     assert checked(FILE, "by_products", **SHAPE).verdict == "pass"
+
+
+@pytest.mark.skipif(BACKEND == "cuda", reason="the interpreter's note")
+def test_a_file_that_asks_where_it_runs_may_run_other_code_on_a_gpu(checked):
+    asks = "import os\nON_A_GPU = os.environ.get('TRITON_INTERPRET') != '1'\n"
+    source = "import torch\ndef attention(q, k, v):\n    return torch.softmax(q @ k.mT / 4, -1) @ v\n"
+    for text, said in ((source, False), (asks + source, True)):
+        assert any("TRITON_INTERPRET" in note for note in checked(text, **SHAPE).notes) == said
