@@ -78,12 +78,12 @@ def remember_link(page: str) -> None:
 
     Call this before the page, whose widgets take out of the URL what they do not take.
     """
-    link = _link()
+    link, context = _link(), get_script_run_ctx()
+    if context is None:  # Python runs app.py without Streamlit, as multiprocessing does in its children
+        return
     if link.page == page and LINK in st.session_state:
         link.given, link.is_new = {}, False
         return
-    context = get_script_run_ctx()
-    assert context
     given = parse_qs(context.query_string)
     is_back_or_forward = context.is_history_navigation
     link = st.session_state[LINK] = Link(page, given, is_new=not is_back_or_forward)

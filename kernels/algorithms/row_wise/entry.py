@@ -131,7 +131,7 @@ BACKWARD = Algorithm(
     right=("O", "dQ"),
     skips_tiles=False,
     step_cost=0.01,
-    recorded=("text", "gpt2"),
+    recorded=("text",),
     samples="heads",
 )
 ENTRIES = (ENTRY, BACKWARD)

@@ -57,7 +57,7 @@ def test_every_file_is_one_that_an_entry_wants():
     traces = {file.stem for file in set(FOLDER.glob("*.npz")) - lanes - ranks}
     assert traces == {f"{preset}.{name}" for preset, name in SHIPPED}
     assert (FIRST_PRESET, FIRST) in SHIPPED  # the first view of the app
-    assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 14.5e6
+    assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 15.5e6
 
 
 def test_runs_on_several_gpus_are_right_and_do_all_the_work_once():

@@ -40,14 +40,19 @@ def test_the_first_view_is_a_model_with_the_origin_of_each_number():
     app = open_model()
     assert app.selectbox(key="model").value == "llama3_8b"
     labels = [metric.label.split(" · ") for metric in app.metric]
-    assert [origin for _, origin in labels] == ["modelled", "modelled", NEAREST, "recorded"]
+    assert [origin for _, origin in labels] == ["modelled", "modelled", "recorded", "recorded"]
     assert app.metric[1].value == "1.07 GB"
     text = words(app)
     assert "32 query heads over 8 key heads" in text
     assert "meta-llama/Meta-Llama-3-8B" in text
     assert "NVIDIA H200" in text
-    assert "Prefill: batch 2, not 1; heads 16 over 16, not 32 over 8" in text.replace("\\", "")
     assert "picks **SDPA cuDNN**" in text
+
+
+def test_a_time_that_was_not_taken_says_how_far_its_recording_is():
+    app = open_model(tokens=5000)
+    assert app.metric[2].label.endswith(NEAREST)
+    assert "Prefill: length 8,192, not 5,000" in words(app).replace("\\", "")
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(MODELS)])
