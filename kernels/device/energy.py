@@ -27,7 +27,7 @@ class Sustained:
     """Without what the GPU takes at rest."""
     low_joules: Amount
     high_joules: Amount
-    """Of PARTS parts of the time, the lowest and the highest."""
+    """Of parts of the time, the lowest and the highest."""
     power_w: Amount
     idle_w: Amount
     sm_mhz: Amount
@@ -114,8 +114,8 @@ def summarise(readings: list[Reading], idle_w: float) -> Sustained:
     seconds = (last.at_s - first.at_s) / (last.calls - first.calls)
     steps = _steps(readings)
     length = max(1, (len(steps) - 1) // PARTS)
-    parts = [steps[at : at + length + 1] for at in range(0, len(steps) - 1, length)]
-    joules = [max(0.0, _watts(part) - idle_w) * seconds for part in parts]
+    parts = (steps[at : at + length + 1] for at in range(0, PARTS * length, length))
+    joules = [max(0.0, _watts(part) - idle_w) * seconds for part in parts if part[1:]]
     watts = _watts(steps)
     mhz = sum(each.sm_mhz for each in readings) / len(readings)
     mean = max(0.0, watts - idle_w) * seconds

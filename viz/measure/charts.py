@@ -36,8 +36,8 @@ NOTES = {
     "over a quarter of the median.",
     "speedup": "–: naive attention has no time there.",
     "energy": "Each call is repeated for 2 s without a pause. Energy is that of the driver's counter (NVML), "
-    "less what the GPU takes at rest; ±: half the distance between the ends of four parts of that time. At "
-    "the power limit a GPU lowers its clock, so a kernel with less energy per FLOP is then faster.",
+    "less what the GPU takes at rest; ±: half the distance between the parts of that time that took least "
+    "and most. At the power limit a GPU lowers its clock, so less energy per FLOP is then also faster.",
     "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
     "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free.",
 }

@@ -108,7 +108,7 @@ PATTERN_BATTERY = (
 """For kernels that take masks and scores beyond a band."""
 GPU_BATTERY = (
     _try(
-        "offsets of more than 2^31 elements: int32 in an address",
+        "on a GPU alone: offsets of more than 2^31 elements, int32 in an address",
         40,
         70,
         "far",
