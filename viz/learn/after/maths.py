@@ -16,6 +16,7 @@ import numpy as np
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import PROGRAMS_PER_SM, split_evenly, splits_to_fill
+from kernels.trace.ranks import RanksTrace
 from viz.learn.softmax.maths import attention, first_head, log_sum_exp, softmax
 
 ROW_TILE = 16
@@ -107,6 +108,18 @@ def partial_bytes(problem: AttentionProblem, splits: int) -> int:
 def cache_bytes(problem: AttentionProblem) -> int:
     """Bytes of K and V, which every decoding step reads once. Modelled."""
     return 2 * math.prod(problem.kv_shape) * problem.itemsize
+
+
+def chunks_held(trace: RanksTrace) -> np.ndarray:
+    """int (ranks, steps): the rank whose keys each rank worked on, if all worked in each step. Recorded."""
+    work = trace.of("attend")
+    return trace.span_owner[work].reshape(trace.ranks, -1)
+
+
+def work_shares(trace: RanksTrace) -> np.ndarray:
+    """(ranks,): each rank's share of all pairs of a query and a key that were seen. Recorded."""
+    pairs = np.array([trace.pairs(rank) for rank in range(trace.ranks)])
+    return pairs / pairs.sum()
 
 
 EXPONENTIALS_PER_CLOCK = 16

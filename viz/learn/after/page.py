@@ -11,7 +11,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.worlds import World
 from kernels.problem import INPUTS, AttentionProblem, tiles
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
-from kernels.recordings import recorded_document
+from kernels.recordings import recorded_document, recorded_ranks
 from kernels.references import reference
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
@@ -172,8 +172,22 @@ def _several_gpus() -> None:
         tokens=LONG,
         layer=2 * (2 * half.q_bytes + half.kv_bytes),
         gpu=GPUS["H200"],
+        ring=_ring,
         link=functools.partial(st.page_link, "viz/ranks/page.py", label=label, icon=icon),
     )
+
+
+def _ring() -> None:
+    """Who holds which chunk, and who works most; as four GPUs did it."""
+    even, uneven = (recorded_ranks()[f"ring.{layout}.forward"] for layout in ("zigzag", "contiguous"))
+    held, work, names = lesson.chunks_held(even), lesson.work_shares(uneven), [*range(even.ranks)]
+    options, right = [f"chunk {rank}" for rank in names], f"chunk {held[2, 2]}"
+    if not ask(WORDS, "ring question", "after_ring", options, right, held=", ".join(map(str, held[2]))):
+        return
+    st.html(matrices_html([Matrix("chunk held, a row per rank, a column per step", held, "key")], colors()))
+    options, right = [*(f"rank {rank}" for rank in names), "all the same"], f"rank {work.argmax()}"
+    shares = {"work": work, "even": lesson.work_shares(even), "device": even.device}
+    ask(WORDS, "work question", "after_work", options, right, **shares)
 
 
 def _overlap() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.dispatch import MAX_PACKED_ROWS
+from kernels.problem.ranks import runs_of
 from tests.app.pages import open_whole_chapter, words
 from tests.viz.learn.shown import links
 
@@ -68,6 +69,12 @@ def test_late_rescales_keep_the_output():
     assert any("polynomial" in spec for spec in specs(app))
 
 
-def test_the_way_to_several_gpus_is_shown():
-    links = open_topic("Several GPUs").get("page_link")
-    assert [link.proto.page for link in links][-1] == "ranks"
+def test_the_ring_is_predicted_and_then_told_by_what_four_gpus_did():
+    app = give_up(give_up(open_topic("Several GPUs")))
+    held, work = (info.value for info in app.info)
+    assert held.startswith("chunk 0. In steps 1 to 4 it holds the chunks 2, 1, 0, 3,")
+    assert work.startswith("rank 3.")
+    runs = [runs_of(rank, 4, 4096, "contiguous")[0] for rank in range(4)]
+    pairs = [sum(position + 1 for position in run.positions) for run in runs]
+    assert all(f"{each / sum(pairs):.0%}" in work for each in pairs)
+    assert [link.proto.page for link in app.get("page_link")][-1] == "ranks"
