@@ -18,13 +18,13 @@ from viz.shared.layout import colors, plot
 
 GPU_COUNTS = tuple(2**power for power in range(1, 13))
 TOKENS = {"512k": 1 << 19, "1M": 1 << 20, "4M": 4 << 20, "10M": 10 << 20}
-RING = "ring, zigzag or striped"
+RING, HYBRID = "ring, zigzag or striped", "all-to-all in a node, ring between"
 WAYS = {
     RING: ("ring", "zigzag", "query", "circle"),
     "ring, contiguous": ("ring", "contiguous", "state", "square"),
     "all-gather": ("all_gather", "zigzag", "key", "diamond"),
     "all-to-all": ("all_to_all", "zigzag", "value", "x"),
-    "all-to-all in a node, ring between": ("hybrid", "zigzag", "output", "star"),
+    HYBRID: ("hybrid", "zigzag", "output", "star"),
 }
 """Words -> method, layout, palette entry and mark."""
 ROW = "| {} | {} | {} | {} | {} | {} |\n"
@@ -76,6 +76,7 @@ def worlds_panel() -> None:
             sent, taken = format_bytes(each.bytes_sent), format_ms(1e3 * each.seconds)
             rows += ROW.format(name, size, sent, taken, waits, share)
     st.markdown(HEAD + RULE + rows)
+    st.markdown(fastest_words(costs))
     st.caption(
         f"**Modelled** for 32 query heads over 8 key heads, head_dim 128, bfloat16, causal, one call. "
         f"Memory: a rank's inputs and all that is allocated beside them, forward up to "
@@ -105,6 +106,13 @@ def worlds_figure(costs: Costs, ideal: Mapping[int, float], ranks: int, colors: 
     title = "seconds of a call, modelled; dotted: waiting"
     figure = charts.chart(lines, colors, 460, title, x, charts.POWERS, legend=charts.LEGEND_BELOW)
     return figure.add_vline(x=ranks, line={"color": colors.now, "width": 1})
+
+
+def fastest_words(costs: Costs) -> str:
+    """Where the hybrid wins."""
+    fastest = {n: min((of[n].seconds, name) for name, of in costs.items() if n in of)[1] for n in GPU_COUNTS}
+    wins = [f"{n:,}" for n, name in fastest.items() if name == HYBRID]
+    return f"{HYBRID.capitalize()}, is the fastest way from {wins[0]} to {wins[-1]} GPUs." if wins else ""
 
 
 def beside_measured(machine: model.Machine) -> str:

@@ -19,6 +19,7 @@ def test_every_number_of_gpus_has_its_table(ranks, direction):
     assert table.count("%") == 4
     assert ("all-to-all in a node" in table) is (ranks > 8)
     said = words(app)
+    assert "is the fastest way from" in said
     assert "**Modelled** for 32 query heads over 8" in said
     assert said.count("over 8 heads") + said.count("over 16 heads") == 40
 
