@@ -12,27 +12,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kernels.algorithms import ALGORITHMS, kernels_with_lanes, run_lanes, run_traced
+from kernels.algorithms import ALGORITHMS, FIRST, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
 from kernels.file_format import write
 from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.measure import measure
 from kernels.measure.measurement import DIRECTIONS, Measurement, report, shape_words
+from kernels.measure.nearest import NAIVE
 from kernels.measure.peers import PEERS
 from kernels.measure.roofline import measure_ceilings
-from kernels.models import MODELS, PHASES
+from kernels.models import LENGTHS, MODELS, PHASES, model_heads
+from kernels.models.cost import OURS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX
 from kernels.tool_arguments import some_of
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import LaneKernel
+from kernels.trace.sample import AT_ONCE_S, Sample, choose_sample
 from kernels.traffic.modelled import forward_flops
 
 KEPT_RESULT_BYTES = 1 << 20
 """Output and gradients stay in a recording up to this size, so that its error can be computed again."""
-MODEL_LENGTHS = (2048, 8192, 32768, 131072)
+HEAD_STEPS = 600
+"""About as many tile steps of a model's head are recorded, so that the file stays below a megabyte; only the
+last query tile of a long one may have more."""
 ENERGY_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 MODEL_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
 DOCUMENTS = "1024 300 1748 2048 1000 2072"
@@ -93,9 +98,20 @@ def record_traces(order: RecordOrder) -> None:
     for name, preset in presets.items():
         for entry in (entry for entry in here if name in entry.recorded):
             problems.append(entry.with_own_tiles(preset.problem))
-            runs.append(_record_trace(order.folder, name, entry))
+            runs.append(_record_trace(order.folder, name, entry, problems[-1]))
     measurements = [asdict(measure(each, directions=DIRECTIONS)) for each in dict.fromkeys(problems)]
-    _write_index(order, runs, measurements, {entry.name for entry in here})
+    _write_index(order, runs, measurements)
+
+
+def record_heads(order: RecordOrder) -> None:
+    """One head of each model at its lengths by FlashAttention-2, of a long one a sample. About a minute."""
+    entry, runs = ALGORITHMS[FIRST], []
+    for name, problem in model_heads().items():
+        sample = None
+        if entry.steps(problem) > HEAD_STEPS:
+            sample = choose_sample(problem, entry, lambda steps: AT_ONCE_S * steps / HEAD_STEPS)
+        runs.append(_record_trace(order.folder, name, entry, problem, sample))
+    _write_index(order, runs, [])
 
 
 def _runs_here(entry: Algorithm | LaneKernel) -> bool:
@@ -107,37 +123,34 @@ def _runs_here(entry: Algorithm | LaneKernel) -> bool:
     return missing is None
 
 
-def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict], again: set[str]) -> None:
-    """Write the index. The runs of algorithms that are not recorded `again` stay from an earlier one.
-
-    If some algorithms alone are recorded, its measurements of other problems stay too, and its command.
-    """
-    path, command = order.folder / INDEX, order.command
+def _write_index(order: RecordOrder, runs: list[dict], measurements: list[dict]) -> None:
+    """Write the index. What an earlier one has of other files and problems stays."""
+    path = order.folder / INDEX
     old = json.loads(path.read_text()) if path.exists() else {"runs": [], "measurements": []}
     files = {run["file"] for run in runs}
-    kept = [
-        run
-        for run in old["runs"]
-        if run["algorithm"] not in again or (order.presets and run["file"] not in files)
-    ]
-    if order.algorithms or kept:
-        command = "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command))))
-        problems = [measurement["problem"] for measurement in measurements]
-        others = [each for each in old["measurements"] if each["problem"] not in problems]
-        measurements = others + measurements
-    index = {"format": RECORDINGS_FORMAT, "version": FORMAT_VERSION, "command": command}
-    write(path, json.dumps(index | {"runs": kept + runs, "measurements": measurements}) + "\n")
+    problems = [measurement["problem"] for measurement in measurements]
+    index = {
+        "format": RECORDINGS_FORMAT,
+        "version": FORMAT_VERSION,
+        "command": "; ".join(dict.fromkeys(filter(None, (old.get("command"), order.command)))),
+        "runs": [run for run in old["runs"] if run["file"] not in files] + runs,
+        "measurements": [each for each in old["measurements"] if each["problem"] not in problems]
+        + measurements,
+    }
+    write(path, json.dumps(index) + "\n")
 
 
-def _record_trace(folder: Path, preset: str, entry: Algorithm) -> dict:
-    """Write the trace of a preset; returns what the index says of it."""
+def _record_trace(
+    folder: Path, name: str, entry: Algorithm, problem: AttentionProblem, sample: Sample | None = None
+) -> dict:
+    """Write the trace of a problem or of a sample of it; returns what the index says of it."""
     from kernels.oracle.rule import judge_trace
 
-    problem, algorithm = entry.with_own_tiles(PRESETS[preset].problem), entry.name
-    run_traced(problem, algorithm)  # compiles, so that the recorded clock shows a warm launch
-    trace = run_traced(problem, algorithm)
+    algorithm = entry.name
+    run_traced(problem, algorithm, sample)  # compiles, so that the recorded clock shows a warm launch
+    trace = run_traced(problem, algorithm, sample)
     report = judge_trace(trace)
-    file = f"{preset}.{algorithm}.npz"
+    file = f"{name}.{algorithm}.npz"
     kept = trace.without_acc()
     if kept.result_bytes > KEPT_RESULT_BYTES:
         kept = kept.without_results()
@@ -220,32 +233,41 @@ def record_masks(order: RecordOrder) -> None:
 
 
 def record_energy(order: RecordOrder) -> None:
-    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k. Nine minutes."""
+    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k: nine minutes. Then
+    naive attention and ours on layers of models: another seven."""
     shapes = [(length, 128, "causal") for length in sorted(sweep.LENGTHS)]
     shapes += itertools.product((4096, 16384), (64, 128, 256), ("full", "causal"))
-    problems = [sweep.problem_for(*shape, "float16") for shape in dict.fromkeys(shapes)]
+    swept = [sweep.problem_for(*shape, "float16") for shape in dict.fromkeys(shapes)]
     peers = [name for name in ENERGY_PEERS if PEERS[name].is_installed]
-    _go_on(
-        order, "energy", problems, lambda each: measure(each, peers, DIRECTIONS, budget_s=0.1, energy=True)
-    )
+
+    def energies(problem: AttentionProblem) -> Measurement:
+        names, directions = (peers, DIRECTIONS) if problem in swept else ((NAIVE, OURS), DIRECTIONS[:1])
+        return measure(problem, names, directions, budget_s=0.1, energy=True)
+
+    _go_on(order, "energy", [*swept, *_model_layers()], energies)
 
 
 def record_models(order: RecordOrder) -> None:
-    """Layers of models at their lengths, the least work first."""
-    layers = {
-        model.problem(length, phase, kind)
-        for model in MODELS.values()
-        for kind in model.kinds
-        for phase in PHASES
-        for length in MODEL_LENGTHS
-    }
+    """Layers of models at their lengths."""
 
     def times(problem: AttentionProblem) -> Measurement:
         return measure(
             problem, MODEL_PEERS, DIRECTIONS if problem.q_len > 1 else DIRECTIONS[:1], budget_s=0.1
         )
 
-    _go_on(order, "models", sorted(layers, key=forward_flops), times)
+    _go_on(order, "models", _model_layers(), times)
+
+
+def _model_layers() -> list[AttentionProblem]:
+    """A layer of each kind of each model at its lengths, prefill and decoding step, the least work first."""
+    layers = {
+        model.problem(length, phase, kind)
+        for model in MODELS.values()
+        for kind in model.kinds
+        for phase in PHASES
+        for length in LENGTHS
+    }
+    return sorted(layers, key=forward_flops)
 
 
 def _go_on(
@@ -283,6 +305,7 @@ def _say(line: str) -> None:
 
 PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "traces": record_traces,
+    "heads": record_heads,
     "lanes": record_lanes,
     "ceilings": record_ceilings,
     "counters": record_counters,

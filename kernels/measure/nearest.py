@@ -1,4 +1,4 @@
-"""The time of a problem that may not have been measured, from the nearest one that was.
+"""The time or energy of a problem that may not have been measured, from the nearest one that was.
 
 A time is that of just this problem if it was measured. Else it is scaled: in a pass over many queries by
 FLOPs, in a decoding step by compulsory bytes, for naive attention by its bytes. The time of the fastest call
@@ -7,11 +7,11 @@ its measurement has within twice as many or few bytes.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kernels.algorithms.standard.traffic import standard_bytes
-from kernels.measure.measurement import Measurement
+from kernels.measure.measurement import Measurement, PeerResult
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import attention_flops, compulsory_bytes
 
@@ -20,9 +20,9 @@ NAIVE = "naive"
 
 @dataclass(frozen=True)
 class Estimate:
-    """The time of a problem, and the measurement that it is from."""
+    """The milliseconds or joules of one call on a problem, and the measurement that they are from."""
 
-    ms: float
+    amount: float
     problem: AttentionProblem
     measurement: Measurement
 
@@ -100,23 +100,48 @@ def work(problem: AttentionProblem, peer: str, direction: str) -> float:
 def time_of(
     problem: AttentionProblem, peer: str, measurements: Iterable[Measurement], direction: str = "forward"
 ) -> Estimate | None:
-    """The time of one call by a peer; None if nothing like it was timed on a GPU.
+    """Milliseconds of one call by a peer; None if nothing like it was timed on a GPU."""
 
-    Of equally near measurements the first one counts.
-    """
+    def ms(result: PeerResult) -> float | None:
+        return result.timing.median_ms if result.timing else None
+
+    return _estimate(problem, peer, measurements, direction, ms)
+
+
+def energy_of(
+    problem: AttentionProblem, peer: str, measurements: Iterable[Measurement], direction: str = "forward"
+) -> Estimate | None:
+    """Joules of one of many calls without a pause by a peer; None if of nothing like it they were counted."""
+
+    def joules(result: PeerResult) -> float | None:
+        return result.sustained.joules if result.sustained else None
+
+    return _estimate(problem, peer, measurements, direction, joules)
+
+
+def _estimate(
+    problem: AttentionProblem,
+    peer: str,
+    measurements: Iterable[Measurement],
+    direction: str,
+    amount: Callable[[PeerResult], float | None],
+) -> Estimate | None:
+    """Of equally near measurements the first one counts."""
     on_gpus = [each for each in measurements if each.device.backend == "cuda"]
     results = ((each, each.result(peer, direction)) for each in on_gpus)
-    timed = [(each, result.timing.median_ms) for each, result in results if result and result.timing]
-    alike = [pair for pair in timed if is_step(pair[0].problem) == is_step(problem)]
+    known = [(each, found) for each, result in results if result and (found := amount(result)) is not None]
+    alike = [pair for pair in known if is_step(pair[0].problem) == is_step(problem)]
     if is_step(problem):
         alike = [pair for pair in alike if abs(bytes_apart(pair[0].problem, problem)) <= 1]
-    if problem.pattern:  # no other problem tells the time of its mask
+    if problem.pattern:  # no other problem tells what its mask costs
         alike = [pair for pair in alike if pair[0].problem == problem]
     if not alike:
         return None
-    nearest, ms = min(alike, key=lambda pair: distance(pair[0].problem, problem))
+    nearest, there = min(alike, key=lambda pair: distance(pair[0].problem, problem))
+    found = there
     if differences(nearest.problem, problem):
-        least = min(each.timing.median_ms for there in on_gpus for each in there.results if each.timing)
+        amounts = (amount(result) for each in on_gpus for result in each.results)
+        least = min(each for each in amounts if each is not None)
         factor = work(problem, peer, direction) / work(nearest.problem, peer, direction)
-        ms = max(least + (ms - least) * factor, ms if is_step(problem) else 0.0)
-    return Estimate(ms, problem, nearest)
+        found = max(least + (there - least) * factor, there if is_step(problem) else 0.0)
+    return Estimate(found, problem, nearest)

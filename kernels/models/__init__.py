@@ -5,6 +5,8 @@ from pathlib import Path
 
 from kernels.models.config import from_config, read_model
 from kernels.models.model import KINDS, PHASES, Model
+from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
 
 MODELS = {
     name: read_model(facts["config"], facts["name"], facts["source"])
@@ -13,4 +15,32 @@ MODELS = {
 """By the name in a URL."""
 FIRST_MODEL = "llama3_8b"
 
-__all__ = ["FIRST_MODEL", "KINDS", "MODELS", "PHASES", "Model", "from_config", "read_model"]
+LENGTHS = (2048, 8192, 32768, 131072)
+"""Tokens of which layers and heads are recorded."""
+
+
+def model_heads() -> dict[str, AttentionProblem]:
+    """One head of each kind of layer at LENGTHS, by the name of its recording; alike ones once."""
+    known = {preset.problem for preset in PRESETS.values()}
+    heads = {}
+    for name, model in MODELS.items():
+        for kind in model.kinds:
+            for length in LENGTHS:
+                problem = model.head(length, kind)
+                if problem not in known:
+                    known.add(problem)
+                    heads[f"{name}-{kind}-{length}"] = problem
+    return heads
+
+
+__all__ = [
+    "FIRST_MODEL",
+    "KINDS",
+    "LENGTHS",
+    "MODELS",
+    "PHASES",
+    "Model",
+    "from_config",
+    "model_heads",
+    "read_model",
+]

@@ -1,16 +1,18 @@
-"""What the attention of a whole model costs: memory, bytes and FLOPs by formula, times from measurements."""
+"""What the attention of a whole model costs: by formula, but times and energies from measurements."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement
-from kernels.measure.nearest import NAIVE, Estimate, time_of
+from kernels.measure.nearest import NAIVE, Estimate, energy_of, time_of
 from kernels.models.model import Model
 from kernels.traffic.modelled import LSE_BYTES, attention_flops, compulsory_bytes
 
 OURS = "ours"
+Estimates = tuple[tuple[int, Estimate], ...]
+"""(layers, time or energy of one), per kind of layer; empty if a kind has none."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,22 @@ class Costs:
     """Modelled: each matrix once per kernel; of a fused kernel each input and result once."""
     flops: float
     """Modelled; naive attention computes hidden scores too."""
-    estimates: tuple[tuple[int, Estimate], ...]
-    """(layers, time of one), per kind of layer; empty if a kind has none."""
+    times: Estimates
+    energies: Estimates
 
     @property
     def ms(self) -> float | None:
         """Time of all layers; None if it is not known."""
-        return sum(layers * each.ms for layers, each in self.estimates) if self.estimates else None
+        return _sum(self.times)
+
+    @property
+    def joules(self) -> float | None:
+        """Energy of all layers; None if it is not known."""
+        return _sum(self.energies)
+
+
+def _sum(estimates: Estimates) -> float | None:
+    return sum(layers * each.amount for layers, each in estimates) if estimates else None
 
 
 def layer_memory(model: Model, length: int, batch: int, peer: str, phase: str = "prefill") -> int:
@@ -45,13 +56,15 @@ def costs(
     model: Model, length: int, batch: int, phase: str, peer: str, measurements: Iterable[Measurement]
 ) -> Costs:
     """What `peer` costs; NAIVE is naive attention, any other name a fused kernel."""
-    measurements, moved, flops, found = tuple(measurements), 0, 0.0, []
+    measurements, moved, flops = tuple(measurements), 0, 0.0
+    found: dict[Callable, list[tuple[int, Estimate]]] = {time_of: [], energy_of: []}
     for kind, layers in model.kinds.items():
         problem = model.problem(length, phase, kind, batch)
         is_naive = peer == NAIVE
         moved += layers * (standard_bytes if is_naive else compulsory_bytes)(problem)
         flops += layers * attention_flops(problem.with_(mask="full") if is_naive else problem, "forward")
-        found.append((layers, time_of(problem, peer, measurements)))
-    known = tuple((layers, each) for layers, each in found if each is not None)
-    memory = layer_memory(model, length, batch, peer, phase)
-    return Costs(memory, moved, flops, known if len(known) == len(found) else ())
+        for estimate, known in found.items():
+            if each := estimate(problem, peer, measurements):
+                known.append((layers, each))
+    whole = (tuple(known) if len(known) == len(model.kinds) else () for known in found.values())
+    return Costs(layer_memory(model, length, batch, peer, phase), moved, flops, *whole)

@@ -69,6 +69,10 @@ class Model:
             return problem
         return problem.with_(mask="window", window_left=seen - 1, window_right=0)
 
+    def head(self, length: int, kind: str) -> AttentionProblem:
+        """One query head of a layer with its key head, and the scores that the model has: all are alike."""
+        return self.problem(length, kind=kind).with_(q_heads=1, kv_heads=1, **self.scores)
+
     def cache_bytes(self, length: int, batch: int = 1, kv_heads: int | None = None) -> int:
         """K and V of all layers after `length` tokens; a "window" layer keeps those that it still sees.
 

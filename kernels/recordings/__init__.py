@@ -82,8 +82,8 @@ def _preset_measurements() -> tuple[Measurement, ...]:
 
 
 def recorded_measurements() -> tuple[Measurement, ...]:
-    """All recorded times and memories: of the presets, then of the sweeps, then of layers of models."""
-    others = (recorded_document(part).measurements for part in ("sweeps", "models"))
+    """All recorded times, memories and energies: those of the presets first."""
+    others = (recorded_document(part).measurements for part in ("sweeps", "models", "energy"))
     return _preset_measurements() + tuple(itertools.chain(*others))
 
 

@@ -185,5 +185,5 @@ def on_gpu_words(measurement: Measurement | None, run: Run, recorded: Iterable[M
     how, far = "**Recorded**", ""
     if not ours.is_exact:
         how, far = "Scaled from the **nearest recording**", f": {'; '.join(ours.differences)}"
-    both = f"our kernels {format_ms(ours.ms)}, naive attention {format_ms(naive.ms)}"
+    both = f"our kernels {format_ms(ours.amount)}, naive attention {format_ms(naive.amount)}"
     return f"On a GPU: {both}. {how}, {plain(measurement_source(ours.measurement) + far)}."

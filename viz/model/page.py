@@ -3,9 +3,10 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from kernels.algorithms import FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.measure.document import Document
-from kernels.models import FIRST_MODEL, MODELS, Model, from_config
+from kernels.models import FIRST_MODEL, LENGTHS, MODELS, Model, from_config
 from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_measurements
 from kernels.worker.requests import SdpaChoiceRequest
@@ -23,7 +24,6 @@ MODEL = UrlField("model", FIRST_MODEL, (*MODELS, OWN))
 LENGTH, FIRST_LENGTH = "tokens", 8192
 BATCH = "sequences"
 CONFIG = UrlField("config", "")
-LENGTHS = (2048, 8192, 32768, 131072)
 # Tokens up to which torch is asked about a window: its mask has a byte per query and key.
 LONGEST_SDPA_MASK = 16384
 # What the interpreter and a float64 reference on a CPU take seconds for.
@@ -109,8 +109,10 @@ def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> str:
 def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
     """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
-    played, checked = (length, length) if on_gpu else (PLAYED_ON_CPU, CHECKED_ON_CPU)
     st.markdown(words.kind_words(model, kind, length))
+    head = model.head(length, kind)
+    is_played = on_gpu or runs.recorded(head, FIRST) is not None
+    played, checked = (length if is_played else PLAYED_ON_CPU), (length if on_gpu else CHECKED_ON_CPU)
     with st.container(horizontal=True):
         problem_link("explore", *_one_head("Play one head", model, kind, length, played))
         problem_link("explore", "Play a decoding step", step.with_(batch=1), algorithm="split_kv")
@@ -119,11 +121,10 @@ def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> 
 
 
 def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tuple[str, AttentionProblem]:
-    """A link's label and problem: one query head with its key head, as all are alike, of `most` tokens."""
+    """A link's label, and the problem of one head of at most `most` tokens."""
     if length > most:
         label = f"{label} at {format_length(most)}"
-    problem = model.problem(min(length, most), kind=kind)
-    return label, problem.with_(q_heads=1, kv_heads=1, **model.scores)
+    return label, model.head(min(length, most), kind)
 
 
 def show() -> None:

@@ -7,9 +7,16 @@ from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
 from kernels.measure.nearest import NAIVE
 from kernels.models import Model
-from kernels.models.cost import OURS, Costs, costs
+from kernels.models.cost import OURS, Costs, Estimates, costs
 from viz.shared.figures.sweep import peer_label
-from viz.shared.formats import format_bytes, format_count, format_flops, format_ms, format_ratio
+from viz.shared.formats import (
+    format_bytes,
+    format_count,
+    format_flops,
+    format_joules,
+    format_ms,
+    format_ratio,
+)
 from viz.shared.layout import Card
 from viz.shared.provenance import measurement_source
 
@@ -43,11 +50,11 @@ class Shown:
         """What a peer costs in a phase; measurements of this session count before recorded ones."""
         return costs(self.model, self.length, self.batch, phase, peer, self.live + self.recorded)
 
-    def origin(self, found: Costs) -> str:
-        """Where a time is from: "measured", "recorded" or NEAREST."""
-        if not found.estimates or not all(each.is_exact for _, each in found.estimates):
+    def origin(self, estimates: Estimates) -> str:
+        """Where a time or an energy is from: "measured", "recorded" or NEAREST."""
+        if not estimates or not all(each.is_exact for _, each in estimates):
             return NEAREST
-        here = all(each.measurement in self.live for _, each in found.estimates)
+        here = all(each.measurement in self.live for _, each in estimates)
         return "measured" if here else "recorded"
 
 
@@ -98,11 +105,11 @@ def _time_card(shown: Shown, phase: str) -> Card:
     explained = (
         f"Attention alone, from Q, K and V to O, of all layers one after the other, on {_device(ours)}."
     )
-    return Card(f"{TIMES[phase]} · {shown.origin(ours)}", format_ms(ours.ms), words, explained)
+    return Card(f"{TIMES[phase]} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
 
 
 def _device(found: Costs) -> str:
-    return " and ".join(dict.fromkeys(each.measurement.device.name for _, each in found.estimates))
+    return " and ".join(dict.fromkeys(each.measurement.device.name for _, each in found.times))
 
 
 def table(shown: Shown) -> str:
@@ -113,7 +120,8 @@ def table(shown: Shown) -> str:
         cells = {
             "bytes, modelled": [format_bytes(each.moved_bytes) for each in both],
             "FLOPs, modelled": [format_flops(each.flops).removesuffix("FLOP") for each in both],
-            f"time, {shown.origin(both[1])}": [_time(shown, each) for each in both],
+            f"time, {shown.origin(both[1].times)}": [_time(shown, each) for each in both],
+            f"energy, {shown.origin(both[1].energies)}": [_energy(shown, each) for each in both],
         }
         rows += [f"| {name}: {what} | {' | '.join(texts)} |" for what, texts in cells.items()]
     return "\n".join(rows)
@@ -129,16 +137,23 @@ def _time(shown: Shown, found: Costs) -> str:
     return format_ms(found.ms) if _fits(shown, found) else "does not fit"
 
 
+def _energy(shown: Shown, found: Costs) -> str:
+    if found.joules is None:
+        return "not recorded"
+    return format_joules(found.joules) if _fits(shown, found) else "does not fit"
+
+
 def nearest_words(shown: Shown) -> list[str]:
-    """Which measurements the times are from; then, for each time, how far its measurement is."""
+    """Which measurements times and energies are from; then, for each, how far its measurement is."""
     sources: dict[str, None] = {}
     far: dict[str, None] = {}
     for phase, name in TIMES.items():
-        for _, each in shown.costs(phase, OURS).estimates:
+        found = shown.costs(phase, OURS)
+        for _, each in found.times + found.energies:
             sources[measurement_source(each.measurement)] = None
             far[f"{name}: {'; '.join(each.differences) or 'just this problem'}"] = None
-    scaled = "A time not taken of just this problem is scaled from the nearest; that of a step never down."
-    return [f"Times: {'; '.join(sources)}. {scaled}", *far] if sources else []
+    scaled = "What was not measured of just this problem is scaled from the nearest; of a step never down."
+    return [f"Times, energies: {'; '.join(sources)}. {scaled}", *far] if sources else []
 
 
 def _was_asked(shown: Shown) -> bool:
@@ -162,14 +177,14 @@ def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
     lacks = ""
     if shown.model.scores:
         lacks = f" It takes no softcap, sinks or slopes: {shown.model.name} itself calls another kernel."
-    if "window" in {each.problem.mask for _, each in shown.costs("prefill", OURS).estimates}:
+    if "window" in {each.problem.mask for _, each in shown.costs("prefill", OURS).times}:
         return f"{words}. A window it takes only as a mask of N × N; at this length none was recorded.{lacks}"
     naive, theirs, ours = (shown.costs("prefill", name) for name in (NAIVE, peer, OURS))
     if naive.ms and theirs.ms and ours.ms:
         faster = f"is {format_ratio(naive.ms / theirs.ms)} faster than naive attention"
         above = faster if _fits(shown, naive) else "runs where naive attention does not fit"
         beside = f"these kernels take {ours.ms / theirs.ms:.2f} of its time"
-        words += f". In the prefill it {above}, and {beside} ({shown.origin(theirs)})"
+        words += f". In the prefill it {above}, and {beside} ({shown.origin(theirs.times)})"
     return f"{words}.{lacks}"
 
 

@@ -75,8 +75,8 @@ def test_costs_add_up_over_the_kinds_of_layers():
     assert naive.flops == 2 * 42 * attention_flops(full, "forward")
     assert naive.layer_memory_bytes == 2 * 2 * 16 * 8192 * 8192 * 2
     assert ours.layer_memory_bytes == 2 * 16 * 8192 * (256 * 2 + 4)
-    assert [layers for layers, _ in ours.estimates] == [21, 21]
-    assert ours.ms == pytest.approx(21 * sum(each.ms for _, each in ours.estimates))
+    assert [layers for layers, _ in ours.times] == [21, 21]
+    assert ours.ms == pytest.approx(21 * sum(each.amount for _, each in ours.times))
     assert layer_memory(model, 8192, 1, OURS, "decode") == 16 * (256 * 2 + 4)
 
 

@@ -73,9 +73,8 @@ def test_counters_that_are_not_allowed_are_skipped_and_overwrite_nothing(tmp_pat
 def recorded(monkeypatch):
     """Recording without running anything: a run and a measurement say for which problem they were asked."""
 
-    def traced(folder, preset, entry):
-        problem = entry.with_own_tiles(PRESETS[preset].problem)
-        return {"problem": problem.as_dict(), "algorithm": entry.name, "file": f"{preset}.{entry.name}.npz"}
+    def traced(folder, name, entry, problem, sample=None):
+        return {"problem": problem.as_dict(), "algorithm": entry.name, "file": f"{name}.{entry.name}.npz"}
 
     monkeypatch.setattr(record, "measure", lambda problem, directions: Measurement(problem, DEVICE, DATE, ()))
     monkeypatch.setattr(record, "_record_trace", traced)
