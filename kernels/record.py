@@ -34,7 +34,8 @@ from kernels.trace.sample import AT_ONCE_S, Sample, choose_sample
 from kernels.traffic.modelled import forward_flops
 
 KEPT_RESULT_BYTES = 1 << 20
-"""Output and gradients stay in a recording up to this size, so that its error can be computed again."""
+"""Output and gradients of a whole run stay in a recording up to this size, so that its error can be computed
+again."""
 HEAD_STEPS = 600
 """About as many tile steps of a model's head are recorded, so that the file stays below a megabyte; only the
 last query tile of a long one may have more."""
@@ -152,7 +153,7 @@ def _record_trace(
     report = judge_trace(trace)
     file = f"{name}.{algorithm}.npz"
     kept = trace.without_acc()
-    if kept.result_bytes > KEPT_RESULT_BYTES:
+    if sample or kept.result_bytes > KEPT_RESULT_BYTES:
         kept = kept.without_results()
     kept.save(folder / file)
     _say(f"{file}: {trace.steps} steps, largest error {report.max_error:.2e} of {report.tolerance:.2e}")

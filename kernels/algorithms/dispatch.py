@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
-from kernels.algorithms.backward.launch import flash_backward
+from kernels.algorithms.backward.launch import BackwardCall, flash_backward
 from kernels.algorithms.flash2.forward import flash_forward
 from kernels.algorithms.split_kv.launch import flash_split_kv
 from kernels.oracle.exact import Gradients
@@ -86,12 +86,16 @@ def attention_gradients(inputs: BackwardInputs) -> Gradients:
     On Hopper with head_dim up to 128 that is mostly the sweep, whose dQ may differ in its last bits from call
     to call. Under `torch.use_deterministic_algorithms(True)` it is not used: the same bits at every call.
     """
-    given = (inputs.query, inputs.key, inputs.value)
-    package = PLAIN if inputs.pattern else package_for(*given)
+    package = package_for(inputs.query, inputs.key, inputs.value)
     if package == SWEEP:
         return sweep.flash_backward_hopper(inputs)
     if package == WIDE:
         return wide.flash_backward_wide(inputs)
+    return plain_backward(inputs).gradients
+
+
+def plain_backward(inputs: BackwardInputs) -> BackwardCall:
+    """The backward pass by the plain kernels, which alone take a pattern."""
     band = inputs.band
     shape = (inputs.query.shape[3], inputs.query.dtype, band.masks or inputs.pattern is not None)
     return flash_backward(

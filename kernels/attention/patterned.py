@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kernels.algorithms.backward.inputs import BackwardInputs
-from kernels.algorithms.dispatch import attention_forward, attention_gradients
+from kernels.algorithms.dispatch import attention_forward, plain_backward
 from kernels.attention.operators import Settings
 from kernels.problem import Band, Pattern
 from kernels.problem.expression import Node, parse
@@ -128,10 +128,9 @@ class _PatternedAttention(torch.autograd.Function):
         d_out = torch.zeros_like(out) if d_out is None else d_out
         d_lse = None if d_lse is None else d_lse.contiguous()
         given = (query, key, value, out, lse, d_out, ctx.pattern.band, ctx.scale, d_lse)
-        gradients = attention_gradients(BackwardInputs(*given, ctx.pattern, ctx.per_head))
+        call = plain_backward(BackwardInputs(*given, ctx.pattern, ctx.per_head))
         d_sinks = None
         if sinks is not None:  # a key with no value: dP is 0, so dS = -P D
-            delta = (out.float() * d_out.float()).sum(dim=-1) - (0 if d_lse is None else d_lse)
             weights = torch.exp(ctx.per_head["sinks"][:, None] - lse)
-            d_sinks = -(weights * delta).sum(dim=(0, 2)).to(sinks.dtype)
-        return *gradients, None, d_sinks, None, None
+            d_sinks = -(weights * call.delta).sum(dim=(0, 2)).to(sinks.dtype)
+        return *call.gradients, None, d_sinks, None, None

@@ -45,6 +45,11 @@ class BackwardCall:
         self.delta = torch.empty_like(inputs.lse)
 
     @property
+    def gradients(self) -> Gradients:
+        """dQ, dK and dV, shaped and typed as query, key and value."""
+        return self.d_query, self.d_key, self.d_value
+
+    @property
     def tensors(self) -> dict[str, torch.Tensor]:
         """Q, K, V and dO, which every kernel of gradients takes."""
         given = self.inputs
@@ -96,16 +101,13 @@ class BackwardCall:
         return launch_on_tiles(kernel, grid, tensors, *rows, **options)
 
 
-def flash_backward(inputs: BackwardInputs, dk_dv_config: TileConfig, dq_config: TileConfig) -> Gradients:
-    """dQ, dK and dV, shaped and typed as query, key and value.
-
-    Raises InvalidProblem if the tiles do not fit the GPU.
-    """
+def flash_backward(inputs: BackwardInputs, dk_dv_config: TileConfig, dq_config: TileConfig) -> BackwardCall:
+    """The whole pass. Raises InvalidProblem if the tiles do not fit the GPU."""
     call = BackwardCall(inputs)
     call.preprocess()
     call.dk_dv(dk_dv_config)
     call.dq(dq_config)
-    return call.d_query, call.d_key, call.d_value
+    return call
 
 
 def tiles_of_backward(problem: AttentionProblem) -> TileConfig:

@@ -72,4 +72,4 @@ def gradients(problem: AttentionProblem, *tensors: Tensor) -> Gradients:
     results = forward(problem, query, key, value)
     given = (query, key, value, *results, d_out, problem.band, problem.scale)
     inputs = BackwardInputs(*given, pattern=problem.pattern)
-    return flash_backward(inputs, config, config)
+    return flash_backward(inputs, config, config).gradients

@@ -41,7 +41,7 @@ def run_backward(problem):
     inputs, config = make_inputs(problem, DEVICE), config_of(problem)
     d_out, mask = make_d_output(problem, DEVICE), {"band": problem.band, "scale": problem.scale}
     saved = run_forward(problem, inputs)
-    return flash_backward(BackwardInputs(*inputs, *saved, d_out, **mask), config, config)
+    return flash_backward(BackwardInputs(*inputs, *saved, d_out, **mask), config, config).gradients
 
 
 def exact_intermediates(problem):
