@@ -27,6 +27,8 @@ class Costs:
     """Modelled; naive attention computes hidden scores too."""
     times: Estimates
     energies: Estimates
+    ran_out: bool
+    """Whether a GPU had too little memory for just this layer when it was to be measured."""
 
     @property
     def ms(self) -> float | None:
@@ -66,5 +68,9 @@ def costs(
         for estimate, known in found.items():
             if each := estimate(problem, peer, measurements):
                 known.append((layers, each))
-    whole = (tuple(known) if len(known) == len(model.kinds) else () for known in found.values())
-    return Costs(layer_memory(model, length, batch, peer, phase), moved, flops, *whole)
+    times, energies = (tuple(known) if len(known) == len(model.kinds) else () for known in found.values())
+    problems = [model.problem(length, phase, kind, batch) for kind in model.kinds]
+    tried = (each.result(peer) for each in measurements if each.problem in problems)
+    ran_out = any(result.out_of_memory for result in tried if result)
+    memory = layer_memory(model, length, batch, peer, phase)
+    return Costs(memory, moved, flops, times, energies, ran_out)

@@ -128,7 +128,7 @@ def table(shown: Shown) -> str:
 
 
 def _fits(shown: Shown, found: Costs) -> bool:
-    return found.layer_memory_bytes <= shown.gpu.hbm_bytes
+    return not found.ran_out and found.layer_memory_bytes <= shown.gpu.hbm_bytes
 
 
 def _time(shown: Shown, found: Costs) -> str:

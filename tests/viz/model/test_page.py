@@ -80,7 +80,8 @@ def test_the_links_carry_the_problem():
     assert {"hd=128", "len=2048", "heads=32", "masking=causal"} <= {*found["Measure"].split("&")}
     assert "algorithm=split_kv" in found["Play a decoding step"]
     assert "kv_len=1024" in found["Check one head at 1k"]
-    assert "q_len=32768" in links(open_model(tokens=131072))["Play one head at 32k"]
+    assert "q_len=32768" in links(open_model(tokens=65536))["Play one head at 32k"]
+    assert "q_len=131072" in links(open_model(tokens=131072))["Play one head"]
 
 
 def test_a_pasted_config_is_shown_and_the_url_keeps_what_was_read():
