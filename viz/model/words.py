@@ -151,9 +151,9 @@ def nearest_words(shown: Shown) -> list[str]:
         found = shown.costs(phase, OURS)
         for _, each in found.times + found.energies:
             sources[measurement_source(each.measurement)] = None
-            far[f"{name}: {'; '.join(each.differences) or 'just this problem'}"] = None
-    scaled = "What was not measured of just this problem is scaled from the nearest; of a step never down."
-    return [f"Times, energies: {'; '.join(sources)}. {scaled}", *far] if sources else []
+            if each.differences:
+                far[f"{name}: scaled from {'; '.join(each.differences)}"] = None
+    return [f"Times, energies: {'; '.join(sources)}.", *far] if sources else []
 
 
 def _was_asked(shown: Shown) -> bool:
@@ -183,7 +183,7 @@ def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
     if naive.ms and theirs.ms and ours.ms:
         faster = f"is {format_ratio(naive.ms / theirs.ms)} faster than naive attention"
         above = faster if _fits(shown, naive) else "runs where naive attention does not fit"
-        beside = f"these kernels take {ours.ms / theirs.ms:.2f} of its time"
+        beside = f"these kernels are {format_ratio(theirs.ms / ours.ms)} as fast as it"
         words += f". In the prefill it {above}, and {beside} ({shown.origin(theirs.times)})"
     return f"{words}.{lacks}"
 
