@@ -1,4 +1,4 @@
-"""Compares our kernels with each peer: the geometric mean of its time over ours, by direction and head_dim.
+"""Compares our kernels with each peer: mean and least of its time over ours, by direction and head_dim.
 
 The result is a Markdown table. If energy was measured, the time is that of calls without a pause.
 
@@ -43,7 +43,7 @@ def _ms(result: PeerResult) -> float:
 
 
 def markdown_table(ratios: Ratios) -> str:
-    """A line per direction and head_dim, a column per peer: geometric mean and number of problems.
+    """A line per direction and head_dim, a column per peer: geometric mean, least and number of problems.
 
     A peer of a file that is not in PEERS has its column behind them, under its own name.
     """
@@ -59,18 +59,18 @@ def markdown_table(ratios: Ratios) -> str:
 
 
 def _cell(ratios: list[float]) -> str:
-    """Mean and count: "1.61 (24)", bold if the peer is faster, a dash if it was never timed."""
+    """Mean, least and count: "1.61, 0.97 (24)", bold if the peer is faster, a dash if it was never timed."""
     if not ratios:
         return "–"
-    mean = f"{statistics.geometric_mean(ratios):.2f}"
-    return f"{mean} ({len(ratios)})" if float(mean) >= 1 else f"**{mean}** ({len(ratios)})"
+    mean, least = (f"{of(ratios):.2f}" for of in (statistics.geometric_mean, min))
+    return f"{mean if float(mean) >= 1 else f'**{mean}**'}, {least} ({len(ratios)})"
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 0, or 2 if the file holds no problem on which ours and a peer were timed."""
     parser = argparse.ArgumentParser(
         prog="python -m kernels.compare",
-        description="Each peer's time over ours, as a geometric mean, in a Markdown table.",
+        description="Each peer's time over ours, geometric mean and least, in a Markdown table.",
     )
     about = "measurements (default: the shipped recording)"
     parser.add_argument("file", type=Path, nargs="?", default=FOLDER / FILES["sweeps"], help=about)

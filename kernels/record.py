@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kernels.algorithms import ALGORITHMS, FIRST, kernels_with_lanes, run_lanes, run_traced
@@ -234,18 +235,19 @@ def record_masks(order: RecordOrder) -> None:
 
 
 def record_energy(order: RecordOrder) -> None:
-    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k: nine minutes. Then
-    naive attention and ours on layers of models: another seven."""
+    """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k. Nine minutes."""
     shapes = [(length, 128, "causal") for length in sorted(sweep.LENGTHS)]
     shapes += itertools.product((4096, 16384), (64, 128, 256), ("full", "causal"))
-    swept = [sweep.problem_for(*shape, "float16") for shape in dict.fromkeys(shapes)]
+    problems = [sweep.problem_for(*shape, "float16") for shape in dict.fromkeys(shapes)]
     peers = [name for name in ENERGY_PEERS if PEERS[name].is_installed]
+    energies = partial(measure, peers=peers, directions=DIRECTIONS, budget_s=0.1, energy=True)
+    _go_on(order, "energy", problems, energies)
 
-    def energies(problem: AttentionProblem) -> Measurement:
-        names, directions = (peers, DIRECTIONS) if problem in swept else ((NAIVE, OURS), DIRECTIONS[:1])
-        return measure(problem, names, directions, budget_s=0.1, energy=True)
 
-    _go_on(order, "energy", [*swept, *_model_layers()], energies)
+def record_model_energy(order: RecordOrder) -> None:
+    """Energy of naive attention and ours on layers of models, forward. Nine minutes."""
+    energies = partial(measure, peers=(NAIVE, OURS), budget_s=0.1, energy=True)
+    _go_on(order, "model_energy", _model_layers(), energies)
 
 
 def record_models(order: RecordOrder) -> None:
@@ -312,6 +314,7 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "counters": record_counters,
     "energy": record_energy,
     "masks": record_masks,
+    "model_energy": record_model_energy,
     "models": record_models,
     "sweeps": record_sweeps,
 }

@@ -22,7 +22,8 @@ RANKS_PREFIX = "ranks."
 LANES_PREFIX = "lanes."
 """Starts the names of files of lanes: lanes.<preset>.<kernel>.npz."""
 FILES = {
-    name: f"{name}.json" for name in ("energy", "sweeps", "ceilings", "counters", "masks", "models", "ranks")
+    name: f"{name}.json"
+    for name in ("ceilings", "counters", "energy", "masks", "model_energy", "models", "ranks", "sweeps")
 }
 """Files of other measurements than those of the presets, in the format of kernels.measure.document."""
 
@@ -83,7 +84,7 @@ def _preset_measurements() -> tuple[Measurement, ...]:
 
 def recorded_measurements() -> tuple[Measurement, ...]:
     """All recorded times, memories and energies: those of the presets first."""
-    others = (recorded_document(part).measurements for part in ("sweeps", "models", "energy"))
+    others = (recorded_document(part).measurements for part in ("sweeps", "models", "model_energy"))
     return _preset_measurements() + tuple(itertools.chain(*others))
 
 

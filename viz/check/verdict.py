@@ -53,7 +53,7 @@ def maps_panel(result: CheckResult) -> None:
     with left:
         if weights := result.map("weights"):
             _weights_panel(result, weights)
-        else:
+        elif result.case.kernel == UPLOADED:
             st.caption("A result from a file cannot be asked what each row gives to each key tile.")
     with right:
         _tensor_panel(result)

@@ -173,19 +173,20 @@ def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
         return ""
     peer = SDPA_PEERS.get(chosen or "CUDNN_ATTENTION", "")
     where = where or ASKED
-    words = f"`F.scaled_dot_product_attention` picks **{peer_label(peer)}** for this shape ({where})"
-    lacks = ""
+    said = [f"`F.scaled_dot_product_attention` picks **{peer_label(peer)}** for this shape ({where})."]
+    for phase, name in TIMES.items():
+        naive, theirs, ours = (shown.costs(phase, each) for each in (NAIVE, peer, OURS))
+        is_window = any(each.problem.mask == "window" for _, each in ours.times)
+        if is_window and shown.origin(theirs.times) == NEAREST:
+            said.append("A window it takes only as a mask of N × N; at this length none was recorded.")
+        elif naive.ms and theirs.ms and ours.ms:
+            faster = f"{format_ratio(naive.ms / theirs.ms)} faster than naive attention"
+            above = faster if _fits(shown, naive) else "naive attention does not fit"
+            beside = f"these kernels take {ours.ms / theirs.ms:.2f} times as long"
+            said.append(f"{name}, {shown.origin(theirs.times)}: {above}; {beside}.")
     if shown.model.scores:
-        lacks = f" It takes no softcap, sinks or slopes: {shown.model.name} itself calls another kernel."
-    if "window" in {each.problem.mask for _, each in shown.costs("prefill", OURS).times}:
-        return f"{words}. A window it takes only as a mask of N × N; at this length none was recorded.{lacks}"
-    naive, theirs, ours = (shown.costs("prefill", name) for name in (NAIVE, peer, OURS))
-    if naive.ms and theirs.ms and ours.ms:
-        faster = f"is {format_ratio(naive.ms / theirs.ms)} faster than naive attention"
-        above = faster if _fits(shown, naive) else "runs where naive attention does not fit"
-        beside = f"these kernels are {format_ratio(theirs.ms / ours.ms)} as fast as it"
-        words += f". In the prefill it {above}, and {beside} ({shown.origin(theirs.times)})"
-    return f"{words}.{lacks}"
+        said.append(f"It takes no softcap, sinks or slopes: {shown.model.name} itself calls another kernel.")
+    return " ".join(said)
 
 
 def apart_words(model: Model) -> str:

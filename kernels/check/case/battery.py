@@ -63,6 +63,9 @@ BATTERY = (
     _try("bfloat16: P or a result in the wrong type", 128, 128, dtype="bfloat16", q_heads=1, kv_heads=1),
     _try("exponentials that overflow without the row max", 64, 128, inputs="large"),
     _try("one query over more than 4,096 keys", 1, 4100, q_heads=1, kv_heads=1),
+    _try(
+        "more than 1,024 queries: rows that no program computes", 1100, 24, head_dim=16, q_heads=1, kv_heads=1
+    ),
     _try("(batch, length, heads, head_dim) in memory", 40, 70, "transposed", batch=2),
     _try("strides of parts of larger tensors, that of the batch too", 50, 64, "sliced", batch=2),
     _causal("Q, K and V in one tensor; causal with two batches", 50, 50, "packed", batch=2),
@@ -192,7 +195,7 @@ def _alike(length: int) -> list[int]:
 
     def meaning(n: int) -> tuple[object, ...]:
         rests = (n % 128 == 0, n % 32 == 0, n % 16 == 0, n % 32 == 1, n % 64 == 1)
-        return (*rests, *(n > edge for edge in (1, 15, 256, 2048, 4096)))
+        return (*rests, *(n > edge for edge in (1, 15, 256, 1024, 2048, 4096)))
 
     most = max(length // 4, min(length // 2, 32))
     near = range(length - most, length + most + 1)

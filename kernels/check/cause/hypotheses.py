@@ -188,6 +188,7 @@ def _lse_causes(evidence: Evidence) -> Iterator[Cause]:
     allowed = min(2 * report.tolerance, NEARER * report.max_error)  # of large scores, l says little
     mistakes = {
         "the exact one in units of log2: lse / ln 2 (declare it, see the README)": exact / math.log(2),
+        "the exact one in units of log10: lse / ln 10": exact / math.log(10),
         "the exact one times ln 2": exact * math.log(2),
         "the row max m alone: the logarithm of l is missing": m,
         "the logarithm of the row sum l alone: the row max m is missing": exact - m,

@@ -17,7 +17,7 @@ from kernels.problem import Band
 
 TILES = (16, 32, 64, 128)
 """Tile sizes that are tried, in rows or keys."""
-MINUS_INFINITY = float("-inf")
+MINUS_INFINITY, LOG2E = float("-inf"), 1 / math.log(2)
 HERE = "; here "
 """Parts the words of a variant from numbers of one case."""
 
@@ -113,6 +113,15 @@ def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch
                 inside = (keys == diagonal) & (keys >= first) & (keys < first + tile)
                 words = f"attention without the keys on the diagonal of the {which} key tile: < instead of <="
                 yield f"{words}{HERE}keys {first} to {first + tile - 1}", right & ~inside
+            for q_tile in (each for each in TILES if each >= tile):
+                rows = diagonal - diagonal[0]
+                first_row = torch.clamp(diagonal - rows % q_tile, min=0)
+                last_row = torch.clamp(diagonal - rows % q_tile + q_tile - 1, max=band.kv_len - 1)
+                tiles = f"tiles of {q_tile} queries and {tile} keys"
+                words = "attention whose loop ends at the tile of the first row's diagonal"
+                yield f"{words}: {tiles}", right & (keys < (first_row // tile + 1) * tile)
+                words = "attention that masks the last key tile of each query tile alone"
+                yield f"{words}: {tiles}", right | (keys < last_row // tile * tile)
 
 
 def _other_sides(band: Band, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
@@ -250,13 +259,8 @@ def _tiles(setting: Setting, band: Band) -> Iterator[Named]:
             moved = torch.nn.functional.pad(setting.value, pad)
             yield f"attention with the values of the {which} {tile}-key tile", replace(setting, value=moved)
     for tile in tiles:
-        for words, l_rescaled, acc_rescaled in (
-            ("the accumulator is not rescaled when the row max grows", True, False),
-            ("the row sum l is not rescaled when the row max grows", False, True),
-            ("neither l nor the accumulator is rescaled when the row max grows", False, False),
-        ):
-            online = Online(setting, tile, l_rescaled, acc_rescaled)
-            yield f"online softmax over {tile}-key tiles in which {words}", online
+        for words, changes in RESCALINGS.items():
+            yield f"online softmax over {tile}-key tiles in which {words}", Online(setting, tile, **changes)
 
 
 def _with_zero_keys(setting: Setting, band: Band, more: int) -> Setting:
@@ -267,14 +271,32 @@ def _with_zero_keys(setting: Setting, band: Band, more: int) -> Setting:
     return replace(padded, visible=torch.cat([setting.visible, seen], dim=1))
 
 
+RESCALINGS: dict[str, dict[str, float]] = {
+    "the accumulator is not rescaled when the row max grows": {"acc_power": 0},
+    "the row sum l is not rescaled when the row max grows": {"l_power": 0},
+    "neither l nor the accumulator is rescaled when the row max grows": {"l_power": 0, "acc_power": 0},
+    "the accumulator is rescaled twice": {"acc_power": 2},
+    "the row sum l is rescaled twice": {"l_power": 2},
+    "l and the accumulator are rescaled twice": {"l_power": 2, "acc_power": 2},
+    "the rescaling takes exp of a max in units of exp2": {"l_power": LOG2E, "acc_power": LOG2E},
+    "the rescaling takes exp2 of a max in natural units": {"l_power": 1 / LOG2E, "acc_power": 1 / LOG2E},
+    "the row max starts at 0, not at -inf: scores far below 0 vanish": {"start": 0},
+}
+"""Mistakes of online softmax, as fields of Online."""
+
+
 @dataclass(frozen=True)
 class Online:
-    """Online softmax over key tiles that leaves out a rescaling. Called with a type, it gives O."""
+    """Online softmax over key tiles with a mistake in it. Called with a type, it gives O."""
 
     setting: Setting
     tile: int
-    l_rescaled: bool
-    acc_rescaled: bool
+    l_power: float = 1
+    """l is multiplied by this power of alpha = e^(old m - new m), which is 1 if it is right."""
+    acc_power: float = 1
+    """Likewise of the accumulator."""
+    start: float = MINUS_INFINITY
+    """The row max before the first tile."""
 
     def __call__(self, dtype: torch.dtype) -> torch.Tensor:
         _, l, acc = self._state(dtype)
@@ -288,15 +310,14 @@ class Online:
         """m, l and the accumulator after the last tile. They are float32 as in kernels, or finer."""
         state = torch.float64 if dtype == torch.float64 else torch.float32
         scores, value = self.setting.scores(state)
-        m = torch.full(scores.shape[:-1], MINUS_INFINITY, dtype=state, device=scores.device)
+        m = torch.full(scores.shape[:-1], self.start, dtype=state, device=scores.device)
         l, acc = torch.zeros_like(m), torch.zeros(self.setting.query.shape, dtype=state, device=scores.device)
         for part, values in zip(scores.split(self.tile, dim=-1), value.split(self.tile, dim=-2), strict=True):
             m_new = torch.maximum(m, part.amax(dim=-1))
             safe = torch.where(m_new == MINUS_INFINITY, 0.0, m_new)
             alpha, p = torch.exp(m - safe), torch.exp(part - safe[..., None])
-            l = (l * alpha if self.l_rescaled else l) + p.sum(dim=-1)
-            acc = acc * alpha[..., None] if self.acc_rescaled else acc
-            acc = acc + p.to(dtype).to(state) @ values
+            l = l * alpha**self.l_power + p.sum(dim=-1)
+            acc = acc * alpha[..., None] ** self.acc_power + p.to(dtype).to(state) @ values
             m = m_new
         return m, l, acc
 

@@ -31,8 +31,9 @@ def order_finding(
     try:
         again = calls.again()
     except (Broken, Refused) as error:
+        subject.controls.in_reverse = False
         words = f"if the programs of each launch run in reverse, {error}"
-        return (Finding("order dependence", words),)
+        return (Finding("order dependence", words),) if _again(calls) else None
     finally:
         subject.controls.in_reverse = False
     allowed = {check.name: check.tolerance for check in checks} if subject.seen.atomics else {}

@@ -147,6 +147,9 @@ def last_words(results: Sequence[CheckResult]) -> list[str]:
     notes = Counter(note for result in results for note in result.notes if note.startswith(COMPILER_WORDS))
     notes.update(result.computed_by for result in results if result.computed_by)
     said = [f"{note} ({count} of {len(results)} cases)" for note, count in notes.most_common(NAMED_NOTES)]
+    if results:
+        longest = (max(getattr(each.case.problem, n) for each in results) for n in ("q_len", "kv_len"))
+        said.append("The longest cases have {:,} queries and {:,} keys.".format(*longest))
     return [*said, NOT_CHECKED, *(NEEDS_GPU for result in results[:1] if result.device.backend != "cuda")]
 
 

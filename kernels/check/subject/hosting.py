@@ -37,6 +37,8 @@ import triton.language as tl
 Tensors = Sequence[torch.Tensor]
 Results = dict[str, torch.Tensor]
 """By name."""
+BEFORE = "before"
+"""Names the last result as it is after another call."""
 MOST_KEPT, LARGEST_KEPT = 24, 2**20
 """So many tensors of earlier calls, of so many bytes each, are held against what they were."""
 
@@ -139,10 +141,14 @@ class Session:
         self._keep("its result", results.values())
         self._keep("an input of an earlier call", memory)
         self._say_changes(before)
-        self._counts["backward" if request.verb == "derive" else "forward"] = len(self._launches) - launches
+        if not changed:  # else it was not called
+            phase = "backward" if request.verb == "derive" else "forward"
+            self._counts[phase] = len(self._launches) - launches
         wrote = self._watch.wrote
         self._written |= {
-            name: None for name, each in results.items() if each.untyped_storage().data_ptr() in wrote
+            name: None
+            for name, each in results.items()
+            if name != BEFORE and each.untyped_storage().data_ptr() in wrote
         }
         handed = memory if request.verb != "derive" else [*memory, *self._graphs[request.graph][1]]
         reply = Reply(self.seen, len(results), refused, broken, trace)
@@ -173,7 +179,7 @@ class Session:
     def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         before, self._inputs = self._out, (tensors, memory)
         found = self.forward(*tensors)
-        return {"before": before} | found if request.place != "new" and before is not None else found
+        return {BEFORE: before} | found if request.place != "new" and before is not None else found
 
     def _attach(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
         if self.loaded.limits.forward_only:

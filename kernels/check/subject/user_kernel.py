@@ -32,7 +32,7 @@ UserFunction = Callable[..., Any]
 """A function of query, key and value, and of those options of scaled_dot_product_attention that it knows."""
 CAUSAL, SCALE = ("is_causal", "causal"), ("scale", "sm_scale", "softmax_scale")
 """Names that functions give these parameters."""
-ASK_FOR_MASK = "Choose a full mask, or a causal one with equal lengths; or declare which it takes (README)."
+ASK_FOR_MASK = "Choose a mask that it takes, or declare in its CHECK that it takes this one (README)."
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ RUNS = (
 )
 
 
-def test_the_table_has_geometric_means_over_problems_on_which_both_were_timed_bold_if_a_peer_is_faster():
+def test_the_table_has_means_and_the_least_over_problems_on_which_both_were_timed_bold_if_a_peer_is_faster():
     ratios = time_ratios(RUNS)
     assert ratios == {("forward", 64, "naive"): [8.0, 2.0], ("forward", 64, "sdpa_flash"): [0.5, 0.5]}
     header, _, line = markdown_table(ratios).splitlines()
     assert header == "| | naive (torch) | SDPA flash |"
-    assert line == "| forward, head_dim 64 | 4.00 (2) | **0.50** (2) |"
+    assert line == "| forward, head_dim 64 | 4.00, 2.00 (2) | **0.50**, 0.50 (2) |"
 
 
 def test_a_peer_that_is_not_known_here_has_its_column_under_its_own_name():
@@ -43,7 +43,7 @@ def test_the_command_line_reads_a_file_and_refuses_one_without_ours(tmp_path, ca
     path = tmp_path / "m.json"
     path.write_text(Document(measurements=RUNS).to_json())
     assert compare.main([str(path)]) == 0
-    assert "4.00 (2)" in capsys.readouterr().out
+    assert "4.00, 2.00 (2)" in capsys.readouterr().out
     path.write_text(Document(measurements=RUNS[3:]).to_json())
     assert compare.main([str(path)]) == 2
     assert "--peers ours" in capsys.readouterr().err
