@@ -16,7 +16,7 @@ from kernels.worker.client import Job
 from viz.check import further
 from viz.check.context import CheckContext
 from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
-from viz.check.verdict import cards, maps_panel, numbers_panel, recorded_verdict, verdict_panel
+from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, recorded_verdict, verdict_panel
 from viz.shared import runs
 from viz.shared.formats import plain, problem_words
 from viz.shared.layout import header, segments
@@ -242,6 +242,7 @@ def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -
     cards(result)
     maps_panel(result)
     numbers_panel(result)
+    notes_panel(result)
     sensitivity = further.sensitivity_panel(context, result)
     further.beside_ours_panel(context, result)
     determinism = further.determinism_panel(context, result)

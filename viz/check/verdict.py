@@ -194,6 +194,10 @@ def verdict_panel(result: CheckResult) -> None:
         st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {tensors}.")
     if result.computed_by:
         st.caption(f":material/bolt: {plain(result.computed_by)}.")
+
+
+def notes_panel(result: CheckResult) -> None:
+    """What was held against what besides, and what was not."""
     for note in (*result.notes, *([f"{result.keyless.words}."] if result.keyless else [])):
         st.caption(f":material/info: {plain(note)}")
 

@@ -36,8 +36,9 @@ NOTES = {
     "over a quarter of the median.",
     "speedup": "–: naive attention has no time there.",
     "energy": "Each call is repeated for 2 s without a pause. Energy is that of the driver's counter (NVML), "
-    "less what the GPU takes at rest; ±: half the distance between the parts of that time that took least "
-    "and most. At the power limit a GPU lowers its clock, so less energy per FLOP is then also faster.",
+    "less what the GPU takes at rest. That time has four parts; ±: half of what the most costly of them took "
+    "more than the cheapest. At the power limit a GPU lowers its clock, so less energy per FLOP is then also "
+    "faster.",
     "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
     "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free.",
 }
