@@ -10,8 +10,8 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from kernels.problem.words import DEFAULT_TEXT, LONGEST
-from viz.shared.formats import number_help
+from kernels.problem.words import DEFAULT_TEXT, FIRST_TOKEN, LONGEST, words_in
+from viz.shared.formats import format_count, number_help
 from viz.shared.kept_problem import keep_problem, kept_problem
 from viz.shared.link import UrlField, begin_with, is_back, is_just_opened, opened_with, replace_in_url
 from viz.shared.run_request import RunRequest
@@ -189,6 +189,7 @@ def problem_controls(first: AttentionProblem = DEFAULT) -> tuple[AttentionProble
         _field(st.container(), "inputs", "inputs", INPUT_HELP)
         if st.session_state["inputs"] == "text":
             st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
+            _say_length(len(words_in(st.session_state["text"])))
         with st.expander("Batch, heads, splits, scores"):
             _fields(FURTHER)
     problem = None
@@ -209,6 +210,14 @@ def problem_controls(first: AttentionProblem = DEFAULT) -> tuple[AttentionProble
         help="\n".join(f"- **{preset.label}**: {preset.purpose}" for preset in PRESETS.values()),
     )
     return problem, button_place
+
+
+def _say_length(words: int) -> None:
+    """What becomes of a text that is not as long as the sequence."""
+    tokens = max(st.session_state["q_len"], st.session_state["kv_len"])
+    if words + 1 != tokens:
+        what = "repeated" if words + 1 < tokens else "cut"
+        st.caption(f"`{FIRST_TOKEN}` and {format_count(words, 'word')}, {what} to {tokens:,}")
 
 
 def _words_of_mask() -> None:
