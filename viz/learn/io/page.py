@@ -281,7 +281,7 @@ def _tiles_and_d(launch: RecordedLaunch) -> str:
 
 
 def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
-    """Recorded kernels that multiply tiles, of the nearest d that was recorded both ways; nearest tiles first."""
+    """Recorded kernels that multiply tiles, of the nearest d with both passes; nearest tiles first."""
 
     def distance(launch: RecordedLaunch) -> tuple[int, int]:
         its = launch.problem
