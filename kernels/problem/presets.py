@@ -25,9 +25,9 @@ PRESETS = {
 }
 
 FIRST_PRESET = "gpt2"
-"""That of a link which names no problem."""
+"""That of the values which a link leaves out."""
 FIRST_VISIT = "text"
-"""That of a visitor who comes without a link."""
+"""That of a link to Explore which names no field of the problem and no algorithm."""
 
 _LANES = AttentionProblem(q_len=2048, kv_len=2048, block_m=128, block_n=128)
 LANE_PROBLEMS = {

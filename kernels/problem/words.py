@@ -28,9 +28,14 @@ SHORT = 3
 """Letters of a word that leans on the first token."""
 
 
+def words_in(text: str) -> list[str]:
+    """The words and signs of a text; of the default one for none."""
+    return TOKEN.findall(text or DEFAULT_TEXT) or ["."]
+
+
 def tokens_of(problem: "AttentionProblem") -> list[str]:
     """The words of the keys and of the queries: the first token, then the text, from its start if it ends."""
-    words = TOKEN.findall(problem.text or DEFAULT_TEXT) or ["."]
+    words = words_in(problem.text)
     length = max(problem.q_len, problem.kv_len)
     repeated = words * (-(-length // len(words)))
     return [FIRST_TOKEN, *repeated][:length]

@@ -108,7 +108,7 @@ def test_the_exported_page_plays_from_a_file_without_a_server(small, visit, tmp_
 
 
 def test_a_change_of_the_problem_runs_it_and_starts_from_the_first_step(visit):
-    page = visit("/?step=40").wait_for_player("recorded on")
+    page = visit("/?algorithm=flash2&step=40").wait_for_player("recorded on")
     assert page.step() == (40, 136)
     page.page.get_by_label("N, queries", exact=True).fill("256")
     page.page.get_by_label("N, queries", exact=True).press("Enter")

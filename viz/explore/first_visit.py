@@ -4,8 +4,6 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from kernels.problem.presets import FIRST_VISIT, PRESETS
-
 STATE = "first_visit"
 """Key in the session: whether nothing was chosen yet."""
 
@@ -15,8 +13,6 @@ def is_first_visit() -> bool:
     if STATE not in st.session_state:
         is_landing = urlsplit(st.context.url or "").path in ("", "/")
         st.session_state[STATE] = is_landing and not st.query_params
-        if st.session_state[STATE]:
-            st.session_state.update(PRESETS[FIRST_VISIT].problem.as_dict())
     return st.session_state[STATE]
 
 

@@ -5,6 +5,7 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
+from kernels.problem.presets import FIRST_VISIT, PRESETS
 from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
@@ -31,7 +32,7 @@ def show() -> None:
     header("FlashAttention, played back", machine.store)
     glossary_style(colors())
     algorithm = controls.algorithm_control()
-    problem, offers = controls.problem_controls()
+    problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
     run = asked_here.opened_run(machine)

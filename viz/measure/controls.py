@@ -16,7 +16,7 @@ from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
 from viz.shared.formats import number_help
-from viz.shared.kept_problem import keep_measured, measure_fields, open_with_kept
+from viz.shared.kept_problem import keep_measured, open_with_kept
 from viz.shared.layout import segments
 from viz.shared.link import is_just_opened, opened_with
 
@@ -79,7 +79,7 @@ class Choice:
 def measure_controls(backend: str) -> Choice | None:
     """Draw the sidebar. None after showing why the choice is not accepted."""
     on_cpu = backend != "cuda"
-    open_with_kept(measure_fields)
+    open_with_kept()
     with st.sidebar:
         which = segments("pass", (*DIRECTIONS, BOTH), "which")
         axis = segments("along", (*AXES, ONE_POINT), "axis")

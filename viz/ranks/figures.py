@@ -10,14 +10,15 @@ from viz.shared.formats import format_length, format_ms
 
 LOOKS = {
     ("ring", "zigzag"): ("query", "solid"),
-    ("ring", "striped"): ("query", "dash"),
-    ("ring", "contiguous"): ("query", "dot"),
+    ("ring", "striped"): ("query", "dashdot"),
+    ("ring", "contiguous"): ("query", "dash"),
     ("all_gather", "zigzag"): ("output", "solid"),
     ("all_to_all", "zigzag"): ("state", "solid"),
+    ("hybrid", "zigzag"): ("value", "solid"),
     ("torch all-gather", ""): ("key", "solid"),
     ("torch all-to-all", ""): ("key", "dash"),
 }
-"""Palette entry and dash of each method and layout."""
+"""Palette entry and dash of each method and layout, in every chart of the page."""
 
 
 def ideal_figure(times: tuple[RanksTime, ...], direction: str, colors: theme.Palette) -> go.Figure:

@@ -86,7 +86,7 @@ def show_measured() -> None:
     shape = f"{problem.q_heads} heads over {problem.kv_heads}, head_dim {problem.head_dim}, {problem.dtype}"
     st.markdown(
         f"{shape}, {problem.mask}. 100 %: every GPU at the rate of one alone with the whole sequence, of "
-        f"{longest} tokens at most."
+        f"{longest} tokens at most. With a part of the queries, a rank can be faster than that."
     )
     versions = library_versions(first.device)
     st.caption(f"Recorded on {first.ranks} {first.device.name}, {first.recorded_at[:10]}, {versions}.")

@@ -11,6 +11,7 @@ import streamlit as st
 from kernels.device.gpus import GPUS
 from kernels.measure import worlds as model
 from kernels.recordings import recorded_document, recorded_ranks
+from viz.ranks.figures import LOOKS
 from viz.shared import theme
 from viz.shared.figures import charts
 from viz.shared.formats import format_bytes, format_ms
@@ -20,13 +21,13 @@ GPU_COUNTS = tuple(2**power for power in range(1, 13))
 TOKENS = {"512k": 1 << 19, "1M": 1 << 20, "4M": 4 << 20, "10M": 10 << 20}
 RING, HYBRID = "ring, zigzag or striped", "all-to-all in a node, ring between"
 WAYS = {
-    RING: ("ring", "zigzag", "query", "circle"),
-    "ring, contiguous": ("ring", "contiguous", "state", "square"),
-    "all-gather": ("all_gather", "zigzag", "key", "diamond"),
-    "all-to-all": ("all_to_all", "zigzag", "value", "x"),
-    HYBRID: ("hybrid", "zigzag", "output", "star"),
+    RING: ("ring", "zigzag", "circle"),
+    "ring, contiguous": ("ring", "contiguous", "square"),
+    "all-gather": ("all_gather", "zigzag", "diamond"),
+    "all-to-all": ("all_to_all", "zigzag", "x"),
+    HYBRID: ("hybrid", "zigzag", "star"),
 }
-"""Words -> method, layout, palette entry and mark."""
+"""Words -> method, layout and mark."""
 ROW = "| {} | {} | {} | {} | {} | {} |\n"
 HEAD = ROW.format("per rank, modelled", "memory", "sent", "time", "of it waiting", "of one GPU's rate")
 BESIDE = ROW.format("recorded on 4 GPUs", "time", "modelled", "if chunks hide", "extra memory", "modelled")
@@ -95,12 +96,13 @@ def worlds_figure(costs: Costs, ideal: Mapping[int, float], ranks: int, colors: 
     """Time over the number of GPUs: a line per way, dotted the part of it that waits for transfers."""
     lines = [charts.line([*ideal], [*ideal.values()], colors.muted, dash="dash", name="at one GPU's rate")]
     for name, of in costs.items():
-        *_, entry, mark = WAYS[name]
+        method, layout, mark = WAYS[name]
+        entry, dash = LOOKS[method, layout]
         waits = [each.exposed_s or None for each in of.values()]
         look: dict[str, Any] = {"name": name, "legendgroup": name, "hovertemplate": "%{x} GPUs: %{y:.3s}s"}
         color, seconds = getattr(colors, entry), [each.seconds for each in of.values()]
         marked = look | {"mode": "lines+markers", "marker_symbol": mark}
-        lines.append(charts.line([*of], seconds, color, **marked))
+        lines.append(charts.line([*of], seconds, color, dash=dash, **marked))
         lines.append(charts.line([*of], waits, color, dash="dot", showlegend=False, **look))
     x = charts.log_ticks(GPU_COUNTS, [f"{count:,}" for count in GPU_COUNTS], title="GPUs")
     title = "seconds of a call, modelled; dotted: waiting"

@@ -1,7 +1,6 @@
 """One problem for Explore, Measure and Check: what was chosen on one of them, the next one opens with."""
 
 import contextlib
-from collections.abc import Callable, Mapping
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -31,19 +30,18 @@ def keep_problem(problem: AttentionProblem) -> None:
         st.session_state[KEPT] = problem
 
 
-def open_with_kept(fields_of: Callable[[AttentionProblem], Mapping[str, int | str]]) -> None:
-    """Give the controls of a page the kept problem, if it was just opened by a link without a problem.
+def open_with_kept() -> None:
+    """Give the controls of Measure the kept problem, if it was just opened by a link without one.
 
-    `fields_of` gives the names of the page's controls and their values. Call it before they are drawn.
+    Call it before they are drawn.
     """
     kept = kept_problem()
-    if kept is None or not is_just_opened() or fields_of(kept).keys() & opened_with().keys():
+    if kept is None or not is_just_opened() or measure_fields(kept).keys() & opened_with().keys():
         return
-    for name, value in fields_of(kept).items():
+    for name, value in measure_fields(kept).items():
         st.session_state[name] = value
         with contextlib.suppress(StreamlitAPIException):  # bound to a widget, which writes it itself
-            if value != "":
-                st.query_params[name] = str(value)
+            st.query_params[name] = str(value)
 
 
 def as_measured(problem: AttentionProblem) -> AttentionProblem:

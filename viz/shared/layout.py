@@ -66,8 +66,8 @@ Streamlit says of a number out of its range to screen readers alone, everybody c
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
 CHIPS: dict[str, Chip] = {
-    "cuda": ("CUDA", ":material/memory:", "green"),
-    "interpreter": ("interpreter", ":material/computer:", "blue"),
+    "cuda": ("here: CUDA", ":material/memory:", "green"),
+    "interpreter": ("here: interpreter", ":material/computer:", "blue"),
     "starting": ("starting", ":material/hourglass_top:", "gray"),
     "replay": ("replay", ":material/history:", "orange"),
 }

@@ -7,14 +7,15 @@ the URL without taking them: Streamlit shows its default in silence.
 
 import contextlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state import SafeSessionState
 
 from viz.shared.formats import plain, whole_number
 
@@ -127,6 +128,34 @@ def opened_with() -> dict[str, str]:
 def is_just_opened() -> bool:
     """Whether this is the first run of the page since it was opened by the navigation or a link."""
     return LINK in st.session_state and _link().is_new
+
+
+def is_back() -> bool:
+    """Whether Back or Forward led to this URL, be it on the same page or from another."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
+
+
+def _state() -> SafeSessionState:
+    context = get_script_run_ctx()
+    assert context is not None, "only in a run of Streamlit"
+    return context.session_state
+
+
+def begin_with(values: Mapping[str, Any]) -> None:
+    """The widgets of this run begin with these values, as if the URL had them. Call it before them."""
+    with _state().query_params() as params:
+        params.set_initial_query_params(urlencode({**st.query_params, **values}))
+
+
+def replace_in_url(names: Collection[str], values: Mapping[str, Any]) -> None:
+    """Give these names of the URL these values, or none: as one step, also if they are bound to widgets."""
+    with _state().query_params() as params:
+        for name in names:
+            params.discard_param_no_forward_msg(name)
+        for name, value in values.items():
+            params.set_with_no_forward_msg(name, str(value))
+    st.query_params.update({})  # tells the browser
 
 
 def takes_from_link(*fields: str | UrlField) -> None:

@@ -10,10 +10,10 @@ from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
-from kernels.problem.words import DEFAULT_TEXT, LONGEST
-from viz.shared.formats import number_help
-from viz.shared.kept_problem import keep_problem, open_with_kept
-from viz.shared.link import UrlField, opened_with
+from kernels.problem.words import DEFAULT_TEXT, FIRST_TOKEN, LONGEST, words_in
+from viz.shared.formats import format_count, number_help
+from viz.shared.kept_problem import keep_problem, kept_problem
+from viz.shared.link import UrlField, begin_with, is_back, is_just_opened, opened_with, replace_in_url
 from viz.shared.run_request import RunRequest
 
 DEFAULT = PRESETS[FIRST_PRESET].problem
@@ -113,18 +113,47 @@ def _take_preset() -> None:
             st.query_params["algorithm"] = algorithm
 
 
-def _take_link() -> None:
-    """Give the controls a link's whole problem: what Streamlit hides of it, and defaults for the rest."""
-    given = opened_with()
-    if {"algorithm", *PROBLEM_IN_LINK} & {*given}:
+def _take_link(first: AttentionProblem) -> None:
+    """Give the controls the problem of the URL; one that names none stands for the kept problem, or `first`.
+
+    A link has its whole problem: what Streamlit hides of it, and DEFAULT for the rest.
+    """
+    given, names = opened_with(), {ALGORITHM.name, VERSUS.name, *PROBLEM_IN_LINK}
+    if names & {*given}:
         for name, field in PROBLEM_IN_LINK.items():
             value = field.read(given.get(name))
             if value is not None:
                 st.session_state[name] = value
             elif name not in st.query_params:  # else its control refuses it
                 st.session_state[name] = getattr(DEFAULT, name)
-    else:
-        open_with_kept(AttentionProblem.as_dict)
+        return
+    kept, names_one = kept_problem(), bool(names & {*st.query_params})
+    if is_just_opened() and kept:
+        st.session_state.update(kept.as_dict())
+    elif is_just_opened() or is_back():
+        if not names_one:
+            begin_with(_in_link(first.as_dict()))
+        return
+    _keep_link(first, names_one)
+
+
+def _in_link(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the values of a problem, those that a link has: what differs from DEFAULT."""
+    return {name: values[name] for name in PROBLEM_IN_LINK if values[name] != getattr(DEFAULT, name)}
+
+
+def _keep_link(first: AttentionProblem, names_one: bool) -> None:
+    """Write the problem into the URL if that stands for another one: as one step, which Back undoes."""
+    fields = {name: getattr(DEFAULT, name) for name in PROBLEM_IN_LINK}
+    read = {
+        name: PROBLEM_IN_LINK[name].read(text) for name, text in st.query_params.items() if name in fields
+    }
+    url = fields | {name: value for name, value in read.items() if value is not None}
+    shown = _in_link({name: st.session_state.get(name, value) for name, value in url.items()})
+    if shown != (_in_link(url) if names_one else _in_link(first.as_dict())):
+        # one without fields is a link to DEFAULT if it names an algorithm
+        named = {} if first == DEFAULT else {ALGORITHM.name: st.session_state[ALGORITHM.name]}
+        replace_in_url({*fields}, shown | named)
 
 
 def _problem() -> AttentionProblem:
@@ -146,12 +175,12 @@ def _used(mask: str, expression: str = "") -> set[str]:
     return {*OF_MASK.get(mask, ())} | ({"documents"} if asks else set())
 
 
-def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
-    """Draw the sidebar. Returns the problem and a place for a button.
+def problem_controls(first: AttentionProblem = DEFAULT) -> tuple[AttentionProblem | None, DeltaGenerator]:
+    """Draw the sidebar. Returns the problem and a place for a button; `first` is that of a URL without one.
 
     The problem is None if the choice is not valid; the page says why.
     """
-    _take_link()
+    _take_link(first)
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
         _fields(SHAPE)
@@ -160,6 +189,7 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
         _field(st.container(), "inputs", "inputs", INPUT_HELP)
         if st.session_state["inputs"] == "text":
             st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
+            _say_length(len(words_in(st.session_state["text"])))
         with st.expander("Batch, heads, splits, scores"):
             _fields(FURTHER)
     problem = None
@@ -180,6 +210,14 @@ def problem_controls() -> tuple[AttentionProblem | None, DeltaGenerator]:
         help="\n".join(f"- **{preset.label}**: {preset.purpose}" for preset in PRESETS.values()),
     )
     return problem, button_place
+
+
+def _say_length(words: int) -> None:
+    """What becomes of a text that is not as long as the sequence."""
+    tokens = max(st.session_state["q_len"], st.session_state["kv_len"])
+    if words + 1 != tokens:
+        what = "repeated" if words + 1 < tokens else "cut"
+        st.caption(f"`{FIRST_TOKEN}` and {format_count(words, 'word')}, {what} to {tokens:,}")
 
 
 def _words_of_mask() -> None:

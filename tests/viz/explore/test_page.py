@@ -38,8 +38,8 @@ def cards(app):
     return {f"{label[0]} {label[-1]}": each for label, each in zip(labels, shown, strict=True)}
 
 
-def test_the_first_view_is_the_recorded_gpt2_head_with_four_figures():
-    app = open_page(step="12.3", unit="phase", row="0.17")
+def test_a_link_to_an_algorithm_opens_the_recorded_gpt2_head_with_four_figures():
+    app = open_page(algorithm="flash2", step="12.3", unit="phase", row="0.17")
     assert not app.exception
     data = player(app)
     assert "1024 × 1024" in data["title"]
@@ -131,3 +131,15 @@ def test_the_first_visit_is_a_sentence_alone_until_something_is_chosen():
     next(button for button in app.button if "sizes" in button.label).click().run()
     assert len(app.metric) == 4
     assert app.text_area(key="text").value == ""
+
+
+def test_what_is_changed_on_the_first_visit_opens_again_from_its_url():
+    app = open_page()
+    app.text_area(key="text").set_value("the cat sat").run()
+    url = {name: "".join(value) for name, value in app.query_params.items()}
+    again = open_page(**url)
+    problem = PRESETS["text"].problem.with_(text="the cat sat").as_dict()
+    assert {name: again.session_state[name] for name in problem} == problem
+    app.selectbox(key="preset").set_value("gpt2").run()
+    assert set(app.query_params) == {"algorithm"}  # a link without a problem is one to the sentence
+    assert open_page(step="0.2").number_input(key="q_len").value == 64

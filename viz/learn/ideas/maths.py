@@ -15,7 +15,7 @@ from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
 from kernels.algorithms.standard.entry import PRODUCT, SCORES
 from kernels.algorithms.standard.traffic import matrix_bytes, standard_requested
 from kernels.device.gpus import Gpu
-from kernels.problem import AttentionProblem
+from kernels.problem import BLOCKS, AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, forward_flops
 from viz.learn.softmax.maths import attention, first_head
 from viz.learn.tiling.maths import tiled_attention
@@ -27,7 +27,7 @@ NEEDS = {
     "recomputation": ("lse",),
     "lse": (),
 }
-"""idea -> the ideas without which it does not work, if each key is read once.
+"""idea -> the ideas without which it does not work, if each score is computed once.
 
 lse needs none: it is m + log l of a row, and a softmax over whole rows has it too.
 """
@@ -45,8 +45,6 @@ class Costs:
     """What one program of the forward pass keeps on the chip, in the kernels that `forward_bytes` is of."""
     kept_bytes: int
     """Kept from the forward to the backward pass, beyond Q, K, V and O."""
-    backward_flops: int
-    """Matrix products of the backward pass, 2 N_q N_k d each: five of them (Dao et al. 2022, algorithm 4)."""
     weight_sum: float
     """Sum of the weights of one row; 1 in attention. Measured."""
     output_error: float
@@ -57,10 +55,10 @@ def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set
     """The ideas that no longer work on this shape when `left_out` is gone; empty for None.
 
     Those that need it, those that need these, and so on, by NEEDS. But if one key tile holds a whole row, no
-    tiles have to be joined, and if whole rows fit on the chip, one kernel can hold them.
+    tiles have to be joined, and if `in_whole_rows` is a way, one kernel can hold them.
     """
     spared = {("tiling", "online softmax")} if problem.kv_tiles == 1 else set()
-    spared |= {("fusion", "tiling")} if whole_rows_fit(problem, gpu) else set()
+    spared |= {("fusion", "tiling")} if in_whole_rows(problem, gpu) else set()
     needs = [(idea, need) for idea in NEEDS for need in NEEDS[idea] if (idea, need) not in spared]
     gone = {left_out}
     while more := {idea for idea, need in needs if need in gone} - gone:
@@ -79,25 +77,26 @@ def idle_without(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> s
 def costs(problem: AttentionProblem, gpu: Gpu, left_out: str | None = None) -> Costs:
     """Costs of `problem` on `gpu` with all five ideas, or with one of them left out and what falls with it.
 
-    S and P go through HBM without fusion, and also without tiling if whole rows do not fit on the chip.
-    Without recomputation P is kept, and a fused kernel writes it once. The last two fields say what happens
-    if the kernel goes on in tiles without the online softmax.
+    S and P go through HBM without fusion, and also without tiling if `in_whole_rows` is not a way. Without
+    recomputation P is kept: see `kept_weights`. The last two fields say what happens if the kernel goes
+    on in tiles without the online softmax.
     """
     gone = falls_with(left_out, problem, gpu) | {left_out}
-    recomputes, in_tiles = "recomputation" not in gone, "tiling" not in gone
-    if left_out != "fusion" and (in_tiles or whole_rows_fit(problem, gpu)):  # one kernel
-        forward = requested_bytes(problem) + (0 if recomputes else matrix_bytes(problem))
-        chip = FORWARD.chip_bytes(problem) if in_tiles else whole_row_bytes(problem)
+    recomputes, whole = "recomputation" not in gone, in_whole_rows(problem, gpu)
+    if left_out != "fusion" and "tiling" in gone and whole:
+        forward, chip = requested_bytes(whole), whole_row_bytes(whole)
+    elif left_out == "fusion" or "tiling" in gone:
+        forward, chip = _three_kernels(problem)
+    elif recomputes:
+        forward, chip = requested_bytes(problem), FORWARD.chip_bytes(problem)
     else:
-        forward = standard_requested(problem)
-        chip = max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
+        forward, chip = kept_weights(problem, gpu)
     tile = problem.kv_len if left_out in ("fusion", "tiling") else problem.block_n
     weight_sum, error = tile_sums(problem, tile, left_out != "online softmax")
     return Costs(
         forward_bytes=forward,
         chip_bytes=chip,
         kept_bytes=problem.q_len * LSE_BYTES if recomputes else matrix_bytes(problem),
-        backward_flops=(5 if recomputes else 4) * forward_flops(problem) // 2,
         weight_sum=weight_sum,
         output_error=error,
     )
@@ -115,21 +114,41 @@ def chip_capacity(gpu: Gpu) -> int:
     return sum(gpu.program_limits.values())
 
 
-def whole_rows_fit(problem: AttentionProblem, gpu: Gpu) -> bool:
-    """Whether one program can keep `whole_row_bytes`, in whichever of the two memories."""
-    return whole_row_bytes(problem) <= chip_capacity(gpu)
+def in_whole_rows(problem: AttentionProblem, gpu: Gpu) -> AttentionProblem | None:
+    """The problem with the most rows, up to its BLOCK_M, that one fused kernel can keep whole.
+
+    None if only so few fit on the chip that three kernels, which read K and V less often, request less.
+    """
+    tiles = (problem.with_(block_m=rows) for rows in sorted(BLOCKS, reverse=True) if rows <= problem.block_m)
+    fits = next((each for each in tiles if whole_row_bytes(each) <= chip_capacity(gpu)), None)
+    return fits if fits and requested_bytes(fits) < standard_requested(problem) else None
 
 
-def longest_whole_row(problem: AttentionProblem, gpu: Gpu) -> int:
-    """Most keys for which `whole_row_bytes` still fits; 0 if the other tiles alone do not."""
-    others = whole_row_bytes(problem) - problem.block_m * problem.kv_len * FLOAT32_BYTES
-    return max(chip_capacity(gpu) - others, 0) // (problem.block_m * FLOAT32_BYTES)
+def kept_weights(problem: AttentionProblem, gpu: Gpu) -> tuple[int, int]:
+    """Least forward bytes if P is kept for the backward pass, and the bytes on the chip of that way.
+
+    A tile of P = exp(S - lse) needs the lse of the whole row. So K is read a second time for it, or whole
+    rows are on the chip, or there are three kernels, which write P anyway.
+    """
+    matrix, whole = matrix_bytes(problem), in_whole_rows(problem, gpu)
+    again = requested_bytes(problem) + _key_passes(problem) + matrix, FORWARD.chip_bytes(problem)
+    kept = [(requested_bytes(whole) + matrix, whole_row_bytes(whole))] if whole else []
+    return min(again, *kept, _three_kernels(problem))
+
+
+def _three_kernels(problem: AttentionProblem) -> tuple[int, int]:
+    """Requested bytes of standard attention, and bytes on the chip of the product that keeps more."""
+    return standard_requested(problem), max(kernel.chip_bytes(problem) for kernel in (SCORES, PRODUCT))
 
 
 def three_pass_bytes(problem: AttentionProblem) -> int:
     """Forward bytes of exact tiles without online softmax: K read for m, l and O."""
-    key_bytes = problem.kv_len * problem.head_dim * problem.itemsize
-    return requested_bytes(problem) + 2 * problem.q_tiles * key_bytes
+    return requested_bytes(problem) + 2 * _key_passes(problem)
+
+
+def _key_passes(problem: AttentionProblem) -> int:
+    """Bytes of K, read once more for each query tile."""
+    return problem.q_tiles * problem.kv_len * problem.head_dim * problem.itemsize
 
 
 @functools.lru_cache(maxsize=64)

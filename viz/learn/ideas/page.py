@@ -5,6 +5,7 @@ from typing import Literal
 
 import streamlit as st
 
+from kernels.algorithms.chip import FLOAT32_BYTES
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
 from kernels.algorithms.standard.traffic import matrix_bytes, standard_bytes, standard_requested
 from kernels.device.gpus import GPUS, Gpu
@@ -62,7 +63,6 @@ def show() -> None:
         now.chip_bytes > numbers["capacity"],
         now.output_error > 1e-9,
         now.kept_bytes > every.kept_bytes,
-        now.backward_flops > every.backward_flops,
     )
     for (label, value, than), is_worse in zip(WORDS.cells("cards", **numbers), worse, strict=True):
         color: Literal["red", "off"] = "red" if is_worse else "off"
@@ -79,7 +79,7 @@ def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
 
 def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
     square, matrix, rooms = problem.q_len * problem.kv_len, matrix_bytes(problem), gpu.program_limits.items()
-    product = forward_flops(problem) // 2
+    product, whole = forward_flops(problem) // 2, lesson.in_whole_rows(problem, gpu)
     moving, computing = 2 * matrix / gpu.hbm_bandwidth, product / gpu.fp16_flops
     on_chip = (
         f"{format_kib(FORWARD.chip_bytes(problem, memory))} of {format_kib(limit)} {memory}"
@@ -107,8 +107,9 @@ def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
         "least_standard": standard_bytes(problem),
         "least": compulsory_bytes(problem),
         "three_pass": lesson.three_pass_bytes(problem),
-        "whole_rows": lesson.whole_row_bytes(problem),
-        "longest": lesson.longest_whole_row(problem, gpu),
+        "kept_weights": lesson.kept_weights(problem, gpu)[0],
+        "most_rows": lesson.chip_capacity(gpu) // (problem.kv_len * FLOAT32_BYTES),
+        "whole_rows": WORDS("whole rows", whole=whole) if whole else WORDS("too few rows"),
         "seen": min(problem.block_n, problem.kv_len),
         "on_chip": ", ".join(on_chip),
         "room": ", ".join(f"{format_kib(limit)} {memory}" for memory, limit in rooms),

@@ -281,14 +281,19 @@ def _tiles_and_d(launch: RecordedLaunch) -> str:
 
 
 def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
-    """Recorded kernels that multiply tiles, of the d nearest to the reader's; nearest tiles first."""
+    """Recorded kernels that multiply tiles, of the nearest d with both passes; nearest tiles first."""
 
     def distance(launch: RecordedLaunch) -> tuple[int, int]:
         its = launch.problem
         of_tiles = abs(its.block_m - problem.block_m) + abs(its.block_n - problem.block_n)
         return abs(its.head_dim - problem.head_dim), of_tiles
 
-    with_tiles = [each for each in recorded_launches() if each.has_product and each.problem.block_m >= 16]
+    both_ways = {each.problem.head_dim for each in recorded_launches() if each.kernel == DK_DV.name}
+    with_tiles = [
+        each
+        for each in recorded_launches()
+        if each.has_product and each.problem.block_m >= 16 and each.problem.head_dim in both_ways
+    ]
     nearest = min(map(distance, with_tiles))[0]
     unique: dict[tuple, RecordedLaunch] = {}
     for launch in sorted((each for each in with_tiles if distance(each)[0] == nearest), key=distance):

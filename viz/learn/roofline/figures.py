@@ -63,7 +63,7 @@ def roofline_figure(
         look = (colors.text, 12, _symbol("circle", case), {"width": 3, "color": colors.text})
         traces.append(points([None], [None], *look, name=CASES[case]))
     ends = [math.log10(end) for end in INTENSITIES]
-    x = {"type": "log", "title": "FLOP per byte of HBM traffic", "dtick": 1, "range": ends}
+    x = {"type": "log", "title": "FLOP per byte", "dtick": 1, "range": ends}
     rates = [10.0**power for power in range(11, 16)]
     ticks = [f"{format_flops(rate)}/s" for rate in rates]
     y = log_ticks(rates, ticks, title="attainable, modelled", range=[11, 15.9])

@@ -13,7 +13,7 @@ L2_CASES = ("perfect", "none")
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel: what it moves between HBM and the chip, and its work."""
+    """One kernel: the bytes that it asks for, in one of L2_CASES, and its work."""
 
     name: str
     moved: str
@@ -26,12 +26,12 @@ class Step:
 
     @property
     def bytes(self) -> int:
-        """Bytes moved between HBM and the chip."""
+        """Those of its elements, and of lse."""
         return self.elements * self.itemsize + self.lse_bytes
 
     @property
     def intensity(self) -> float:
-        """FLOP per byte of HBM traffic."""
+        """FLOP per byte."""
         return self.flops / self.bytes
 
     def seconds(self, gpu: Gpu) -> float:

@@ -51,14 +51,12 @@ def _predict(gpu: Gpu) -> None:
 
 def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
     every = {case: lesson.steps(problem, case) for case in lesson.L2_CASES}
-    has_l2 = st.toggle("Show what the L2 cache can save", key="roofline_l2", bind="query-params")
     wants_others = st.toggle("Show other operations too", key="roofline_others", bind="query-params")
     more = lesson.other_operations(problem) if wants_others else ()
     (*_, best), (_, softmax, _, worst) = every.values()
-    steps = every if has_l2 else {"none": every["none"]}
     WORDS.draw(
         "Roofline",
-        roof=roofline_figure(gpu, steps, [other for other in GPUS.values() if other != gpu], colors(), more),
+        roof=roofline_figure(gpu, every, [other for other in GPUS.values() if other != gpu], colors(), more),
         rule=RULE,
         gpu=gpu,
         best=best,
@@ -71,9 +69,9 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    steps, squares = lesson.steps(problem, "none"), lesson.memory_against_compute(problem)
+    steps, squares = lesson.steps(problem, "perfect"), lesson.memory_against_compute(problem)
     *three, fused = (step.seconds(gpu) for step in steps)
-    *three_l2, fused_l2 = (step.seconds(gpu) for step in lesson.steps(problem, "perfect"))
+    *three_requested, fused_requested = (step.seconds(gpu) for step in lesson.steps(problem, "none"))
     WORDS.draw(
         "Time",
         times=times_figure(gpu, steps, colors()),
@@ -82,8 +80,8 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         three=sum(three),
         fused=fused,
         ratio=sum(three) / fused,
-        three_l2=sum(three_l2),
-        fused_l2=fused_l2,
+        three_requested=sum(three_requested),
+        fused_requested=fused_requested,
         computing=squares.compute_seconds(gpu),
         moving=squares.memory_seconds(gpu),
     )

@@ -7,6 +7,8 @@ import numpy as np
 import streamlit as st
 
 from kernels.problem import AttentionProblem
+from kernels.problem.presets import PRESETS
+from kernels.problem.tiles import visited_tiles
 from viz.learn.controls import parts, stepper, switch
 from viz.learn.matrices import matrices_html
 from viz.learn.numbers import UnreadableNumbers, parse_matrix
@@ -154,10 +156,26 @@ def _softmax(matrices: Matrices, tile: int) -> None:
         "softmax step",
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
         joined=functools.partial(JOINED[way], steps, place, tile, error),
+        causal=_causal,
         stage=stage("text", "flash2", {"step": "8.2", "plain": "yes"}),
         divisions=f"{WORDS.rows('divisions', kinds)}\n{all_kinds}",
         divided=float(np.abs(divided - online[-1].output).max()),
     )
+
+
+def _causal() -> None:
+    """How many tiles of the sentence below a causal mask leaves; and of a long text."""
+    problem, long = (PRESETS[name].problem for name in ("text", "gpt2"))
+    (visited, every), (long_visited, long_all) = (
+        (
+            sum(visited_tiles(each, q_tile).count for q_tile in range(each.q_tiles)),
+            each.q_tiles * each.kv_tiles,
+        )
+        for each in (problem, long)
+    )
+    options = [str(count) for count in sorted({every // 2, visited, every - problem.q_tiles, every})]
+    given = {"long": long, "long_visited": long_visited, "long_all": long_all}
+    ask(WORDS, "causal question", "tiling_causal", options, str(visited), problem=problem, all=every, **given)
 
 
 def _say_own_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int, error: float) -> None:

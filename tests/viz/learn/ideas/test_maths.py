@@ -12,12 +12,11 @@ from viz.learn.ideas.maths import (
     chip_capacity,
     costs,
     falls_with,
-    longest_whole_row,
+    in_whole_rows,
     three_pass_bytes,
     tile_sums,
     ways,
     whole_row_bytes,
-    whole_rows_fit,
 )
 
 GPU = GPUS["H200"]
@@ -43,7 +42,7 @@ def test_a_row_in_one_tile_needs_no_online_softmax_and_rows_that_fit_need_no_til
     assert falls_with("online softmax", one_tile, GPU) == set()
     assert costs(one_tile, GPU, "online softmax").weight_sum == pytest.approx(1)
     short = PROBLEM.with_(q_len=512, kv_len=512)
-    assert whole_rows_fit(short, GPU)
+    assert in_whole_rows(short, GPU) == short
     assert falls_with("tiling", short, GPU) == set()
     assert falls_with("online softmax", short, GPU) == {"tiling"}
 
@@ -51,7 +50,7 @@ def test_a_row_in_one_tile_needs_no_online_softmax_and_rows_that_fit_need_no_til
 def test_costs_with_all_five_and_without_one():
     every, without = costs(PROBLEM, GPU), {name: costs(PROBLEM, GPU, name) for name in NEEDS}
     assert every.forward_bytes == 2 * N * D * 2 + 4 * N + (N // 128) * 2 * N * D * 2
-    assert (every.kept_bytes, every.backward_flops) == (4 * N, 5 * 2 * N * N * D)
+    assert every.kept_bytes == 4 * N
     assert every.chip_bytes == ALGORITHMS["flash2"].chip_bytes(PROBLEM)
     assert every.weight_sum == pytest.approx(1)
     assert every.output_error < 1e-14
@@ -59,7 +58,8 @@ def test_costs_with_all_five_and_without_one():
     assert whole_row_bytes(PROBLEM) == whole_rows > chip_capacity(GPU)
     assert without["fusion"].forward_bytes == STANDARD.requested_bytes(PROBLEM)
     assert without["fusion"].chip_bytes == 128 * 64 * 4 + 64 * D * 2 + 128 * D * 4
-    assert without["recomputation"].forward_bytes == every.forward_bytes + 2 * N * N
+    twice = (N // 128) * N * D * 2
+    assert without["recomputation"].forward_bytes == every.forward_bytes + twice + 2 * N * N
     assert without["lse"].kept_bytes == without["recomputation"].kept_bytes == 2 * N * N
     in_rows = tile_sums(PROBLEM, N, online=True)
     assert {without[name].output_error for name in ("fusion", "tiling")} == {in_rows[1]}
@@ -70,14 +70,24 @@ def test_costs_with_all_five_and_without_one():
     assert three_pass_bytes(PROBLEM) == every.forward_bytes + 32 * 2 * N * D * 2
 
 
-def test_short_rows_still_fit_and_the_limit_is_where_they_stop():
-    limit = longest_whole_row(PROBLEM, GPU)
-    fits, over = (PROBLEM.with_(q_len=length, kv_len=length) for length in (limit, limit + 1))
-    assert (whole_rows_fit(fits, GPU), whole_rows_fit(over, GPU)) == (True, False)
-    assert costs(fits, GPU, "tiling").forward_bytes == costs(fits, GPU).forward_bytes
-    assert costs(over, GPU, "tiling").forward_bytes == STANDARD.requested_bytes(over)
+def test_whole_rows_take_smaller_query_tiles_until_three_kernels_move_less():
+    short, long = (PROBLEM.with_(q_len=length, kv_len=length) for length in (2048, 4096))
+    whole = in_whole_rows(short, GPU)
+    assert whole == short.with_(block_m=32)
+    assert whole_row_bytes(whole) <= chip_capacity(GPU) < whole_row_bytes(short.with_(block_m=64))
+    assert falls_with("tiling", short, GPU) == set()
+    assert costs(short, GPU).forward_bytes < costs(short, GPU, "tiling").forward_bytes
+    assert costs(short, GPU, "tiling").forward_bytes < STANDARD.requested_bytes(short)
+    assert in_whole_rows(long, GPU) is None
+    assert costs(long, GPU, "tiling").forward_bytes == STANDARD.requested_bytes(long)
     assert chip_capacity(GPU) == (227 + 256) * 1024
-    assert longest_whole_row(PROBLEM.with_(block_m=128, head_dim=256, block_n=128), GPUS["A100"]) > 0
+
+
+def test_to_keep_p_its_tiles_wait_for_the_last_key_unless_whole_rows_are_on_the_chip():
+    short = PROBLEM.with_(q_len=512, kv_len=512)
+    assert costs(short, GPU, "lse").forward_bytes == costs(short, GPU).forward_bytes + 2 * 512 * 512
+    wide = PROBLEM.with_(head_dim=256, block_m=32)  # K twice would be more than three kernels
+    assert costs(wide, GPU, "lse").forward_bytes == STANDARD.requested_bytes(wide)
 
 
 def test_the_check_uses_the_inputs_of_the_kernels():
