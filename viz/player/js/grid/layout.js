@@ -114,19 +114,19 @@ export function tileAt(x, y, layouts, blockM) {
   return { index, q, kv: Math.floor((x - grid.x) / grid.cellWidth), offset: (across - q) * blockM };
 }
 
-const GAP = 14; // between matrices
+const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
-const LEFTMOST = 0.4; // width of what a product has on its left
+const NARROWEST = 0.32; // width of what a product has on its left, and of a gradient beside others
 const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
 export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
 
 // [row, column] of the second product of the backward pass on a wide chip, where it stands beside the first.
-const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [0, 8], dQ: [1, 8] };
+const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [1, 7], dQ: [1, 8] };
 
 // Where things of these sizes begin, one after another, and where they end.
 const placesAfter = (sizes, from, unit, gap) =>
@@ -145,7 +145,7 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
   const widths = columns.map((column) => {
     const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
-    return Math.max(...own) === WIDE.head_dim && [0, 4].includes(column) ? LEFTMOST : Math.max(...own);
+    return Math.max(...own) === WIDE.head_dim && [0, 4, 7, 8].includes(column) ? NARROWEST : Math.max(...own);
   });
   const highs = rows.map((row) =>
     Math.max(...slots.filter((slot) => slot.row === row).map((slot) => HIGH[sidesOf(slot)[0]])),
