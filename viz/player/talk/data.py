@@ -19,7 +19,7 @@ from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
-from viz.player.data import duel_clock, player_data
+from viz.player.data import player_data
 from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
@@ -47,7 +47,7 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
 
 def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
     """A scene as a player shows it in a state; what a talk's run does not have is left out."""
-    field, first = ("place", "race:0") if scene.versus else ("step", "0")
+    field, first = ("place", "bytes:0") if scene.versus else ("step", "0")
     step, row = state.get(field, ""), state.get("row", "")
     if wrong_state(field, step, shown):
         step = first
@@ -219,7 +219,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
-            data["duels"][" ".join(shown)] = _duel(scene, shown, runs)
+            data["duels"][" ".join(shown)] = _duel(shown)
         data["scenes"].append(said | _scene(scene, shown, chart))
     if findings:
         raise InvalidTalk("\n".join(findings))
@@ -231,11 +231,9 @@ def without_notes(data: dict) -> dict:
     return {name: value for name, value in data.items() if name != "notes"}
 
 
-def _duel(scene: Scene, shown: dict[str, dict], runs: Runs) -> dict:
-    one, other = (runs[run][0] for run in scene.runs)
-    clock = duel_clock(one, other, GPUS[scene.gpu])
+def _duel(shown: dict[str, dict]) -> dict:
     title = " against ".join(run["title"] for run in shown.values())
-    return clock | {"id": " ".join(shown), "title": title, "runs": list(shown)}
+    return {"id": " ".join(shown), "title": title, "runs": list(shown)}
 
 
 def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str]:

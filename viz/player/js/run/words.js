@@ -1,7 +1,7 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
 import { scanOf } from "./easing.js";
-import { formatBytes, formatMs, formatNumber } from "./formats.js";
+import { formatBytes, formatNumber } from "./formats.js";
 import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
 import { shownRow } from "./series.js";
@@ -122,7 +122,6 @@ export function tileWords(model, hit, kernel, picks = false) {
 
 // What two runs race over: `words` of a place, and of the longer way how it compares.
 export const AXES = {
-  race: { label: "time", words: (ns) => `${formatMs(ns / 1e6)} modelled`, more: "takes # times as long as" },
   bytes: { label: "bytes", words: formatBytes, more: "asks for # times as many bytes as" },
   steps: {
     label: "steps",
