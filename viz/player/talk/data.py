@@ -241,6 +241,10 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
     if scene.chart:
         return chart_figures(scene.chart)
     one, *other = [run_figures(runs[run][0], GPUS[scene.gpu], measured(run)) for run in scene.runs]
+    if scene.view == "lanes" and scene.run:
+        lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
+        shares = [{"softmax_beside": f"{100 * run.lanes.hidden_share:.0f} %"} for run in lanes]
+        one, other = one | dict(*shares[:1]), shares[1:]
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 

@@ -19,7 +19,7 @@ const NAME = { short: 62, long: 178 }; // width of that name, alone and with its
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
 const SMALLEST = 10.4; // of a word
-const LONG_NAME = 16; // height of it
+const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
@@ -28,8 +28,9 @@ const STREAKS = 12; // per row and column, of a product whose numbers were not r
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = only === null && hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
-  const isLong = ({ name, columns }) => columns === "one" && name.length > 5; // stands above its neighbours
-  const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
+  const above = kernel.slots.some(({ name, columns }) => columns === "one" && name.length > 5)
+    ? LONG_NAME
+    : 0;
   const top = HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
@@ -141,7 +142,6 @@ function drawMemories(context, chip, { model, palette, at }) {
     const parts = kernel.parts.filter(({ memory }) => memory === name);
     const all = sum(parts.map(({ bytes }) => bytes));
     const isFilled = (part) => (at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished);
-    const filled = parts.filter(isFilled);
     const taken = at.started && !at.finished ? all : 0;
     const isOver = taken > limit;
     const words = `${formatNumber(taken / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
@@ -155,7 +155,7 @@ function drawMemories(context, chip, { model, palette, at }) {
     let from = x;
     for (const part of parts) {
       const box = { x: from, y: y + 11, w: part.bytes * scale, h: 7 };
-      fillBox(context, palette[part.color], box, filled.includes(part) ? 1 : 0.25);
+      fillBox(context, palette[part.color], box, isFilled(part) ? 1 : 0.25);
       from += box.w;
     }
     const end = x + limit * scale;

@@ -70,8 +70,8 @@ export function heldIn(model, at, slot) {
 
 // The phase of a step, from 1, after which its scores are there, or what was made of them; 1 without scores.
 export function phaseToOpen(model, step) {
-  const fills = ({ loads, makes }) => [...loads, ...makes].some(isIn("S"));
-  return Math.max(1, model.phases[step].findLastIndex(fills) + 1);
+  const names = model.phases[step].map(({ loads, makes }) => [...loads, ...makes]);
+  return Math.max(1, names.findLastIndex((each) => each.some(isIn("S"))) + 1);
 }
 
 // What lies in a slot at a moment: what a phase of the step has brought or made there last.

@@ -180,6 +180,8 @@ function scoreWords(model, step, row) {
   };
 }
 
+const toCount = (parts, count) => parts.map((each) => inDigits(each, digitsFor(parts, count)));
+
 function numberWords(state, P, { data, head }, step) {
   const { sinks } = data.problem;
   const share = sinks && (100 * Math.exp(sinks[head[step] % sinks.length] - state.m)) / state.l;
@@ -189,9 +191,8 @@ function numberWords(state, P, { data, head }, step) {
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
   const added = P ? formatSteady(sum(P)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
-  const shown = (parts, count) => parts.map((each) => inDigits(each, digitsFor(parts, count)));
-  const [logM, logL] = shown([m, l], (x, y) => x + Math.log(y));
-  const [a, old, now] = shown([alpha, oldL, l], (x, y, z) => (x * y) / z);
+  const [logM, logL] = toCount([m, l], (x, y) => x + Math.log(y));
+  const [a, old, now] = toCount([alpha, oldL, l], (x, y, z) => (x * y) / z);
   const counted = { sumOfState: `${logM} + ln ${logL}`, productOfOld: `${a} × ${old} / ${now}` };
   return { ...Object.fromEntries(words), ...counted, added, grows, rescaled: rescaleWords(state), sink };
 }
