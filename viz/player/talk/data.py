@@ -187,17 +187,19 @@ Measured = Callable[[RunRequest], Measurement | None]
 def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_picked: bool = False) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
+    A scene without its runs is left out: what is wrong with the others is known before its runs are made.
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
     If it `is_picked`, the runs are not those that the talk was written for: no place is checked, and PLAIN
     stands in for words that they have no number for.
     """
-    asked = {(run, scene.gpu): None for scene in talk.scenes for run in scene.runs}
+    scenes = {n: scene for n, scene in enumerate(talk.scenes, 1) if runs.keys() >= {*scene.runs}}
+    asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
     data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     findings = Findings()
-    for number, scene in enumerate(talk.scenes, 1):
+    for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs and not is_picked:
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
