@@ -3,10 +3,11 @@
 import { clamp } from "../run/easing.js";
 import { range, sum } from "../run/model.js";
 
-export const NARROW = 600; // a narrower stage has HBM above the chip
+export const NARROW = 600; // a narrower stage has HBM above the chip, unless a tile is open on one that is low
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
 const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name
+const LOWEST_HBM = 130; // its height, with strips of tensors and a map
 const PAD = 12;
 const LETTER = 18; // room for the letter of a tensor
 const FOOT = 18; // room for what is said below the map
@@ -14,8 +15,8 @@ const FOOT = 18; // room for what is said below the map
 // The two places; with `isOpen` the chip has the room for its numbers.
 export function placesOf(width, height, isOpen = false) {
   const part = isOpen ? OPEN : NEAR;
-  if (width < NARROW) {
-    const high = Math.round((height - 12) * (isOpen ? OPEN : NARROW_NEAR));
+  if (width < NARROW && !(isOpen && width > height)) {
+    const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : NARROW_NEAR), LOWEST_HBM));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }
