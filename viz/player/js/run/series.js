@@ -31,7 +31,7 @@ export const SERIES = {
   dV: distance("dV", "value"),
 };
 
-// The series of a kernel that were recorded: of which value, whether per tile, whether on a log scale. If sums
+// The series of a kernel that were recorded: of which value, whether per tile or on a log scale. If sums
 // of a key tile are among them, they alone: the others are of a row.
 export function recordedSeries(model, kernel) {
   const { series } = model.kernels[kernel];
