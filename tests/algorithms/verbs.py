@@ -6,7 +6,6 @@ by itself.
 
 import json
 
-import numpy as np
 import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
@@ -23,7 +22,6 @@ from kernels.trace.schedule import chrome_trace, step_schedule
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import drawn_with_results, mounted_player, open_page
 from tests.kernels.helpers import tiny
-from tests.viz.player.test_data import decode
 from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
@@ -72,11 +70,9 @@ def test_it_runs_in_the_worker_plays_with_its_phases_and_is_taken_along():
 
 
 def test_it_races():
-    data, place = shown(explore(**SMALL, algorithm="flash2", versus=NAME, place="race:250"))
-    assert place == {"place": "race:250"}
-    ours, its = (decode(text, "float64") for text in data["costs"])
-    assert (np.diff(its) > 0).all()
-    assert its[-1] > ours[-1]  # more bytes, on the same modelled clock
+    data, place = shown(explore(**SMALL, algorithm="flash2", versus=NAME, place="bytes:250"))
+    assert place == {"place": "bytes:250"}
+    assert data["runs"][1]["title"].startswith("Two passes")
 
 
 def test_it_is_counted():

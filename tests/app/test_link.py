@@ -82,7 +82,7 @@ def test_what_is_not_taken_is_said_once_with_what_is_used_and_makes_no_picture(s
     [
         ({"algorithm": "flash2", "step": "99999", "row": "0.9999"}, ["0 to 136", "0.0 to 0.1023"]),
         ({"step": "0.99"}, ["0.1 to 0."]),
-        ({"versus": "flash1", "place": "race:9999"}, ["race:0 to race:1000"]),
+        ({"versus": "flash1", "place": "bytes:9999"}, ["bytes:0 to bytes:1000"]),
         ({f"n{n}": "1" for n in range(30)}, ["n0=1, n1=1, n2=1"]),
     ],
     ids=["beyond", "phase", "race", "many"],

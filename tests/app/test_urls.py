@@ -15,7 +15,7 @@ VALUES = st.one_of(st.text(max_size=20), st.integers(-10, 10**7).map(str), st.sa
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
-@example(query={"versus": "flash1", "place": "race:" + "9" * 5000})
+@example(query={"versus": "flash1", "place": "bytes:" + "9" * 5000})
 @given(query=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=6))
 def test_explore_takes_or_explains_any_url(query):
     with pytest.MonkeyPatch.context() as patch:

@@ -22,7 +22,7 @@ def frames(visit, tmp_path):
     """(visit, the frames of two outputs)."""
     problem = PRESETS["tiny"].problem
     runs = [recorded_run(problem, name).trace for name in ("flash2", "flash1")]
-    outputs = [show(runs[0], step="9.2"), show(*runs, step="race:400")]
+    outputs = [show(runs[0], step="9.2"), show(*runs, step="bytes:400")]
     path = tmp_path / "notebook.html"
     path.write_text(NOTEBOOK.format(*(output._repr_html_() for output in outputs)))
     opened = visit(path.as_uri(), offline=True)

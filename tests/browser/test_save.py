@@ -124,7 +124,7 @@ STATES = [
     pytest.param({"step": "9.5", "open": "tile", "unit": "phase"}, id="numbers"),
     pytest.param({"step": "9.5", "scheme": "dark", "unit": "phase", "row": "0.9"}, id="grid"),
     pytest.param({"algorithms": ("standard",), "step": "gpu:20"}, id="all-at-once"),
-    pytest.param({"algorithms": ("flash2", "flash1"), "place": "race:500"}, id="duel"),
+    pytest.param({"algorithms": ("flash2", "flash1"), "place": "bytes:500"}, id="duel"),
 ]
 
 

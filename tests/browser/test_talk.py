@@ -14,7 +14,7 @@ def test_keys_that_go_on_and_back(stage):
         places.append(stage.press("Space").place)
     assert places == BEATS
     assert stage.press("Space").text(".fa-curtain h1") == "FlashAttention in 5 minutes"
-    assert stage.shows(".fa-curtain")  # behind the last stop
+    assert stage.press("ArrowRight").shows(".fa-curtain")  # behind the last stop
     assert stage.press("PageUp").place == BEATS[-1]
     assert not stage.shows(".fa-curtain")
     for _ in BEATS[1:]:

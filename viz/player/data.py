@@ -21,7 +21,6 @@ from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
 from kernels.trace import Trace
 from kernels.trace.algorithm import BLOCK_TABLE, Algorithm, Kernel
-from kernels.trace.schedule import modelled_ns
 from kernels.traffic.modelled import stores_lse
 from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.numbers import encode, encode_log, encode_share
@@ -183,33 +182,14 @@ def sampled_share(trace: Trace) -> float:
 
 
 def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> dict:
-    """Two runs, each a trace and its provenance, and their common clock."""
+    """Two runs, each a trace and its provenance."""
     both = [player_data(trace, provenance, gpu) for trace, provenance in (first, second)]
     runs = [data | {"matrices": {}} for data in both]  # a duel opens no tile
     return {
         "id": runs[0]["id"] + runs[1]["id"],
         "title": f"{runs[0]['title']} against {runs[1]['title']}",
         "runs": runs,
-    } | duel_clock(first[0], second[0], gpu)
-
-
-def duel_clock(first: Trace, second: Trace, gpu: Gpu) -> dict:
-    """The modelled time at which each drawn step of two runs ends, and what this clock is, in words."""
-    costs = []
-    words = [
-        f"Modelled: each drawn step takes as long as its bytes at the bandwidth of the {gpu.name}, or as its "
-        "FLOPs at its peak, whichever is longer. The model has no caches, no latency and no idle SM."
-    ]
-    for name, trace in zip("AB", (first, second), strict=True):
-        drawn = drawn_of(trace, gpu)
-        selection = drawn.selection
-        ends = np.append(0, np.cumsum(modelled_ns(trace, drawn.algorithm, gpu)))
-        took = ends[selection.last + 1] - ends[selection.first]  # others count neither here nor in the bytes
-        costs.append(encode(np.cumsum(took), "float64"))
-        words += [f"{name} is a {note}." for note in sample_notes(trace)]
-        if selection.share < 1:
-            words.append(f"Only the drawn part of {name} is timed.")
-    return {"costs": costs, "clock_words": " ".join(words)}
+    }
 
 
 def title_of(trace: Trace) -> str:

@@ -8,15 +8,12 @@ from viz.player.drawn import Drawn
 RACE_END = 1000
 _NUMBER = "[0-9]{1,12}"  # int() takes no number of thousands of digits, which a URL may hold
 STEP = re.compile(rf"{_NUMBER}(\.{_NUMBER})?|gpu:{_NUMBER}")
-PLACE = re.compile(rf"(race|bytes|steps):{_NUMBER}")
+PLACE = re.compile(rf"(bytes|steps):{_NUMBER}")
 ROW = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 PATTERNS = {
     "step": (STEP, "a number of steps such as 37, a phase such as 37.2, or a moment such as gpu:12"),
     "row": (ROW, "head and row, such as 0.20"),
-    "place": (
-        PLACE,
-        f"race:0 to race:{RACE_END}, bytes:0 to bytes:{RACE_END}, or steps such as steps:37",
-    ),
+    "place": (PLACE, f"bytes:0 to bytes:{RACE_END}, or steps such as steps:37"),
     "unit": (re.compile("tile|phase|program"), "tile, phase or program"),
     "open": (re.compile("tile"), "tile"),
     "lanes": (re.compile("open"), "open"),
@@ -42,9 +39,7 @@ def wrong_step(step: str, shown: Sequence[Drawn]) -> str:
     """Why there is no such step, moment or place of a race; "" if there is."""
     order, colon, position = step.rpartition(":")
     done, _, phase = position.partition(".")
-    last = {"race": RACE_END, "bytes": RACE_END, "gpu": shown[0].moments}.get(
-        order, max(run.count for run in shown)
-    )
+    last = {"bytes": RACE_END, "gpu": shown[0].moments}.get(order, max(run.count for run in shown))
     if int(done) > last or (phase and int(done) == last):
         return f"is past the end; expected {order}{colon}0 to {order}{colon}{last}"
     count = len(shown[0].tells(int(done))) if phase else 0

@@ -16,7 +16,7 @@ from kernels.measure.measurement import DIRECTIONS
 from kernels.problem.presets import FIRST_VISIT, LANE_PROBLEMS, PRESETS
 from kernels.recordings import recorded_document, recorded_ranks
 from kernels.trace import Trace
-from viz.player.data import duel_clock, player_data, title_of
+from viz.player.data import player_data, title_of
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
 from viz.player.ranks import ranks_data
@@ -123,8 +123,7 @@ def _preset(preset: str, runs: Mapping[str, Run], recordings: dict[str, dict]) -
         both = [f"{preset}.{name}", f"{preset}.{other}"]
         duel = f"{preset}.{name}.{other}"
         title = f"{label} against {runs[other].algorithm.label}: {about.label}"
-        clock = duel_clock(run.trace, runs[other].trace, GPU)
-        recordings[duel] = {"id": duel, "title": title, "runs": both} | clock
+        recordings[duel] = {"id": duel, "title": title, "runs": both}
         beside.append((duel, f"{label} and {runs[other].algorithm.label}"))
     return _article(about.label, about.purpose, alone | {BESIDE: beside})
 

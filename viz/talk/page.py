@@ -76,7 +76,7 @@ def _data_of(path: Path) -> dict | None:
     """What the stage shows; None if there is none yet, and the page says why."""
     try:
         talk = read_talk(path)
-        if data := _recorded_data(talk):
+        if data := _recorded_data(talk):  # refuses what is wrong before anything runs
             return data
         found = recorded_runs(talk)
         others = _live_runs(talk, found)
@@ -93,8 +93,8 @@ def _say(error: InvalidTalk) -> None:
 @functools.lru_cache(maxsize=8)
 def _recorded_data(talk: Talk) -> dict | None:
     """What the stage shows of a talk whose runs were all recorded; None for another. Raises InvalidTalk."""
-    found = recorded_runs(talk)
-    return talk_data(talk, found, measured) if len(found) == len(talk.runs) else None
+    data = talk_data(talk, recorded_runs(talk), measured)
+    return data if len(data["scenes"]) == len(talk.scenes) else None
 
 
 def _live_runs(talk: Talk, found: Runs) -> Runs | None:

@@ -107,7 +107,7 @@ def test_a_duel_says_what_of_its_runs_is_left_out(look_at, monkeypatch):
     monkeypatch.setattr(drawn, "select_steps", lambda *given: select_steps(*given, limit=10))
     look = "(shown) => [shown.root.querySelector('.fa-notes').textContent, shown.shownAs.foot]"
     for foot in look_at(both(*traces), look):
-        assert foot.endswith(" · A: here · B: there · 1 of 2 heads are drawn")
+        assert foot == "A: here · B: there · 1 of 2 heads are drawn"
 
 
 def test_the_scale_of_colours_is_that_of_the_runs_at_hand(run):

@@ -8,13 +8,12 @@ import pytest
 from kernels.algorithms import ALGORITHMS, algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
-from kernels.trace.schedule import modelled_ns
 from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import GPU, PROBLEM, SAMPLE, hand_built
 from tests.viz.player.runs import SAMPLED as SAMPLED
 from tests.viz.player.test_data import bytes_of, decode, values_of
 from viz.player import drawn
-from viz.player.data import duel_data, player_data
+from viz.player.data import player_data
 from viz.player.tiles import tile_kinds
 
 ENTRY = ALGORITHMS["flash2"]
@@ -41,9 +40,6 @@ def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled
     rows = 16 + 16 + 13
     assert sampled["standard_bytes"] == round(standard_requested(SAMPLED) * rows / (2 * 77))
     assert sampled["standard_words"] == "standard, same rows"
-    other = run_traced(SAMPLED)
-    assert "A is a sample" in duel_data((trace, ""), (other, ""), GPU)["clock_words"]
-    assert "sample" not in duel_data((other, ""), (other, ""), GPU)["clock_words"]
 
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
@@ -102,18 +98,13 @@ def test_too_many_steps_are_sampled_or_grouped_and_the_page_is_told(problem, lim
     ],
     ids=["heads", "query tiles", "all"],
 )
-def test_bytes_and_time_are_those_of_what_is_drawn(monkeypatch, problem, limit, rows):
+def test_bytes_are_those_of_what_is_drawn(monkeypatch, problem, limit, rows):
     trace = hand_built(problem)
     monkeypatch.setattr(drawn, "select_steps", lambda trace, algorithm: select_steps(trace, limit))
-    data, gpu = player_data(trace, "", GPUS["A100"]), GPUS["A100"]
+    data = player_data(trace, "", GPUS["A100"])
     share = rows / (problem.heads * problem.q_len)
     assert data["standard_bytes"] == round(share * standard_requested(problem))
     assert data["standard_words"] == f"standard, same {'rows' if share < 1 else 'tiles'}"
-    duel = duel_data((trace, ""), (trace, ""), gpu)
-    ends, _ = duel["costs"]
-    assert ("Only the drawn part of A is timed." in duel["clock_words"]) == (share < 1)
-    took = modelled_ns(trace, algorithm_of(trace), gpu)[select_steps(trace, limit).first]
-    np.testing.assert_allclose(decode(ends, "float64"), np.cumsum(took))
 
 
 def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):

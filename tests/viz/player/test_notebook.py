@@ -45,8 +45,8 @@ def test_the_state_and_the_provenance_are_those_that_were_asked_for():
     held = given(show(TRACE, step=3, row="0.2", opened=True).page)
     assert held["state"] == {"step": "3", "row": "0.2", "open": "tile"}
     assert held["run"]["provenance"] == trace_provenance(TRACE)
-    both = given(show(TRACE, versus=TRACE, step="race:9").page)
-    assert both["state"] == {"place": "race:9"}
+    both = given(show(TRACE, versus=TRACE, step="bytes:9").page)
+    assert both["state"] == {"place": "bytes:9"}
     assert len(both["run"]["runs"]) == 2
 
 

@@ -31,7 +31,7 @@ sentence = "{steps} become {other_steps}"
 problem = "gpt2"
 versus = { algorithm = "flash1" }
 view = "bytes"
-stops = ["race:1000"]
+stops = ["bytes:1000"]
 live = { length = [64] }
 [[scene]]
 title = "Not live"
@@ -95,7 +95,7 @@ def test_both_runs_of_a_comparison_change():
     assert {run["problem"]["q_len"] for run in shown["own"]["runs"].values()} == {64}
     assert len(shown["own"]["runs"]) == 2
     assert list(shown["own"]["duels"]) == [shown["duel"]]
-    assert [stop["step"] for stop in shown["stops"]] == ["race:0", "race:1000"]
+    assert [stop["step"] for stop in shown["stops"]] == ["bytes:0", "bytes:1000"]
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_a_talk_is_a_file_too_if_all_its_runs_were_recorded_and_else_the_list_sa
         ([RECORDED.replace("{steps}", "{stepz}")], "scene 1 “Two”, sentence: {stepz}"),
         ([RECORDED + 'step = "999"\n'], "scene 1 “Two”, step: '999'"),
         ([CHART], "scene 1 “Three”, chart: naive, sdpa_flash, ours"),
+        ([UNRECORDED, CHART], "scene 2 “Three”, chart: naive, sdpa_flash, ours"),  # before scene 1 is run
         ([RECORDED, "colour = 3"], "scene 1 “Two”, colour: "),
     ],
 )

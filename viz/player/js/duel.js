@@ -1,8 +1,8 @@
-// Two runs side by side under one transport: a race over the same time, the same bytes or the same steps.
+// Two runs side by side under one transport: a race over the same bytes or the same steps.
 
 import { byteBars, choice, countedRow, element, write } from "./controls/dom.js";
 import { formatBytes } from "./run/formats.js";
-import { decode, range } from "./run/model.js";
+import { range } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { Track } from "./run/timeline.js";
@@ -12,7 +12,7 @@ const TICKS = 1000;
 
 // Where both runs stand: at the same place of an axis. A track for transport.js.
 export class Race extends Track {
-  order = "race"; // over time; steps of two algorithms are seldom alike
+  order = "bytes"; // steps of two algorithms are seldom alike
 
   // `axes` holds, for each order and run, where on its axis each of the run's steps ends.
   constructor(axes) {
@@ -78,7 +78,7 @@ export class Race extends Track {
   }
 
   placeOf(words) {
-    const [, order, position] = /^(race|bytes|steps):(\d+)$/.exec(words ?? "") ?? [];
+    const [, order, position] = /^(bytes|steps):(\d+)$/.exec(words ?? "") ?? [];
     return order ? { order, position: Number(position) } : null;
   }
 }
@@ -106,7 +106,7 @@ export class Duel extends Playback {
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
     const notes = data.runs.map((run, i) => `${"AB"[i]}: ${[run.provenance, ...run.notes].join(" · ")}`);
-    this.notes.textContent = [data.clock_words, ...notes].join(" · ");
+    this.notes.textContent = notes.join(" · ");
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.largestShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
@@ -115,7 +115,6 @@ export class Duel extends Playback {
     this.showBytes = byteBars(this.bytes, rows, this.palette);
     if (isNew) {
       this.race = new Race({
-        race: data.costs.map((text) => decode(text, Float64Array)),
         bytes: models.map(({ bytes }) => bytes.subarray(1)),
         steps: models.map(({ count }) => range(count).map((i) => i + 1)),
       });

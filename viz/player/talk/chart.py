@@ -108,7 +108,7 @@ def chart_data(chart: Chart) -> dict:
     ticks = sweep.value_ticks([y for _, values in drawn for _, y in values], chart.metric)
     return {
         "title": f"{sweep.TITLES[chart.metric]}, {drawn[0][0].direction}, against {chart.axis} "
-        f"({sweep.LETTERS[chart.axis]})",
+        f"({sweep.LETTERS[chart.axis]}), both on log scales",
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks],
         "series": [

@@ -19,7 +19,7 @@ from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
-from viz.player.data import duel_clock, player_data
+from viz.player.data import player_data
 from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
@@ -47,7 +47,7 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
 
 def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
     """A scene as a player shows it in a state; what a talk's run does not have is left out."""
-    field, first = ("place", "race:0") if scene.versus else ("step", "0")
+    field, first = ("place", "bytes:0") if scene.versus else ("step", "0")
     step, row = state.get(field, ""), state.get("row", "")
     if wrong_state(field, step, shown):
         step = first
@@ -187,17 +187,19 @@ Measured = Callable[[RunRequest], Measurement | None]
 def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_picked: bool = False) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
+    A scene without its runs is left out: what is wrong with the others is known before its runs are made.
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
     If it `is_picked`, the runs are not those that the talk was written for: no place is checked, and PLAIN
     stands in for words that they have no number for.
     """
-    asked = {(run, scene.gpu): None for scene in talk.scenes for run in scene.runs}
+    scenes = {n: scene for n, scene in enumerate(talk.scenes, 1) if runs.keys() >= {*scene.runs}}
+    asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
     data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     findings = Findings()
-    for number, scene in enumerate(talk.scenes, 1):
+    for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs and not is_picked:
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
@@ -219,7 +221,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
-            data["duels"][" ".join(shown)] = _duel(scene, shown, runs)
+            data["duels"][" ".join(shown)] = _duel(shown)
         data["scenes"].append(said | _scene(scene, shown, chart))
     if findings:
         raise InvalidTalk("\n".join(findings))
@@ -231,11 +233,9 @@ def without_notes(data: dict) -> dict:
     return {name: value for name, value in data.items() if name != "notes"}
 
 
-def _duel(scene: Scene, shown: dict[str, dict], runs: Runs) -> dict:
-    one, other = (runs[run][0] for run in scene.runs)
-    clock = duel_clock(one, other, GPUS[scene.gpu])
+def _duel(shown: dict[str, dict]) -> dict:
     title = " against ".join(run["title"] for run in shown.values())
-    return clock | {"id": " ".join(shown), "title": title, "runs": list(shown)}
+    return {"id": " ".join(shown), "title": title, "runs": list(shown)}
 
 
 def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str]:
@@ -243,6 +243,10 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
     if scene.chart:
         return chart_figures(scene.chart)
     one, *other = [run_figures(runs[run][0], GPUS[scene.gpu], measured(run)) for run in scene.runs]
+    if scene.view == "lanes" and scene.run:
+        lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
+        shares = [{"softmax_beside": f"{100 * run.lanes.hidden_share:.0f} %"} for run in lanes]
+        one, other = one | dict(*shares[:1]), shares[1:]
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 

@@ -69,7 +69,7 @@ VERSUS = f"a table of an algorithm among {', '.join(ALGORITHMS)}, and of the pro
 DUEL = RUN | {
     "versus": Field(dict, VERSUS),
     "view": _one_of(("grid", "mask", "bytes")),
-    **_places(PLACE.pattern, '"race:500" or "steps:37"'),
+    **_places(PLACE.pattern, '"bytes:500" or "steps:37"'),
 }
 OF_CHART = ", ".join(f"{name} ({' '.join(words)})" for name, words in OPTIONS.items())
 CHART = SCENE | {
@@ -185,7 +185,7 @@ def _run_scene(
     other = None if versus is None else _run("versus", versus, run.algorithm, run)
     if "state" in hidden and view != "numbers":
         raise WrongField("hidden", '"state" only with view = "numbers", whose m, l and α it hides')
-    made = {"run": run, "versus": other, "stops": _stops(step or ("race:0" if other else "0"), stops)}
+    made = {"run": run, "versus": other, "stops": _stops(step or ("bytes:0" if other else "0"), stops)}
     return made | {"live": _live(live, (run, other), view)}
 
 

@@ -25,7 +25,7 @@ class Stop:
     """A place where the scene waits for the speaker."""
 
     step: str
-    """As `viz.player.html_page.State` writes it: "37", "37.2", "gpu:12"; of two runs "steps:37", "race:9"."""
+    """As `html_page.State` writes it: "37", "37.2", "gpu:12"; of two runs "steps:37", "bytes:9"."""
     sentence: str = ""
     """Stands in place of the scene's from this stop on; empty keeps the one before."""
     seconds: float = 0

@@ -113,14 +113,23 @@ test("every phase of every algorithm has a sentence", () => {
   assert.deepEqual(Object.keys(SENTENCES).toSorted(), given("tells"));
 });
 
-test("a rescale is told with the numbers of the run, whether or not m grew", () => {
+const COUNTED = /α = e\^\((.+?) - \(?(.+?)\)?\) = (.+?), l = (.+?) × (.+?) \+ (.+?) = (.+?)\.$/;
+
+test("a rescale is told so that whoever counts again gets the numbers of the run", () => {
   const { trace } = full;
   for (const row of range(4)) {
     const [old, now] = [0, 1].map((step) => trace.row_max[step][row]);
-    const alpha = formatSteady(trace.alpha[1][row]);
     const words = says(full, 1, "rescale", row);
-    assert.ok(words.includes(`α = e^(${formatSteady(old)} − ${formatSteady(now)}) = ${alpha}`), words);
-    assert.ok(words.includes(`l = ${alpha} × ${formatSteady(trace.row_sum[0][row])} + `), words);
+    const numbers = COUNTED.exec(words.replaceAll("−", "-")).slice(1).map(Number);
+    const [m, newM, alpha, factor, l, added, newL] = numbers;
+    assert.equal(factor, alpha);
+    for (const [shown, value] of [
+      [alpha, trace.alpha[1][row]],
+      [alpha, Math.exp(m - newM)],
+      [newL, trace.row_sum[1][row]],
+      [newL, alpha * l + added],
+    ])
+      assert.equal(formatSteady(shown), formatSteady(value), words);
     assert.equal(says(full, 1, "row max", row).includes("grows"), now > old);
   }
   const first = says(full, 0, "rescale"); // there is nothing to shrink yet

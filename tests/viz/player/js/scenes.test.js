@@ -99,9 +99,9 @@ test("a stop after some steps stays in its kernel: the end of each is the end of
 
 test("the first and the last step stay so, and moments stay", () => {
   const { causal, full } = runs;
-  const stops = ["0", String(causal.count), "gpu:30", "race:5"];
+  const stops = ["0", String(causal.count), "gpu:30", "bytes:5"];
   const places = stops.map((stop) => movedStop(stop, causal, full));
-  assert.deepEqual(places, ["0", String(full.count), "gpu:30", "race:5"]);
+  assert.deepEqual(places, ["0", String(full.count), "gpu:30", "bytes:5"]);
 });
 
 // --- windows in step ---

@@ -161,19 +161,17 @@ test("a tile is told by what the mask leaves of it, and its share in the head an
 });
 
 test("two runs are told by their steps, and at the end by what the longer one takes", () => {
-  const race = new Race({
-    race: [
-      [5e5, 2e6],
-      [5e5, 3e6],
-    ],
-    bytes: [[7], [7]],
-  });
-  race.goToText("race:700");
-  assert.equal(duelWords(race), "A is done: 2 ms modelled. B: step 1 of 2.");
-  race.goToText("race:1000");
-  assert.match(duelWords(race), /^B takes 1\.5 times as long as A: 3 ms modelled against 2 ms/);
+  const bytes = [
+    [500, 2000],
+    [500, 3000],
+  ];
+  const race = new Race({ bytes, steps: [[1], [1]] });
+  race.goToText("bytes:700");
+  assert.equal(duelWords(race), "A is done: 2 kB. B: step 1 of 2.");
   race.goToText("bytes:1000");
-  assert.equal(duelWords(race), "A is done: 7 B. B is done: 7 B.");
+  assert.match(duelWords(race), /^B asks for 1\.5 times as many bytes as A: 3 kB against 2 kB/);
+  race.goToText("steps:1");
+  assert.equal(duelWords(race), "A is done: 1 steps. B is done: 1 steps.");
 });
 
 test("a row is told by its number, and of packed heads by its head and query", () => {

@@ -38,8 +38,8 @@ def loaded(fields):
             r"row: '0.20' is not in the tile that is shown; expected 0.4 to 0.7",
         ),
         (
-            'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "race:1001"',
-            "step: 'race:1001' is past the end; expected race:0 to race:1000",
+            'problem = "tiny"\nversus = { algorithm = "flash1" }\nstep = "bytes:1001"',
+            "step: 'bytes:1001' is past the end; expected bytes:0 to bytes:1000",
         ),
         ('problem = "tiny"\nview = "lanes"', "view: 'lanes', but this problem has no recorded lanes"),
     ],

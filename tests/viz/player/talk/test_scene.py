@@ -36,7 +36,7 @@ def test_what_is_not_given_has_a_default():
 def test_the_second_run_of_a_duel_differs_in_what_is_given():
     scene = scene_of(GOOD + 'versus = { block_m = 8, algorithm = "flash1" }\n')
     assert scene.versus == RunRequest(TINY.with_(block_m=8), "flash1")
-    assert scene.stops == (Stop("race:0"),)
+    assert scene.stops == (Stop("bytes:0"),)
 
 
 def test_a_run_has_the_own_tiles_of_its_algorithm_unless_others_are_given():

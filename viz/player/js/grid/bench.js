@@ -19,6 +19,7 @@ const NAME = { short: 62, long: 178 }; // width of that name, alone and with its
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
 const SMALLEST = 10.4; // of a word
+const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const BACK = 0.45; // how strong is drawn what nothing happens to
@@ -27,7 +28,10 @@ const STREAKS = 12; // per row and column, of a product whose numbers were not r
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = only === null && hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
-  const top = HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + aside.h;
+  const above = kernel.slots.some(({ name, columns }) => columns === "one" && name.length > 5)
+    ? LONG_NAME
+    : 0;
+  const top = HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   if (only !== null) return rowLayout(box, kernel.slots);
@@ -127,7 +131,7 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
-// A gauge per memory, to scale: what a program can have of it, and what is filled now.
+// A gauge per memory, to scale: what a program can have of it, what this one takes, what of that is filled.
 function drawMemories(context, chip, { model, palette, at }) {
   const memories = Object.entries(model.data.gpu.limits);
   const kernel = model.kernels[at.kernel];
@@ -138,10 +142,9 @@ function drawMemories(context, chip, { model, palette, at }) {
     const parts = kernel.parts.filter(({ memory }) => memory === name);
     const all = sum(parts.map(({ bytes }) => bytes));
     const isFilled = (part) => (at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished);
-    const filled = parts.filter(isFilled);
-    const used = sum(filled.map(({ bytes }) => bytes));
-    const isOver = all > limit;
-    const words = `${formatNumber((isOver ? all : used) / 1024)} of ${formatKib(limit)}`;
+    const taken = at.started && !at.finished ? all : 0;
+    const isOver = taken > limit;
+    const words = `${formatNumber(taken / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
     const label = fitted(context, [name, name.split(" ")[0]], wide - ROOM_FOR_SIZES, 13);
     text(context, label, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
     const beside = context.measureText(label).width + 8;
@@ -152,7 +155,7 @@ function drawMemories(context, chip, { model, palette, at }) {
     let from = x;
     for (const part of parts) {
       const box = { x: from, y: y + 11, w: part.bytes * scale, h: 7 };
-      fillBox(context, palette[part.color], box, filled.includes(part) ? 1 : 0.25);
+      fillBox(context, palette[part.color], box, isFilled(part) ? 1 : 0.25);
       from += box.w;
     }
     const end = x + limit * scale;

@@ -3,10 +3,11 @@
 import { clamp } from "../run/easing.js";
 import { range, sum } from "../run/model.js";
 
-export const NARROW = 600; // a narrower stage has HBM above the chip
+export const NARROW = 600; // a narrower stage has HBM above the chip, if it is not low with an open tile
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
 const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name
+const LOWEST_HBM = 130; // its height, with strips of tensors and a map
 const PAD = 12;
 const LETTER = 18; // room for the letter of a tensor
 const FOOT = 18; // room for what is said below the map
@@ -14,8 +15,8 @@ const FOOT = 18; // room for what is said below the map
 // The two places; with `isOpen` the chip has the room for its numbers.
 export function placesOf(width, height, isOpen = false) {
   const part = isOpen ? OPEN : NEAR;
-  if (width < NARROW) {
-    const high = Math.round((height - 12) * (isOpen ? OPEN : NARROW_NEAR));
+  if (width < NARROW && !(isOpen && width > height)) {
+    const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : NARROW_NEAR), LOWEST_HBM));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }
@@ -114,19 +115,19 @@ export function tileAt(x, y, layouts, blockM) {
   return { index, q, kv: Math.floor((x - grid.x) / grid.cellWidth), offset: (across - q) * blockM };
 }
 
-const GAP = 14; // between matrices
+const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
-const LEFTMOST = 0.4; // width of what a product has on its left
+const NARROWEST = 0.32; // width of what a product has on its left, and of a gradient beside others
 const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
 export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
 
 // [row, column] of the second product of the backward pass on a wide chip, where it stands beside the first.
-const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [0, 8], dQ: [1, 8] };
+const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [1, 7], dQ: [1, 8] };
 
 // Where things of these sizes begin, one after another, and where they end.
 const placesAfter = (sizes, from, unit, gap) =>
@@ -145,7 +146,7 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
   const widths = columns.map((column) => {
     const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
-    return Math.max(...own) === WIDE.head_dim && [0, 4].includes(column) ? LEFTMOST : Math.max(...own);
+    return Math.max(...own) === WIDE.head_dim && [0, 4, 7, 8].includes(column) ? NARROWEST : Math.max(...own);
   });
   const highs = rows.map((row) =>
     Math.max(...slots.filter((slot) => slot.row === row).map((slot) => HIGH[sidesOf(slot)[0]])),

@@ -16,7 +16,7 @@ import { Timeline } from "../run/timeline.js";
 import { headName, tileWords } from "../run/words.js";
 
 const MEMORIES = 40; // height of the gauges of the chip, with their names
-const ROOM = { beside: 200, below: 300 }; // height of a stage: on a lower one the map stands alone
+const ROOM = { beside: 190, below: 300 }; // height of a stage: on a lower one the map stands alone
 
 export class Pane {
   // `onPick(tile)` is called when the user picks a row of a tile, `onPick(null)` to let go; null: no picks.

@@ -68,6 +68,12 @@ export function heldIn(model, at, slot) {
   return { held: comes * (1 - gone), used: last && phases.includes(last) ? progress(last) : 0, last };
 }
 
+// The phase of a step, from 1, after which its scores are there, or what was made of them; 1 without scores.
+export function phaseToOpen(model, step) {
+  const names = model.phases[step].map(({ loads, makes }) => [...loads, ...makes]);
+  return Math.max(1, names.findLastIndex((each) => each.some(isIn("S"))) + 1);
+}
+
 // What lies in a slot at a moment: what a phase of the step has brought or made there last.
 export function nameIn(model, at, slot) {
   const done = (model.phases[at.step] ?? []).filter((_, k) => at.progress[k] >= 0.5);

@@ -46,12 +46,27 @@ export function fileName(words) {
   return plain.replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "");
 }
 
-// Three significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
-export function formatSteady(value) {
+// So many significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
+export function inDigits(value, digits) {
   const plain = !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
-  return plain ? value.toPrecision(3).replaceAll("-", "−") : formatNumber(value);
+  return plain ? value.toPrecision(digits).replaceAll("-", "−") : formatNumber(value, digits);
+}
+
+export const formatSteady = (value) => inDigits(value, 3);
+
+const MOST_DIGITS = 7;
+
+// The digits, `least` or more, with which numbers give the result that is shown to whoever counts again.
+export function digitsFor(numbers, count, least = 3) {
+  const given = (digits) => numbers.map((each) => Number(each.toPrecision(digits)));
+  const isRight = (digits) => inDigits(count(...given(digits)), least) === inDigits(count(...numbers), least);
+  let digits = least;
+  while (digits < MOST_DIGITS && !isRight(digits)) digits++;
+  return digits;
 }
 
 // "−3.53 − (−2.41)"
-export const difference = (a, b) =>
-  `${formatSteady(a)} − ${b < 0 ? `(${formatSteady(b)})` : formatSteady(b)}`;
+export function difference(a, b, digits = 3) {
+  const [from, minus] = [a, b].map((each) => inDigits(each, digits));
+  return `${from} − ${b < 0 ? `(${minus})` : minus}`;
+}

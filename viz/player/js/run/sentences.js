@@ -3,7 +3,7 @@
 
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
-import { difference, formatBytes, formatSteady } from "./formats.js";
+import { difference, digitsFor, formatBytes, formatSteady, inDigits } from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
@@ -24,7 +24,7 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Scores become weights between 0 and 1: e^(score − m).",
+    "{changed}Scores become P = e^(score − m), the weights before they are divided by l.",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
@@ -35,17 +35,14 @@ export const SENTENCES = {
   ],
   "rescale output": [
     "O from HBM was divided by the old l, so it counts α × old l / new l times.",
-    "In {who}: {alpha} × {oldL} / {l} = {kept}.",
+    "In {who}: {productOfOld} = {kept}.",
     "l and O stay 0",
   ],
-  add: [
-    "Each value, times its weight, is added to O. The weights are dropped: m, l and O are all that is kept.",
-  ],
+  add: ["Each value, times its number in P, is added to O. P is dropped: m, l and O are all that is kept."],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "The rows are finished: O is divided by l. " +
-      "lse = m + ln l, the log of the sum of e^score, is for the backward pass.",
-    "Of {who}: {m} + ln {l} = {lseOfState}.{sink}",
+    "O is divided by l, and the rows are done. For the backward pass there is lse = m + ln l.",
+    "Of {who}: {sumOfState} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],
   "weights from lse": [
@@ -146,7 +143,7 @@ function wordsOf(model, at, row) {
     ...(state && numberWords(state, P, model, at.step)),
     lse: firstOf(lse),
     D: firstOf(D),
-    ofPart: part && lse ? difference(part[0], lse[0]) : "",
+    ofPart: part && lse ? differenceOfPower(part[0], lse[0]) : "",
     weight: part && lse ? formatSteady(Math.exp(part[0] - lse[0])) : "",
   };
 }
@@ -183,6 +180,8 @@ function scoreWords(model, step, row) {
   };
 }
 
+const toCount = (parts, count) => parts.map((each) => inDigits(each, digitsFor(parts, count)));
+
 function numberWords(state, P, { data, head }, step) {
   const { sinks } = data.problem;
   const share = sinks && (100 * Math.exp(sinks[head[step] % sinks.length] - state.m)) / state.l;
@@ -192,7 +191,10 @@ function numberWords(state, P, { data, head }, step) {
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
   const added = P ? formatSteady(sum(P)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
-  return { ...Object.fromEntries(words), added, grows, rescaled: rescaleWords(state), sink };
+  const [logM, logL] = toCount([m, l], (x, y) => x + Math.log(y));
+  const [a, old, now] = toCount([alpha, oldL, l], (x, y, z) => (x * y) / z);
+  const counted = { sumOfState: `${logM} + ln ${logL}`, productOfOld: `${a} × ${old} / ${now}` };
+  return { ...Object.fromEntries(words), ...counted, added, grows, rescaled: rescaleWords(state), sink };
 }
 
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
@@ -209,11 +211,21 @@ export function stateWords(model, at, row, name) {
   return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
 
+// The exponent of e^(a − b), with the digits that give the power so many.
+const differenceOfPower = (a, b, digits = 3) =>
+  difference(
+    a,
+    b,
+    digitsFor([a, b], (x, y) => Math.exp(x - y), digits),
+  );
+
 export function rescaleWords(state, given) {
   const { oldM, oldL, m, l, alpha } = state;
-  const [a, added] = [alpha, l - alpha * oldL].map(formatSteady);
-  const factor = `α = e^(${difference(oldM, m)}) = ${a}`;
-  return `${factor}, l = ${a} × ${formatSteady(oldL)} + ${given || added} = ${formatSteady(l)}`;
+  const parts = [alpha, oldL, l - alpha * oldL];
+  const digits = digitsFor(parts, (a, old, added) => a * old + added);
+  const [a, old, added] = parts.map((each) => inDigits(each, digits));
+  const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
+  return `${factor}, l = ${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");

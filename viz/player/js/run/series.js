@@ -31,15 +31,24 @@ export const SERIES = {
   dV: distance("dV", "value"),
 };
 
-// The series of a kernel that were recorded: of which value, whether per tile, whether on a log scale.
+// The series of a kernel that were recorded: of which value, whether per tile or on a log scale. If sums
+// of a key tile are among them, they alone: the others are of a row.
 export function recordedSeries(model, kernel) {
-  return model.kernels[kernel].series.flatMap((name) => {
+  const { series } = model.kernels[kernel];
+  const all = series.flatMap((name) => {
     const value = SERIES[name].sumOf ?? name;
     const sent = model.values[value];
     const { scale, per_tile: perTile } = sent ?? {};
     const { changes } = SERIES[value];
     return sent ? [{ ...SERIES[name], changes, key: name, value, log: scale === "log", perTile }] : [];
   });
+  return areOfKeys(model, kernel) ? all.filter(({ perTile }) => perTile) : all;
+}
+
+// Whether a kernel adds sums of a key tile up, which belong to no row.
+export function areOfKeys(model, kernel) {
+  const { series, stays } = model.kernels[kernel];
+  return stays === "kv_tile" && series.some((name) => model.values[name]?.per_tile);
 }
 
 // The row that the curves show, and the steps that changed it: those of its query tile in the kernel at hand.

@@ -1,10 +1,10 @@
 // What the player says in words: the step counter, the readout, the tooltip.
 
 import { scanOf } from "./easing.js";
-import { formatBytes, formatMs, formatNumber } from "./formats.js";
+import { formatBytes, formatNumber } from "./formats.js";
 import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
-import { shownRow } from "./series.js";
+import { areOfKeys, shownRow } from "./series.js";
 
 export function countWords(timeline, at) {
   const { model, moments, order, position, unit } = timeline;
@@ -25,6 +25,7 @@ export function headName(model, head) {
 export function rowWords(model, at, pinned) {
   if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
+  if (areOfKeys(model, at.kernel)) return `key tile ${model.kv[shown.step]}`;
   const { head } = shown;
   const { q_len, rows, packed } = model.data.problem;
   const number = rowNumber(model, shown);
@@ -35,7 +36,7 @@ export function rowWords(model, at, pinned) {
 
 // How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
 export function rowHint(model, at, pinned, isOpen = false) {
-  if (model.data.observed) return "";
+  if (model.data.observed || areOfKeys(model, at.kernel)) return "";
   if (isOpen) return " (↑ and ↓ pick another)";
   if (!pinned) return " (click the grid to follow another)";
   const { steps } = shownRow(model, at, pinned);
@@ -66,7 +67,8 @@ function endWords(model) {
   const words = `Done: ${formatBytes(bytes)} requested.`;
   const times = standard / bytes;
   if (!(times > 1.05)) return words;
-  return `${words} Standard attention requests ${formatNumber(times, 2)} times as much.`;
+  const tiles = model.kinds.includes(KIND.skipped) ? "computes the hidden tiles too, and " : "";
+  return `${words} Standard attention ${tiles}requests ${formatNumber(times, 2)} times as much.`;
 }
 
 function scanWords(model, at) {
@@ -122,7 +124,6 @@ export function tileWords(model, hit, kernel, picks = false) {
 
 // What two runs race over: `words` of a place, and of the longer way how it compares.
 export const AXES = {
-  race: { label: "time", words: (ns) => `${formatMs(ns / 1e6)} modelled`, more: "takes # times as long as" },
   bytes: { label: "bytes", words: formatBytes, more: "asks for # times as many bytes as" },
   steps: {
     label: "steps",

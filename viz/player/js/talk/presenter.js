@@ -1,6 +1,6 @@
 // What a speaker does in any window: moves, black, end, an opened tile. All windows hold the same state.
 
-import { moved, placeOfText } from "./scenes.js";
+import { isLast, moved, placeOfText } from "./scenes.js";
 
 const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false };
 
@@ -81,13 +81,12 @@ export class Presenter {
     this.set({ scene, beat, ...NOTHING_OVER_IT, startedAt: this.state.startedAt || Date.now() });
   }
 
-  // One beat on (1) or back (-1); behind the last one is the title again. From there it goes on where it was.
+  // One beat on (1) or back (-1). Behind the last one is the title again, from which only back leads.
   move(direction) {
-    const { state } = this;
-    const next = moved(this.scenes, state, direction);
-    const isLast = direction > 0 && next.scene === state.scene && next.beat === state.beat;
-    if (isLast && !state.isEnded) this.set({ isEnded: true });
-    else this.go(state.isEnded ? state : next);
+    const { state, scenes } = this;
+    const isBegun = !state.isEnded || state.startedAt;
+    if (direction > 0 && isBegun && isLast(scenes, state)) this.set({ isEnded: true });
+    else this.go(state.isEnded ? state : moved(scenes, state, direction));
   }
 
   // A scene by its number, which counts from 1; too large a one is the last.

@@ -22,6 +22,11 @@ export function moved(scenes, { scene, beat }, direction) {
   return { scene: other, beat: direction > 0 ? 0 : beatsOf(scenes[other]) - 1 };
 }
 
+export function isLast(scenes, place) {
+  const { scene, beat } = moved(scenes, place, 1);
+  return scene === place.scene && beat === place.beat;
+}
+
 // The sentence of a stop: its own, or that of the last stop before it that has one, or the scene's.
 export function sentenceAt(scene, stop) {
   return scene.stops.slice(0, stop + 1).findLast(({ sentence }) => sentence)?.sentence ?? scene.sentence;

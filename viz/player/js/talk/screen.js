@@ -5,6 +5,7 @@ import { ChartView } from "./chart.js";
 import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { clamp } from "../run/easing.js";
+import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
 import { modelOf, once, range } from "../run/model.js";
 import { Player } from "../player.js";
@@ -147,11 +148,11 @@ export class Screen {
   // the one in progress (-1), or after it (1). Only if there is one to open.
   tileBeside(direction) {
     const { opened, pane, timeline } = this.owners.player;
-    if (!direction) return `${opened.stepToOpen(pane.pinned)}.1`;
     const from = Math.max(0, timeline.cursor().step);
     const isBeside = (step) => (step - from) * direction > 0 && opened.shows(step);
     const steps = range(pane.model.count).filter(isBeside);
-    return `${steps.at(direction > 0 ? 0 : -1) ?? from}.1`;
+    const step = direction ? (steps.at(direction > 0 ? 0 : -1) ?? from) : opened.stepToOpen(pane.pinned);
+    return `${step}.${phaseToOpen(pane.model, step)}`;
   }
 
   stateOf(scene, step) {

@@ -2,7 +2,7 @@
 
 import { button, element } from "../controls/dom.js";
 import { sum } from "../run/model.js";
-import { beatsOf, moved } from "./scenes.js";
+import { beatsOf, isLast, moved } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
 const TICK_MS = 500;
@@ -57,7 +57,7 @@ export class Speaker extends TalkWindow {
     const scene = this.what.sceneOf(state);
     this.screen.show(state, glides, scene);
     const after = moved(scenes, state, 1);
-    const isEnd = after.scene === state.scene && after.beat === state.beat;
+    const isEnd = isLast(scenes, state);
     this.next.root.hidden = isEnd;
     if (!isEnd) this.next.show({ ...after, open: "" }, false, this.what.sceneOf({ ...state, ...after }));
     const next = after.scene === state.scene ? "Next stop" : "Next scene";

@@ -1,12 +1,16 @@
 // The stage: the audience's window of a talk.
 
-import { element } from "../controls/dom.js";
+import { element, write } from "../controls/dom.js";
 import { nameOf } from "./keys.js";
 import { Overview } from "./overlays.js";
-import { placeText } from "./scenes.js";
+import { isLast, placeText } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
 const SWIPE = 50; // pixels
+const WAYS = {
+  on: "F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys.",
+  back: "This is the end. ← goes back, F5 begins anew. ? lists the keys.",
+};
 
 export class Talk extends TalkWindow {
   // `speakerUrl()` is the address of the speaker's window; "" if there is none.
@@ -36,7 +40,7 @@ export class Talk extends TalkWindow {
     const allTalks = element("a", { href: location.pathname }, ["All talks, and their files"]);
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [this.data.title]),
-      element("p", {}, ["F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys."]),
+      (this.ways = element("p")),
       ...(server ? [element("p", {}, [allTalks])] : []),
     ]);
     this.screen.source.after(this.what.line);
@@ -65,6 +69,7 @@ export class Talk extends TalkWindow {
     this.screen.show(state, glides, this.what.sceneOf(state));
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
+    write(this.ways, isLast(this.data.scenes, state) ? WAYS.back : WAYS.on);
     history.replaceState(history.state, "", `${location.pathname}${location.search}#${place}`);
   }
 

@@ -2,6 +2,7 @@
 // how the number was made that the reader points at.
 
 import { button, element, write } from "../controls/dom.js";
+import { phaseToOpen } from "../run/bench.js";
 import { cellWords, shownIn } from "../run/cell.js";
 import { figureOf, knowsRow, phasesToMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
 import { rowOfHit } from "../grid/pane.js";
@@ -170,9 +171,12 @@ export class OpenTile {
   }
 
   open(step) {
+    const { timeline } = this;
     this.isOpen = true;
-    this.timeline.unit = "phase";
+    timeline.unit = "phase";
     this.goTo(step);
+    const first = this.pane.model.phaseStart[step] + phaseToOpen(this.pane.model, step);
+    if (timeline.position < first || timeline.cursor().complete) timeline.position = first;
     this.player.transport.changed();
   }
 

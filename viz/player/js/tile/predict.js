@@ -2,12 +2,13 @@
 
 import { button, element } from "../controls/dom.js";
 import { scoresOf, softmaxState } from "../run/figure.js";
-import { difference, formatSteady } from "../run/formats.js";
+import { difference, formatSteady, inDigits } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
 import { rescaleWords } from "../run/sentences.js";
 
 const NAMES = { m: "new max m", alpha: "rescale factor α", l: "new sum l" };
 const number = formatSteady;
+const exact = (value) => inDigits(value, 4); // what the reader counts with, for an answer of three digits
 const REMINDER =
   "The next phase shows the answer: compare yours first, “Show me” it, or go to the “Next tile”.";
 
@@ -54,7 +55,7 @@ export class Predict {
     const isPart = isInPart(model, step);
     Object.assign(this, { state, scores, isPart });
     const so = `Row ${name} so far${isPart ? " in this part" : ""}: `;
-    const old = `m = ${number(state.oldM)}, l = ${number(state.oldL)}. `;
+    const old = `m = ${exact(state.oldM)}, l = ${exact(state.oldL)}. `;
     this.given.textContent = `${so}${old}${scoresWords(scores)} What are m, α and l after this tile?`;
   }
 
@@ -93,7 +94,7 @@ const MOST_LISTED = 16; // scores; of more the sum of the exponentials is given,
 
 function scoresWords(scores) {
   if (!scores.length) return "All its scores in this tile are −∞.";
-  if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(number).join(", ")}.`;
+  if (scores.length <= MOST_LISTED) return `Its scores in this tile: ${scores.map(exact).join(", ")}.`;
   const largest = Math.max(...scores);
   const shown = number(largest);
   return (
