@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FILE_LINES, FUNCTION_LINES, KERNEL_LINES, UNFORMATTED, LINE_LENGTH = 600, 60, 110, 30, 110
+FILE_LINES, FUNCTION_LINES, KERNEL_LINES, UNFORMATTED, LINE_LENGTH = 600, 60, 110, 8, 110
 FOLDERS = ("kernels", "viz", "tests", "examples")
 
 
@@ -23,6 +23,8 @@ def too_long(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     lines = text.count("\n")
     found = [f"{path}: {lines} lines, at most {FILE_LINES}"] if lines > FILE_LINES else []
+    if (unformatted := text.count("fmt: skip")) > UNFORMATTED:
+        found.append(f"{path}: {unformatted} times `fmt: skip`, at most {UNFORMATTED}")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -49,8 +51,5 @@ page_files = [path for path in scripts if path.parent.name != "vendor"]  # built
 page_files += sorted((ROOT / "viz").rglob("*.css"))
 findings = [finding for path in files for finding in too_long(path)]
 findings += [finding for path in page_files for finding in too_wide(path)]
-unformatted = sum(path.read_text(encoding="utf-8").count("fmt: skip") for path in files)
-if unformatted > UNFORMATTED:
-    findings.append(f"{unformatted} times `fmt: skip`, at most {UNFORMATTED}")
 print("\n".join(findings) or f"{len(files) + len(page_files)} files are within the limits")
 sys.exit(bool(findings))

@@ -46,7 +46,7 @@ def pattern_of(query: Tensor, band: Band, asked: Asked) -> Pattern:
         raise ValueError(f"mask={mask!r} is not accepted: expected a condition, such as 'k <= q', as text")
     lengths = _lengths(documents, band)
     words = mask if mask is not None or documents is None else "doc(q) == doc(k)"
-    node = parse(words) if words is not None else None
+    node = parse(words, "mask") if words is not None else None
     asks = node is not None and node.asks_documents
     if asks and band.q_len > band.kv_len:
         raise ValueError(f"documents take at most {band.kv_len} queries, as many as keys; given {band.q_len}")

@@ -145,12 +145,12 @@ def bounds(node: Node, ranges: Mapping[str, tuple[Any, Any]]) -> tuple[Any, Any]
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text, self.nodes = text, 0
+    def __init__(self, text: str, field: str) -> None:
+        self.text, self.field, self.nodes = text, field, 0
 
     def refuse(self, node: ast.AST | None, reason: str, column: int = 0) -> NoReturn:
         place = getattr(node, "col_offset", column) + 1
-        raise InvalidProblem("expression", self.text, f"column {place}: {reason}")
+        raise InvalidProblem(self.field, self.text, f"column {place}: {reason}")
 
     def node(self, tree: ast.AST) -> Node:
         self.nodes += 1
@@ -216,12 +216,12 @@ class _Parser:
 
 
 @functools.lru_cache(maxsize=64)
-def parse(text: str) -> Node:
-    """The condition in `text`. Raises InvalidProblem, which says at which column and what is allowed."""
+def parse(text: str, field: str = "expression") -> Node:
+    """The condition in `text`. Raises InvalidProblem of `field`: at which column, and what is allowed."""
     text = text.strip()
-    parser = _Parser(text)
+    parser = _Parser(text, field)
     if len(text) > LONGEST:
-        raise InvalidProblem("expression", text, f"expected at most {LONGEST} characters")
+        raise InvalidProblem(field, text, f"expected at most {LONGEST} characters")
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:

@@ -17,7 +17,7 @@ from kernels.problem.tiles import visited_tiles
 from viz.check.figures.maps import pickable_tiles, share_figure
 from viz.shared import runs, theme
 from viz.shared.figures.charts import chart
-from viz.shared.formats import format_error, plain, significant
+from viz.shared.formats import format_error, format_ratio, plain
 from viz.shared.layout import Card, colors, draw_cards, explore_link, plot, segments
 from viz.shared.provenance import library_versions, runner_words
 
@@ -116,7 +116,7 @@ def _say_tile(problem: AttentionProblem, weights: ErrorMap, index: int, tile: Ti
     rows = slice(tile.query * problem.block_m // weights.row_step, last_row // weights.row_step + 1)
     column = tile.key * problem.block_n // weights.column_step
     share = float(np.nan_to_num(weights.values[index][rows, column], nan=np.inf).max())
-    times = "∞×" if math.isinf(share) else f"{significant(share)}×"
+    times = "∞×" if math.isinf(share) else format_ratio(share)
     grouped = weights.column_step // problem.block_n
     group = f" ({grouped} key tiles share a column)" if grouped > 1 else ""
     words = f"Head {tile.head}, query tile {tile.query}, key tile {tile.key}"

@@ -203,11 +203,12 @@ export function stateWords(model, at, row, name) {
   if (!state) return "";
   const phases = model.phases[at.step];
   const now = at.complete ? phases.length : phases.indexOf(at.phase);
-  const isKnown = (tells) => now >= phases.findIndex((phase) => phase.tells.startsWith(tells));
-  const shown = (tells, before, after) =>
-    isKnown(tells) ? `${formatSteady(before)} → ${formatSteady(after)}` : formatSteady(before);
-  const [m, l] = [shown("row max", state.oldM, state.m), shown("rescale", state.oldL, state.l)];
-  const alpha = isKnown("rescale") ? formatSteady(state.alpha) : "?";
+  const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
+  const hasSum = now >= phases.findIndex((phase) => phase.rescales);
+  const shown = (isKnown, before, after) =>
+    isKnown ? `${formatSteady(before)} → ${formatSteady(after)}` : formatSteady(before);
+  const [m, l] = [shown(hasMax, state.oldM, state.m), shown(hasSum, state.oldL, state.l)];
+  const alpha = hasSum ? formatSteady(state.alpha) : "?";
   return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
 
