@@ -18,7 +18,6 @@ SHAPE = {"q_len": 20, "kv_len": 25}
     [
         ("adds_up", False, "same inputs is wrong, unlike the first: O is off by"),
         ("keeps_the_keys", False, "with other numbers in the same tensors"),
-        ("wrong_for_other_numbers", False, "of this shape it is wrong, in new tensors too"),
         ("returns_one_memory", False, "overwritten by the next call"),
         ("wrong_when_it_learns", True, "with inputs that require gradients"),
         ("remembers_the_last_forward", True, "of the first is wrong: dQ is off by"),

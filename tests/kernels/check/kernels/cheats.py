@@ -73,10 +73,6 @@ def changes_later(query, key, value):
     return out
 
 
-def leaves_quietly(query, key, value):
-    exit()
-
-
 def leaves_at_once(query, key, value):
     os._exit(0)
 
@@ -136,14 +132,6 @@ def first_gradients(query, key, value):
 
 def gradients_in_one_buffer(query, key, value):
     return Remembers.apply(query, key, value, "buffer")
-
-
-def by_object(query, key, value):
-    for kept, out in CACHE.setdefault("objects", []):
-        if kept is key:
-            return out.clone()
-    CACHE["objects"].append((key, right(query, key, value).detach()))
-    return right(query, key, value)
 
 
 def first_lse(query, key, value):

@@ -22,9 +22,12 @@ def adds_up(query, key, value):
 
 
 def keeps_the_keys(query, key, value):
-    """Keeps K by its address."""
-    first = KEPT.setdefault((key.data_ptr(), key.shape), key.detach().clone())
-    return right(query, first, value)
+    """Keeps K of a tensor that it has seen."""
+    for known, first in KEPT.setdefault("keys", []):
+        if known is key:
+            return right(query, first, value)
+    KEPT["keys"].append((key, key.detach().clone()))
+    return right(query, key, value)
 
 
 def returns_one_memory(query, key, value):
@@ -37,11 +40,6 @@ def breaks_at_other_numbers(query, key, value):
     if FIRST[-1] != FIRST[0]:
         raise RuntimeError("not the first numbers")
     return right(query, key, value)
-
-
-def wrong_for_other_numbers(query, key, value):
-    """Keeps nothing; the first query starts with 1.1 under seed 0, with 1.7 under seed 1."""
-    return right(query, key, value) * (1.1 if float(query.flatten()[0]) > 1.5 else 1.0)
 
 
 def nearly_right(query, key, value):
