@@ -41,7 +41,7 @@ def tiles_of(visible, block_m, block_n):
         yield [rows[:, key : key + block_n] for key in range(0, rows.shape[1], block_n)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_the_plan_is_that_of_every_pair(seed):
     problem = random_problem(seed, by_head=seed % 4 == 0)
     plan = plan_of(problem.pattern, problem.block_m, problem.block_n)
@@ -59,8 +59,8 @@ def test_the_plan_is_that_of_every_pair(seed):
         assert seen_once(problem.pattern, problem.group_size) == seen
 
 
-def test_the_plan_equals_the_block_masks_of_torch_on_two_hundred_masks():
-    for seed in range(200):
+def test_the_plan_equals_the_block_masks_of_torch_on_many_masks():
+    for seed in range(50):
         problem = random_problem(seed).with_(q_len=96, kv_len=96, documents="30 1 40", batch=1, q_heads=1)
         sizes = (problem.block_m, problem.block_n)
         torchs = create_block_mask(mask_mod(problem, "cpu"), None, None, 96, 96, "cpu", sizes)

@@ -189,17 +189,6 @@ def test_what_was_written_in_another_width_is_written():
     assert torch.equal(y.view(torch.float32), torch.arange(16, dtype=torch.float32))
 
 
-@triton.jit
-def _exchange(lock, SIZE: tl.constexpr):
-    tl.atomic_xchg(lock + tl.arange(0, SIZE), 1)
-
-
-def test_an_exchange_needs_no_old_value_but_an_addition_does():
-    with watch_memory() as watch:
-        _exchange[(1,)](torch.empty(4, dtype=torch.int32), 4)
-    assert watch.findings == ()
-
-
 def test_another_interpreter_is_left_alone_and_said(monkeypatch):
     monkeypatch.delattr(interpreter, "_implicit_cvt")
     with watch_memory() as watch:

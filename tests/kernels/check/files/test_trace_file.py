@@ -41,9 +41,9 @@ def refused(data):
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_what_explore_saves_is_read(algorithm):
-    trace = run_traced(PROBLEM, algorithm)
+    trace = run_traced(PROBLEM.with_(q_len=12, kv_len=20, q_heads=1, kv_heads=1), algorithm)
     again = read_trace(trace.to_bytes(compress=True))
-    assert again.problem == PROBLEM
+    assert again.problem == trace.problem
     np.testing.assert_array_equal(again.kv_tile, trace.kv_tile)
     np.testing.assert_array_equal(again.output, trace.output)
 
