@@ -47,9 +47,7 @@ def cases():
     distance = (q - k).abs().double()
     slopes = torch.tensor([0.5, 0.25, 0.1, 0.0], device=DEVICE)
     return {
-        "documents": ({"documents": [20, 1, 29]}, {"bias": hidden(own)}),
         "causal documents": ({"documents": [20, 1, 29], "is_causal": True}, {"bias": hidden(own & (k <= q))}),
-        "mask": ({"mask": "(q - k) % 3 == 0 or k < 4"}, {"bias": hidden(((q - k) % 3 == 0) | (k < 4))}),
         "window and mask": (
             {"mask": "k % 2 == 0", "window": (7, 1)},
             {"bias": hidden((k % 2 == 0) & (k >= q - 7) & (k <= q + 1))},

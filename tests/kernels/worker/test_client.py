@@ -201,17 +201,3 @@ def test_a_client_closed_while_its_worker_starts_leaves_no_process(client, monke
     assert own.process_id is None
     own._start()  # as a dispatcher does to which close() came first
     assert own.process_id is None
-
-
-@pytest.mark.parametrize(("given", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_its_threads_sleep_while_they_wait_unless_the_user_wants_otherwise(client, monkeypatch, given, used):
-    (name,) = process.SLEEPY
-    monkeypatch.delenv(name, raising=False)
-    if given:
-        monkeypatch.setenv(name, given)
-    worker = process.WorkerProcess([])
-    with open(f"/proc/{worker.process_id}/environ") as file:
-        environment = file.read().split("\0")
-    worker.kill()
-    worker.wait()
-    assert f"{name}={used}" in environment
