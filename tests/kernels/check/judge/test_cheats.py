@@ -32,7 +32,7 @@ def alone():
     HOST.end()
 
 
-@pytest.mark.parametrize("function", ["off_by_five_percent", "nothing", "judges_itself"])
+@pytest.mark.parametrize("function", ["off_by_five_percent", "judges_itself"])
 def test_who_changes_the_judges_tools_changes_its_own_process_alone(function, alone):
     result = alone(function)
     assert result.verdict == "fail"
@@ -129,7 +129,8 @@ def test_what_a_function_changes_of_its_process_is_said_and_does_no_harm(alone):
 
 def test_one_function_is_not_judged_by_what_another_one_changed(alone):
     """In one process the first patches torch, which the second calls."""
-    assert "torch.matmul" in " ".join(alone("nothing").notes)
+    result = alone("nothing")
+    assert (result.verdict, "torch.matmul" in " ".join(result.notes)) == ("fail", True)
     assert alone("by_products").verdict == "pass"
     with pytest.raises(JobFailure):
         alone("takes_torch_away")
