@@ -41,7 +41,7 @@ def tiles_of(visible, block_m, block_n):
         yield [rows[:, key : key + block_n] for key in range(0, rows.shape[1], block_n)]
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(40))
 def test_the_plan_is_that_of_every_pair(seed):
     problem = random_problem(seed, by_head=seed % 4 == 0)
     plan = plan_of(problem.pattern, problem.block_m, problem.block_n)
