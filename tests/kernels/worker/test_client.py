@@ -131,15 +131,14 @@ def test_a_job_that_fails_leaves_its_worker_alive(client):
     assert client.process_id == worker
 
 
-@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
-def test_a_crash_is_reported_and_the_worker_restarted(client, how):
+def test_a_crash_is_reported_and_the_worker_restarted(client):
     job = running(client)
-    os.kill(client.process_id, how)
+    os.kill(client.process_id, signal.SIGSEGV)
     with pytest.raises(Crashed) as caught:
         job.result(30)
-    assert caught.value.exit_code == -how
+    assert caught.value.exit_code == -signal.SIGSEGV
     assert_next_job_works(client)
-    os.kill(client.process_id, how)  # between jobs
+    os.kill(client.process_id, signal.SIGKILL)  # between jobs
     assert_next_job_works(client)
 
 

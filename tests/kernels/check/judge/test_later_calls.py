@@ -22,6 +22,8 @@ SHAPE = {"q_len": 20, "kv_len": 25}
         ("wrong_when_it_learns", True, "with inputs that require gradients"),
         ("remembers_the_last_forward", True, "of the first is wrong: dQ is off by"),
         ("adds_up_in_the_graph", True, "(retain_graph=True) is wrong"),
+        ("first_gradients", True, "another dO the backward pass is wrong: dQ"),
+        ("gradients_in_one_buffer", True, "its result changed after the call"),
         ("wrong_without_dq", True, "if query requires no gradient, another one is wrong: dK"),
         ("breaks_at_other_numbers", False, "with other numbers in the same tensors, failed"),
     ],

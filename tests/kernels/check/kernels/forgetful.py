@@ -86,6 +86,15 @@ def summed(ctx, found):
     return ctx.sums
 
 
+def first_of_a_shape(ctx, found):
+    return KEPT.setdefault(("first", found[0].shape), found)
+
+
+def in_one_buffer(ctx, found):
+    places = KEPT.setdefault(("buffer", found[0].shape), [each.clone() for each in found])
+    return [place.copy_(each) for place, each in zip(places, found, strict=True)]
+
+
 def without_dq(ctx, found):
     """Leaves out the pass that computes dQ if nobody asks for it, and with it what dK needs."""
     return found if ctx.needs_input_grad[1] else (None, found[1] * 0, found[2])
@@ -101,6 +110,14 @@ def remembers_the_last_forward(*tensors):
 
 def adds_up_in_the_graph(*tensors):
     return Own.apply(summed, *tensors)
+
+
+def first_gradients(*tensors):
+    return Own.apply(first_of_a_shape, *tensors)
+
+
+def gradients_in_one_buffer(*tensors):
+    return Own.apply(in_one_buffer, *tensors)
 
 
 def wrong_without_dq(*tensors):
