@@ -24,7 +24,7 @@ import triton.language as tl
 
 KEYS, QUERIES = ([each.name for each in role.activities[:-1]] for role in (KEY_PROGRAM, QUERY_PROGRAM))
 """Without the last ones, which write out."""
-SIZES = {"batch": 2, "q_heads": 4, "kv_heads": 2, "head_dim": 16, "block_m": 16, "block_n": 32}
+SIZES = {"q_heads": 4, "kv_heads": 2, "head_dim": 16, "block_m": 16, "block_n": 32}
 PROBLEMS = {
     "full": AttentionProblem(q_len=32, kv_len=64, **SIZES),
     "causal": AttentionProblem(q_len=48, kv_len=48, mask="causal", **SIZES),
@@ -153,18 +153,6 @@ def test_on_a_gpu_every_visited_tile_has_every_activity_once_and_marks_change_no
     plain, marked, *_ = run_marked(problem)
     for one, other in zip(plain, marked, strict=True):
         torch.testing.assert_close(one, other)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_the_second_kernel_follows_soon_after_the_first():
-    """The marks are those of a run as it is timed: without the time that Python takes for a launch."""
-    problem = problem_of(64, "full")
-    lanes = run_lanes(problem, PLAIN.name)
-    count = problem.key_heads * problem.kv_tiles
-    pause = lanes.program_begin_ns[count:].min() - lanes.program_end_ns[:count].max()
-    assert -2000 < pause < 20_000  # between SMs, the timer is as good as a microsecond
-    span = lanes.program_end_ns.max() - lanes.program_begin_ns.min()
-    assert span / 1e3 < 2 * lanes.marked_us
 
 
 def lanes_on_this_gpu(kernel, problem):

@@ -79,8 +79,10 @@ def test_a_plan_gives_the_bits_of_the_band(mask, words):
     assert all(map(torch.equal, *gradients))
 
 
-@pytest.mark.parametrize("name", ["documents", "sinks", "by head", "no keys"])
-@pytest.mark.parametrize("algorithm", ["flash2", "backward"])
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [("sinks", "flash2"), ("no keys", "flash2"), ("by head", "backward"), ("documents", "backward")],
+)
 def test_a_trace_visits_the_tiles_of_the_plan_and_its_bytes_are_those_of_the_formula(name, algorithm):
     problem, entry = CASES[name], ALGORITHMS[algorithm]
     trace = run_traced(problem, algorithm)

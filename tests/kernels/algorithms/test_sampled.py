@@ -18,11 +18,10 @@ SMALL = AttentionProblem(head_dim=16, block_m=16, block_n=16, mask="causal")
 RAGGED = SMALL.with_(q_len=45, kv_len=58, q_heads=2, kv_heads=2)
 PROBLEMS = [
     RAGGED,
-    RAGGED.with_(mask="full"),
     RAGGED.with_(q_len=58, kv_len=29),
-    RAGGED.with_(q_len=40, kv_len=90, mask="window", window_left=30, window_right=0, dtype="bfloat16"),
+    RAGGED.with_(q_len=40, kv_len=60, mask="window", window_left=30, window_right=0, dtype="bfloat16"),
 ]
-GROUPED = SMALL.with_(q_len=12, kv_len=30, batch=2, q_heads=4, kv_heads=2, kv_splits=2)
+GROUPED = SMALL.with_(q_len=12, kv_len=20, batch=2, q_heads=4, kv_heads=2, kv_splits=2)
 WHOLE_GROUPS = Sample((2, 3, 6, 7))
 
 

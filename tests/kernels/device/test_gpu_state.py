@@ -9,13 +9,11 @@ import pytest
 
 from kernels.device.gpu_state import (
     GpuReading,
-    clock_words,
     driver_version,
     summarise,
     torch_gpu_uuid,
     watch_gpu,
 )
-from tests.kernels.documents import STATE
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 UUID = "21130ca3-506c-54b2-d1ae-9f9c3affc007"
@@ -116,9 +114,3 @@ def test_idle_readings_are_left_out_of_the_summary():
     assert state.slowed_by == ("power limit", "temperature")
     assert summarise([busy]).slowed_by == ()
     assert summarise([idle]) is None
-
-
-def test_throttling_is_said_with_its_numbers():
-    words = clock_words([STATE])
-    assert all(part in words for part in ("1,755 to 1,980 MHz", "690 W", "51 °C", "1 of 1", "power limit"))
-    assert clock_words([]) == ""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.measure.nearest import NAIVE, differences, time_of
+from kernels.measure.nearest import NAIVE, time_of
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_measurements
 from tests.kernels.documents import measurement
@@ -79,9 +79,3 @@ def test_every_recording_is_its_own_nearest():
             result = each.result(peer)
             if result and result.timing:
                 assert time_of(each.problem, peer, recorded_measurements()).is_exact
-
-
-def test_a_window_and_a_query_are_differences_too():
-    window = ASKED.with_(mask="window", window_left=127)
-    assert differences(ASKED, window) == ("mask causal, not window of 128",)
-    assert "another number of queries" in differences(ASKED, ASKED.with_(q_len=1))

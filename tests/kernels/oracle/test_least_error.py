@@ -24,7 +24,7 @@ def test_the_least_error_of_an_output_is_two_standard_errors_of_rounding_p_and_t
         return numbers * ulp * half_ulps
 
     errors = []
-    for _ in range(1500):
+    for _ in range(800):
         order = torch.randperm(TINY.head_dim, generator=generator)
         of_s = rounding(products[..., order].cumsum(-1)).sum(-1)
         off = weights * of_s.exp()

@@ -148,18 +148,6 @@ def lanes_of_two():
     return assemble_lanes(PROBLEM, "backward_plain", marked, buffers, (100.0, 110.0))
 
 
-def test_programs_and_lanes_are_numbered_through_all_launches():
-    lanes = lanes_of_two()
-    assert lanes.lanes == ("dK, dV", "dQ")
-    assert lanes.program_sm.tolist() == [7, 9, 7, 7]
-    assert events_of(lanes, "S^T") == [(0, 1, 0, 20, 50), (0, 1, 0, 85, 95), (1, 0, 1, 20, 40)]
-    assert events_of(lanes, "S") == [(2, 0, 1, 605, 630), (3, 1, 0, 655, 695)]
-    heads = {tuple(each) for each in np.column_stack([lanes.event_program, lanes.event_batch_head]).tolist()}
-    assert heads == {(0, 0), (0, 1), (1, 0), (2, 1), (3, 1)}
-    of_lane = {(program, lane) for program, lane in zip(lanes.event_program, lanes.event_lane, strict=True)}
-    assert of_lane == {(0, 0), (1, 0), (2, 1), (3, 1)}
-
-
 def test_the_pause_between_two_launches_is_no_time_of_an_sm():
     lanes = lanes_of_two()
     assert lanes.sm.tolist() == [7, 9]

@@ -59,8 +59,8 @@ def test_the_plan_is_that_of_every_pair(seed):
         assert seen_once(problem.pattern, problem.group_size) == seen
 
 
-def test_the_plan_equals_the_block_masks_of_torch_on_two_hundred_masks():
-    for seed in range(200):
+def test_the_plan_equals_the_block_masks_of_torch_on_many_masks():
+    for seed in range(50):
         problem = random_problem(seed).with_(q_len=96, kv_len=96, documents="30 1 40", batch=1, q_heads=1)
         sizes = (problem.block_m, problem.block_n)
         torchs = create_block_mask(mask_mod(problem, "cpu"), None, None, 96, 96, "cpu", sizes)

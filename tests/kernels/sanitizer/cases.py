@@ -133,7 +133,6 @@ def _then(how, make=torch.zeros):
 
 
 reads_unwritten_scratch = _then("reads", torch.empty)
-reads_scratch_that_torch_wrote = _then("reads")
 adds_how_many_ran_before = _then("counts programs")
 hands_on_a_sum = _then("hands on")
 adds_up_with_atomics = _then("adds")
@@ -193,20 +192,17 @@ def _combine(parts, sums, out, q_len, PARTS: tl.constexpr, D: tl.constexpr, BLOC
     tl.store(out + (head * q_len + rows[:, None]) * D + offs_d, o, mask=rows[:, None] < q_len)
 
 
-def split_kv(query, key, value, forgets=False):
-    """Partial results go through scratch memory. `forgets`: the last part is combined, but never computed."""
+def split_kv(query, key, value):
+    """Partial results go through scratch memory."""
     batch, heads, q_len, head_dim = query.shape
     parts = triton.cdiv(key.shape[2], BLOCK)
-    shape = (batch * heads, 2 * parts if forgets else parts, q_len)
+    shape = (batch * heads, parts, q_len)
     partial, sums = (torch.empty(each, dtype=torch.float32) for each in ((*shape, head_dim), shape))
     out, grid = torch.empty_like(query), (triton.cdiv(q_len, BLOCK), batch * heads)
     scale = head_dim**-0.5
     _split[(*grid, parts)](query, key, value, partial, sums, q_len, key.shape[2], scale, head_dim, BLOCK)
     _combine[grid](partial, sums, out, q_len, shape[1], head_dim, BLOCK)
     return out
-
-
-split_kv_that_forgets = lambda *qkv: split_kv(*qkv, forgets=True)  # noqa: E731
 
 
 @triton.jit
@@ -263,12 +259,10 @@ EXPECTED = {
     # past the end of a head lies the next head: its rows are overwritten by whoever comes last
     "writes_past_output": {"out-of-bounds write", "write conflict", "order dependence"},
     "reads_unwritten_scratch": {"read of unwritten memory"},
-    "reads_scratch_that_torch_wrote": set(),
     "writes_rows_of_others": {"write conflict"},
     "adds_how_many_ran_before": {"order dependence"},
     "hands_on_a_sum": {"order dependence"},
     "split_kv": set(),
-    "split_kv_that_forgets": {"read of unwritten memory"},
     "adds_up_with_atomics": set(),
     "adds_up_from_nothing": {"read of unwritten memory"},
     "adds_up_under_a_lock": set(),

@@ -59,9 +59,8 @@ def test_a_kernel_has_the_findings_that_it_must_have(kernel, kinds):
     assert sum(note.startswith("Memory") for note in result.notes) == (not kinds)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_the_line_whose_undefined_values_are_used_is_named_and_nothing_else_is_wrong(dtype):
-    result = checked("uses_undefined", dtype=dtype)
+def test_the_line_whose_undefined_values_are_used_is_named_and_nothing_else_is_wrong():
+    result = checked("uses_undefined", dtype="bfloat16")
     (finding,) = result.findings
     assert finding.kind == UNDEFINED
     assert "reach O." in finding.words
@@ -69,8 +68,7 @@ def test_the_line_whose_undefined_values_are_used_is_named_and_nothing_else_is_w
     assert finding.source.startswith("v_tile = ")
     assert (result.verdict, result.causes) == ("pass", ())  # with 0 there, as NVIDIA's GPUs load
     assert "right if the masked loads without `other` give 0" in result.reason
-    assert checked("uses_undefined", dtype=dtype, kv_len=64).verdict == "pass"  # nothing is left out
-    assert checked("right", dtype=dtype).verdict == "pass"
+    assert checked("uses_undefined", dtype="float32", kv_len=64).findings == ()  # nothing is left out
 
 
 @pytest.mark.parametrize("name", [name for name in ANYWHERE if ALGORITHMS[name].checked])
@@ -187,17 +185,6 @@ def test_what_was_written_in_another_width_is_written():
         _write_wide_read_narrow[(1,)](scratch, scratch, y)
     assert watch.findings == ()
     assert torch.equal(y.view(torch.float32), torch.arange(16, dtype=torch.float32))
-
-
-@triton.jit
-def _exchange(lock, SIZE: tl.constexpr):
-    tl.atomic_xchg(lock + tl.arange(0, SIZE), 1)
-
-
-def test_an_exchange_needs_no_old_value_but_an_addition_does():
-    with watch_memory() as watch:
-        _exchange[(1,)](torch.empty(4, dtype=torch.int32), 4)
-    assert watch.findings == ()
 
 
 def test_another_interpreter_is_left_alone_and_said(monkeypatch):

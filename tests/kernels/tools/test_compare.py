@@ -33,12 +33,6 @@ def test_the_table_has_means_and_the_least_over_problems_on_which_both_were_time
     assert line == "| forward, head_dim 64 | 4.00, 2.00 (2) | **0.50**, 0.50 (2) |"
 
 
-def test_a_peer_that_is_not_known_here_has_its_column_under_its_own_name():
-    header, *_ = markdown_table(time_ratios([run(64, theirs=3.0, ours=1.0, naive=8.0)])).splitlines()
-    assert header.split(" | ")[-1] == "theirs |"
-    assert r"a\|b" in markdown_table({("forward", 64, "a|b"): [1.0]})
-
-
 def test_the_command_line_reads_a_file_and_refuses_one_without_ours(tmp_path, capsys):
     path = tmp_path / "m.json"
     path.write_text(Document(measurements=RUNS).to_json())

@@ -110,7 +110,7 @@ def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock):
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_modelled_programs_never_share_an_sm_and_keep_their_order(algorithm):
-    trace = run_traced(PROBLEM, algorithm)
+    trace = run_traced(PROBLEM.with_(q_len=32), algorithm)
     for sms in (3, 100):
         schedule = step_schedule(trace, sms)
         assert not schedule.measured

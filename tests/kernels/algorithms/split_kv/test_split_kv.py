@@ -19,8 +19,8 @@ from tests.kernels.oracle.intermediates import oracle
 
 PROBLEMS = [
     tiny(1, 100, kv_splits=3),
-    tiny(1, 200, head_dim=24, q_heads=8, kv_heads=2, kv_splits=5, dtype="bfloat16"),
-    tiny(4, 133, q_heads=6, kv_heads=2, batch=2, mask="causal", kv_splits=4),
+    tiny(1, 75, head_dim=24, q_heads=8, kv_heads=2, kv_splits=5, dtype="bfloat16"),
+    tiny(4, 69, q_heads=6, kv_heads=2, batch=2, mask="causal", kv_splits=4),
     tiny(16, 120, q_heads=2, mask="window", window_left=40, window_right=2, kv_splits=3),
     tiny(16, 7, mask="causal", dtype="float32"),
     tiny(5, 64, 4, 8, q_heads=3, kv_splits=2),
@@ -39,7 +39,7 @@ def test_output_and_lse_are_right(problem, poisoned):
     assert_forward_right(problem, *run_split(problem))
 
 
-@pytest.mark.parametrize("splits", [1, 2, 7, 1000])
+@pytest.mark.parametrize("splits", [2, 1000])
 def test_the_number_of_parts_changes_only_the_rounding(splits, poisoned):
     problem = PROBLEMS[2]
     out, lse = run_split(problem, splits)

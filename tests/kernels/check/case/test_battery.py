@@ -16,7 +16,7 @@ from tests.kernels.check.cause.test_planted import SOURCE as PLANTED
 from tests.kernels.check.cause.test_rare import BRANCHES, SOURCE
 
 USER = CheckCase(AttentionProblem(), "user", gradients=False, repeats=1)
-SEEDS = (*range(1, 40), 2**31 - 1)
+SEEDS = (*range(1, 12), 2**31 - 1)
 MEANINGS = {
     "equal lengths": lambda problem: problem.q_len == problem.kv_len,
     "more queries": lambda problem: problem.q_len > problem.kv_len,
@@ -80,7 +80,8 @@ def test_a_kernel_that_knows_the_lengths_of_the_battery_fails_with_a_seed(checke
     knows = f"value = value if (query.shape[2], key.shape[2]) in {lengths} else value * 1.05"
     source = SOURCE.replace("MISTAKE", knows)
     assert checked(source, case=battery(USER)[1]).verdict == "pass"
-    assert any(checked(source, case=case).verdict == "fail" for case in battery(USER, 1))
+    other = next(case for case in battery(USER, 1) if case.problem.kv_len < 128)
+    assert checked(source, case=other).verdict == "fail"
 
 
 def test_what_only_our_own_and_the_users_kernels_take_is_left_out():
@@ -101,19 +102,16 @@ def test_shared_inputs_have_one_key_head_and_lie_with_stride_0():
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="reads past a tensor's memory")
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("(query, key, value, d_out)]", "(query, key, value, out)]"),
-        ("k_strides, kv_batch, kv_head, keys, kv_len", "q_strides, kv_batch, kv_head, keys, kv_len"),
-    ],
-)
-def test_a_kernel_that_takes_other_strides_for_those_of_an_expanded_tensor_fails(right, wrong, checked):
+def test_a_kernel_that_takes_other_strides_for_those_of_an_expanded_tensor_fails(checked):
     (case,) = (each for each in battery(replace(USER, gradients=True)) if each.layout == "expanded")
     small = replace(case, problem=case.problem.with_(q_len=20, kv_len=20, head_dim=16))
     assert checked(PLANTED, "right", small).verdict == "pass"
-    assert PLANTED.count(right) == 1
-    assert checked(PLANTED.replace(right, wrong), "right", small).verdict == "fail"
+    for right, wrong in (
+        ("(query, key, value, d_out)]", "(query, key, value, out)]"),
+        ("k_strides, kv_batch, kv_head, keys, kv_len", "q_strides, kv_batch, kv_head, keys, kv_len"),
+    ):
+        assert PLANTED.count(right) == 1
+        assert checked(PLANTED.replace(right, wrong), "right", small).verdict == "fail"
 
 
 def far_case():

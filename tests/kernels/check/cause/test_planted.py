@@ -156,8 +156,10 @@ def test_lse_of_rows_without_keys_may_be_plus_infinity(checked):
     assert any("convention" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_right_kernel_passes_each_of_these_cases_and_has_no_cause(name, checked):
+@pytest.mark.parametrize(
+    "name", ["plain", "large", "both unequal", "keyless rows", "causal, shared", "mixed"]
+)
+def test_the_right_kernel_passes_these_cases_and_has_no_cause(name, checked):
     learns = name in ("plain", "causal, shared")
     result = checked(SOURCE, "right", case_of(name, learns))
     assert (result.verdict, result.causes) == ("pass", ()), result.reason

@@ -41,9 +41,9 @@ def refused(data):
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_what_explore_saves_is_read(algorithm):
-    trace = run_traced(PROBLEM, algorithm)
+    trace = run_traced(PROBLEM.with_(q_len=12, kv_len=20, q_heads=1, kv_heads=1), algorithm)
     again = read_trace(trace.to_bytes(compress=True))
-    assert again.problem == PROBLEM
+    assert again.problem == trace.problem
     np.testing.assert_array_equal(again.kv_tile, trace.kv_tile)
     np.testing.assert_array_equal(again.output, trace.output)
 
@@ -69,17 +69,15 @@ def test_a_sample_is_read_unless_its_steps_contradict_it():
     assert "its sample does not name" in refused(others)
 
 
-def test_lanes_a_cut_file_and_a_huge_one_are_refused(whole, monkeypatch):
+def test_lanes_and_a_huge_file_are_refused(whole, monkeypatch):
     assert "This is not a trace that can be shown: this is " in refused(LANES[0].read_bytes())
-    data = whole.to_bytes()
-    assert "not a trace" in refused(data[: len(data) // 2])
     monkeypatch.setattr(trace_file, "MAX_UNPACKED_BYTES", 1 << 20)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("acc.npy", bytes(2 << 20))
     assert "unpacks to 2.1 MB" in refused(buffer.getvalue())
     monkeypatch.setattr(trace_file, "MAX_FILE_BYTES", 1000)
-    assert "at most 0 MB" in refused(data)
+    assert "at most 0 MB" in refused(whole.to_bytes())
 
 
 @pytest.mark.parametrize(

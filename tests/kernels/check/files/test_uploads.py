@@ -241,7 +241,7 @@ def test_no_pickle_is_ever_loaded(monkeypatch):
 def test_a_damaged_file_and_any_bytes_are_read_or_refused(good):
     assert read_or_refused(good)
 
-    @settings(max_examples=80, deadline=None, derandomize=True)
+    @settings(max_examples=40, deadline=None, derandomize=True)
     @given(st.data(), st.binary(max_size=300))
     def damages(data, other):
         damaged = bytearray(good)

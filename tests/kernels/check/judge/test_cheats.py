@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from kernels.check.case.battery import battery
-from kernels.check.subject.hosted import Hosted
+from kernels.check.judge.run import run_check
+from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import BACKEND
 from kernels.oracle.rule import OutputReferences
 from kernels.worker.failures import JobFailure
@@ -20,24 +21,28 @@ SHAPE = {"q_len": 20, "kv_len": 25}
 
 
 @pytest.fixture
-def named(named):
-    """Each function in a process of its own, as outside of tests."""
+def alone():
+    """The result of a function's check in a process of its own, as outside of tests."""
 
-    def name(*given):
-        of, kernel = Hosted.of, named(*given)
-        Hosted.of = of
-        return kernel
+    def check(function):
+        name_user_kernels([UserKernel.parse(f"{FILE}:{function}")])
+        return run_check(replace(TINY, problem=TINY.problem.with_(**SHAPE)))
 
-    yield name
+    yield check
     HOST.end()
 
 
-@pytest.mark.parametrize("function", ["off_by_five_percent", "nothing", "judges_itself"])
-def test_who_changes_the_judges_tools_changes_its_own_process_alone(function, checked):
-    result = checked(FILE, function, **SHAPE)
-    assert result.verdict == "fail"
-    assert not result.tensor("O").passes
-    assert not torch.ones(1).abs().eq(0)
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("leaves_later", "exit status 0"),
+        ("closes_everything", "ended the process"),
+        ("answers_with_nothing", "its process gave 0 bytes"),
+    ],
+)
+def test_how_its_process_ends_or_answers_is_named(function, words, alone):
+    result = alone(function)
+    assert (result.verdict, words in result.reason) == ("fail", True)
 
 
 @pytest.mark.parametrize(
@@ -48,28 +53,18 @@ def test_who_changes_the_judges_tools_changes_its_own_process_alone(function, ch
         ("subclass", "Lazy"),
         ("into_the_query", "in the memory of query"),
         ("changes_later", "changed after the call"),
-        ("leaves_quietly", "SystemExit"),
-        ("leaves_at_once", "exit status 0"),
-        ("leaves_later", "exit status 5"),
-        ("closes_everything", "ended the process"),
-        ("first_gradients", "another dO the backward pass is wrong: dQ"),
-        ("gradients_in_one_buffer", "its result changed after the call"),
-        ("by_object", "with other numbers in the same tensors"),
         ("first_lse", "in new tensors too: lse is off"),
         ("two_buffers_in_turn", "its result changed after the call"),
         ("clears_the_inputs_before", "an input of an earlier call changed"),
         ("clears_the_mask", "changes its mask"),
         ("writes_beside_its_views", "memory around query"),
         ("sparse", "expected an ordinary one"),
-        ("answers_with_nothing", "its process gave 0 bytes"),
         ("says_two_lines", "Error PASS"),
     ],
 )
 def test_what_is_no_result_is_named(function, words, checked):
-    case = {"gradients": "gradients" in function, "layout": "contiguous"} | SHAPE
-    case |= {"layout": "sliced"} if function == "writes_beside_its_views" else {}
-    case |= {"mask": "window"} if function == "clears_the_mask" else {}
-    result = checked(FILE, function, **case)
+    case = {"writes_beside_its_views": {"layout": "sliced"}, "clears_the_mask": {"mask": "window"}}
+    result = checked(FILE, function, **SHAPE, **case.get(function, {}))
     assert result.verdict == "fail"
     assert words in result.reason
     assert result.reason.isprintable()
@@ -110,8 +105,8 @@ def test_a_file_that_changes_during_the_check_has_no_verdict(checked):
     assert (result.verdict, "changed during the check" in result.reason) == ("error", True)
 
 
-def test_what_a_function_changes_of_its_process_is_said_and_does_no_harm(checked):
-    result = checked(FILE, "changes_the_process", **SHAPE)
+def test_what_a_function_changes_of_its_process_is_said_and_does_no_harm(alone):
+    result = alone("changes_the_process")
     assert result.verdict == "pass", result.reason
     (note,) = [note for note in result.notes if "It changes" in note]
     assert {"torch.get_default_dtype()", "os.environ['TRITON_INTERPRET']"} <= {
@@ -119,13 +114,16 @@ def test_what_a_function_changes_of_its_process_is_said_and_does_no_harm(checked
     }
 
 
-def test_one_function_is_not_judged_by_what_another_one_changed(checked):
-    """In one process the first patches torch, which the second calls."""
-    assert "torch.matmul" in " ".join(checked(FILE, "nothing", **SHAPE).notes)
-    assert checked(FILE, "by_products", **SHAPE).verdict == "pass"
+def test_who_changes_torch_or_the_judges_tools_changes_its_own_process_alone(alone):
+    """In one process each would change what the next one calls."""
     with pytest.raises(JobFailure):
-        checked(FILE, "takes_torch_away", **SHAPE)
-    assert checked(FILE, "by_products", **SHAPE).verdict == "pass"
+        alone("takes_torch_away")
+    for function in ("judges_itself", "nothing"):
+        result = alone(function)
+        assert (result.verdict, result.tensor("O").passes) == ("fail", False)
+    assert "torch.matmul" in " ".join(result.notes)
+    assert not torch.ones(1).abs().eq(0)
+    assert alone("by_products").verdict == "pass"
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="the interpreter's note")

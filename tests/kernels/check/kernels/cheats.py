@@ -13,14 +13,9 @@ import triton.language as tl
 right, CACHE = F.scaled_dot_product_attention, {}
 
 
-def off_by_five_percent(query, key, value):
-    """Wrong; a judge in the same process would find that every difference is 0."""
-    torch.Tensor.abs = torch.abs = lambda tensor, *_: torch.zeros_like(tensor)
-    return 1.05 * right(query, key, value)
-
-
 def nothing(query, key, value):
-    """Every product is 0, so that the exact result would be 0, too."""
+    """Every product is 0, so that the exact result would be 0, too, and so is every difference."""
+    torch.Tensor.abs = torch.abs = lambda tensor, *_: torch.zeros_like(tensor)
     torch.matmul = torch.Tensor.matmul = torch.Tensor.__matmul__ = lambda one, other: one.new_zeros(
         *one.shape[:-1], other.shape[-1]
     )
@@ -73,17 +68,9 @@ def changes_later(query, key, value):
     return out
 
 
-def leaves_quietly(query, key, value):
-    exit()
-
-
-def leaves_at_once(query, key, value):
-    os._exit(0)
-
-
 def leaves_later(query, key, value):
     if CACHE.setdefault("calls", []):
-        os._exit(5)
+        os._exit(0)
     CACHE["calls"].append(1)
     return right(query, key, value)
 
@@ -106,44 +93,6 @@ def changes_the_process(query, key, value):
 def takes_torch_away(query, key, value):
     del sys.modules["torch"]
     return query
-
-
-class Remembers(torch.autograd.Function):
-    """Right forward; backward gives the first gradients of a shape, or gradients in one buffer for all."""
-
-    @staticmethod
-    def forward(ctx, query, key, value, how):
-        ctx.save_for_backward(query, key, value)
-        ctx.how = how
-        return right(query, key, value)
-
-    @staticmethod
-    def backward(ctx, d_out):
-        inputs = [tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
-        with torch.enable_grad():
-            found = torch.autograd.grad(right(*inputs), inputs, d_out)
-        if ctx.how == "first":
-            found = CACHE.setdefault(("first", d_out.shape), found)
-        else:
-            kept = CACHE.setdefault(("buffer", d_out.shape), [each.clone() for each in found])
-            found = tuple(place.copy_(each) for place, each in zip(kept, found, strict=True))
-        return *found, None
-
-
-def first_gradients(query, key, value):
-    return Remembers.apply(query, key, value, "first")
-
-
-def gradients_in_one_buffer(query, key, value):
-    return Remembers.apply(query, key, value, "buffer")
-
-
-def by_object(query, key, value):
-    for kept, out in CACHE.setdefault("objects", []):
-        if kept is key:
-            return out.clone()
-    CACHE["objects"].append((key, right(query, key, value).detach()))
-    return right(query, key, value)
 
 
 def first_lse(query, key, value):

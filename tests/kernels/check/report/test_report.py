@@ -31,7 +31,6 @@ from kernels.check.result import (
     CheckResult,
     Determinism,
     Difference,
-    Repeats,
     TensorCheck,
     Variation,
     maps_from_bytes,
@@ -135,14 +134,6 @@ def test_sarif_has_each_finding_once_at_its_line_and_each_wrong_kernel():
     assert texts[:2] == [READ.words, READ.words]
     assert "2 of 2 cases fail" in texts[2]
     assert json.loads(to_sarif([PASS], {"user": kernel}))["runs"][0]["results"] == []
-
-
-def test_names_of_tensors_keep_their_case_and_equal_runs_are_said_of_a_case_alone():
-    found = result(repeats=Repeats(3, {"O": 0}, 0.0), notes=("dK and dV are not compared",))
-    page, words = to_html(Report(found)), found.repeats.words
-    assert all(f"<p>{paragraph}" in page for paragraph in ("dK and dV", "Every error", words))
-    assert [words in "\n".join(result_lines(found, detailed)) for detailed in (True, False)] == [True, False]
-    assert "bitwise" not in to_html(Report(replace(found, repeats=Repeats(1, {"O": 0}, 0.0))))
 
 
 SMALL = tiny(36, 50, 16, 32, mask="causal", q_heads=2)

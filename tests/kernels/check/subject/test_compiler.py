@@ -23,8 +23,13 @@ def patience(monkeypatch):
 
 
 @pytest.fixture
-def compiled(checked):
-    return lambda source, function="attention", **changes: checked(source, function, compiles=True, **changes)
+def compiled(checked, tmp_path):
+    def check(source, function="attention", **changes):
+        path = source if isinstance(source, Path) else tmp_path / "mine.py"
+        compiling._of = f"{path}:{function}"  # one process compiles them all: it takes 7 s to start
+        return checked(source, function, compiles=True, **changes)
+
+    return check
 
 
 @pytest.mark.parametrize("function", cases.REFUSED_BY_THE_COMPILER)
