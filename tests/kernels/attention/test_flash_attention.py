@@ -93,6 +93,12 @@ def test_lse_is_returned_and_differentiated(leaves):
         close(got, torch.autograd.grad(exact_loss, exact, **options), rtol=1e-4, atol=1e-4)
 
 
+def test_a_second_derivative_is_refused(leaves):
+    (gradient,) = torch.autograd.grad(flash_attention(*leaves).sum(), leaves[0], create_graph=True)
+    with pytest.raises(NotImplementedError, match="flash_attention has first derivatives only"):
+        gradient.sum().backward()
+
+
 def test_compiles_without_a_graph_break(leaves):
     def model(query, key, value):
         return flash_attention(query * 2, key, value, is_causal=True).relu()

@@ -197,7 +197,7 @@ function numberWords(state, P, { data, head }, step) {
   return { ...Object.fromEntries(words), ...counted, added, grows, rescaled: rescaleWords(state), sink };
 }
 
-const changeWords = (isKnown, before, after) =>
+const fromTo = (isKnown, before, after) =>
   isKnown ? `${formatSteady(before)} → ${formatSteady(after)}` : formatSteady(before);
 
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
@@ -208,7 +208,7 @@ export function stateWords(model, at, row, name) {
   const now = at.complete ? phases.length : phases.indexOf(at.phase);
   const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = now >= phases.findIndex((phase) => phase.rescales);
-  const [m, l] = [changeWords(hasMax, state.oldM, state.m), changeWords(hasSum, state.oldL, state.l)];
+  const [m, l] = [fromTo(hasMax, state.oldM, state.m), changeWords(hasSum, state.oldL, state.l)];
   const alpha = hasSum ? formatSteady(state.alpha) : "?";
   return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
