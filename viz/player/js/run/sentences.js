@@ -208,7 +208,7 @@ export function stateWords(model, at, row, name) {
   const now = at.complete ? phases.length : phases.indexOf(at.phase);
   const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = now >= phases.findIndex((phase) => phase.rescales);
-  const [m, l] = [fromTo(hasMax, state.oldM, state.m), changeWords(hasSum, state.oldL, state.l)];
+  const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
   const alpha = hasSum ? formatSteady(state.alpha) : "?";
   return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
 }
