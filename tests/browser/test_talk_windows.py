@@ -131,7 +131,7 @@ def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit,
 def test_an_embedded_page_shows_the_player_alone(visit):
     from playwright.sync_api import expect
 
-    opened = visit("/?embed=true&step=40")
+    opened = visit("/?algorithm=flash2&embed=true&step=40")
     opened.page.wait_for_function(
         f"() => {PLAYER}?.querySelector('.fa-count')?.textContent.includes('40 / 136')"
     )
