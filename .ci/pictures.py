@@ -64,7 +64,7 @@ def main() -> None:
     with running_app(*kernel) as host, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name in wanted:
-            page = browser.new_page(viewport={"width": 1280, "height": 960})
+            page = browser.new_page(viewport={"width": 1280, "height": 860 if name == "explore" else 960})
             page.set_default_timeout(120_000)
             makers[name](page, host)
             if name == "film":

@@ -45,11 +45,6 @@ def test_a_lesson_steps_by_arrow_key_and_its_link_to_the_player_is_one_step_that
     settled(page, "learn.chapter=tiling")
 
 
-@pytest.mark.xfail(
-    reason="Back, while a fragment asks for a run of its page, drew the page that was left; not seen since "
-    "fragment.py ends threads that were asked to stop, but not tried on every slow machine",
-    strict=False,
-)
 def test_back_between_pages_with_the_same_controls_keeps_the_problem_of_each(visit):
     page = visit(f"/?{SHAPE}", reduced_motion="no-preference").wait_for_player().page
     go_to(page, "Check", "/check.*q_len=40")
