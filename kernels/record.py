@@ -287,10 +287,10 @@ def _go_on(
     for problem in (each for each in problems if each not in known):
         if time.monotonic() > until:
             left_out.append(f"{shape_words(problem)}: out of time")
-            continue
-        measured.append(times(problem))
-        _say(report(measured[-1]))
-    write(path, Document(order.command, tuple(measured), left_out=tuple(left_out)).to_json())
+        else:
+            measured.append(times(problem))
+            _say(report(measured[-1]))
+        write(path, Document(order.command, tuple(measured), left_out=tuple(left_out)).to_json())
 
 
 def record_sweeps(order: RecordOrder) -> None:
