@@ -58,19 +58,18 @@ def costs(
     model: Model, length: int, batch: int, phase: str, peer: str, measurements: Iterable[Measurement]
 ) -> Costs:
     """What `peer` costs; NAIVE is naive attention, any other name a fused kernel."""
-    measurements, moved, flops = tuple(measurements), 0, 0.0
+    measurements, moved, flops, ran_out = tuple(measurements), 0, 0.0, False
     found: dict[Callable, list[tuple[int, Estimate]]] = {time_of: [], energy_of: []}
     for kind, layers in model.kinds.items():
         problem = model.problem(length, phase, kind, batch)
         is_naive = peer == NAIVE
         moved += layers * (standard_bytes if is_naive else compulsory_bytes)(problem)
         flops += layers * attention_flops(problem.with_(mask="full") if is_naive else problem, "forward")
+        tried = (each.result(peer) for each in measurements if each.problem == problem)
+        ran_out |= any(result.out_of_memory for result in tried if result)
         for estimate, known in found.items():
             if each := estimate(problem, peer, measurements):
                 known.append((layers, each))
     times, energies = (tuple(known) if len(known) == len(model.kinds) else () for known in found.values())
-    problems = [model.problem(length, phase, kind, batch) for kind in model.kinds]
-    tried = (each.result(peer) for each in measurements if each.problem in problems)
-    ran_out = any(result.out_of_memory for result in tried if result)
     memory = layer_memory(model, length, batch, peer, phase)
     return Costs(memory, moved, flops, times, energies, ran_out)

@@ -8,7 +8,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.measure.document import Document
 from kernels.models import FIRST_MODEL, LENGTHS, MODELS, Model, from_config
 from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
-from kernels.recordings import recorded_measurements
+from kernels.recordings import recorded_measurements, recorded_problems
 from kernels.worker.requests import SdpaChoiceRequest
 from viz.model import words
 from viz.model.figures import memory_figure
@@ -111,7 +111,7 @@ def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> 
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
     st.markdown(words.kind_words(model, kind, length))
     head = model.head(length, kind)
-    is_played = on_gpu or runs.recorded(head, FIRST) is not None
+    is_played = on_gpu or head in recorded_problems(FIRST)
     played, checked = (length if is_played else PLAYED_ON_CPU), (length if on_gpu else CHECKED_ON_CPU)
     with st.container(horizontal=True):
         problem_link("explore", *_one_head("Play one head", model, kind, length, played))

@@ -1,6 +1,6 @@
 """The cards, the table and the sentences of a model's costs. Pure: no streamlit."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kernels.device.gpus import Gpu
@@ -132,15 +132,17 @@ def _fits(shown: Shown, found: Costs) -> bool:
 
 
 def _time(shown: Shown, found: Costs) -> str:
-    if found.ms is None:
-        return "not recorded"
-    return format_ms(found.ms) if _fits(shown, found) else "does not fit"
+    return _known(shown, found, found.ms, format_ms)
 
 
 def _energy(shown: Shown, found: Costs) -> str:
-    if found.joules is None:
+    return _known(shown, found, found.joules, format_joules)
+
+
+def _known(shown: Shown, found: Costs, amount: float | None, words: Callable[[float], str]) -> str:
+    if amount is None:
         return "not recorded"
-    return format_joules(found.joules) if _fits(shown, found) else "does not fit"
+    return words(amount) if _fits(shown, found) else "does not fit"
 
 
 def nearest_words(shown: Shown) -> list[str]:

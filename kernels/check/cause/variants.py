@@ -280,7 +280,6 @@ RESCALINGS: dict[str, dict[str, float]] = {
     "l and the accumulator are rescaled twice": {"l_power": 2, "acc_power": 2},
     "the rescaling takes exp of a max in units of exp2": {"l_power": LOG2E, "acc_power": LOG2E},
     "the rescaling takes exp2 of a max in natural units": {"l_power": 1 / LOG2E, "acc_power": 1 / LOG2E},
-    "the row max starts at 0, not at -inf: scores far below 0 vanish": {"start": 0},
 }
 """Mistakes of online softmax, as fields of Online."""
 
@@ -295,8 +294,6 @@ class Online:
     """l is multiplied by this power of alpha = e^(old m - new m), which is 1 if it is right."""
     acc_power: float = 1
     """Likewise of the accumulator."""
-    start: float = MINUS_INFINITY
-    """The row max before the first tile."""
 
     def __call__(self, dtype: torch.dtype) -> torch.Tensor:
         _, l, acc = self._state(dtype)
@@ -310,7 +307,7 @@ class Online:
         """m, l and the accumulator after the last tile. They are float32 as in kernels, or finer."""
         state = torch.float64 if dtype == torch.float64 else torch.float32
         scores, value = self.setting.scores(state)
-        m = torch.full(scores.shape[:-1], self.start, dtype=state, device=scores.device)
+        m = torch.full(scores.shape[:-1], MINUS_INFINITY, dtype=state, device=scores.device)
         l, acc = torch.zeros_like(m), torch.zeros(self.setting.query.shape, dtype=state, device=scores.device)
         for part, values in zip(scores.split(self.tile, dim=-1), value.split(self.tile, dim=-2), strict=True):
             m_new = torch.maximum(m, part.amax(dim=-1))
@@ -433,14 +430,14 @@ def _missing_tiles(right: Backward, band: Band) -> Iterator[NamedGradients]:
 
 def known_factor(factor: float, setting: Setting) -> str:
     """What a result that is `factor` times the exact one lacks or has too much; "" if that is not known."""
-    group, log2e = group_size(setting.query, setting.key), 1 / math.log(2)
+    group = group_size(setting.query, setting.key)
     known = {
         0.0: "0 everywhere: nothing was computed or connected",
         -1.0: "the exact one with the other sign",
         1 / setting.scale: "the exact one over the scale: a factor scale is missing",
         setting.scale: "the exact one times the scale: a factor scale is there twice",
-        log2e: "the exact one times log2(e): a factor ln 2 is missing",
-        1 / log2e: "the exact one times ln 2: there is a factor ln 2 too many",
+        LOG2E: "the exact one times log2(e): a factor ln 2 is missing",
+        1 / LOG2E: "the exact one times ln 2: there is a factor ln 2 too many",
     }
     if group > 1:
         known[float(group)] = "the exact one times the number of query heads in a group"

@@ -69,6 +69,27 @@ def test_counters_that_are_not_allowed_are_skipped_and_overwrite_nothing(tmp_pat
     assert read_document(path.read_bytes()).command == "an earlier one"
 
 
+def test_what_was_measured_before_a_recording_ends_is_kept_and_the_next_goes_on(tmp_path, monkeypatch):
+    asked = []
+
+    def measure(problem, *_, **__):
+        asked.append(problem)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return Measurement(problem, DEVICE, DATE, ())
+
+    monkeypatch.setattr(record, "measure", measure)
+    order = record.RecordOrder(tmp_path, "command", minutes=1.0)
+    with pytest.raises(KeyboardInterrupt):
+        record.record_models(order)
+    path = tmp_path / "models.json"
+    assert [each.problem for each in read_document(path.read_bytes()).measurements] == asked[:1]
+    record.record_models(order)
+    assert asked.count(asked[0]) == 1
+    assert asked.count(asked[1]) == 2
+    assert not read_document(path.read_bytes()).left_out
+
+
 @pytest.fixture
 def recorded(monkeypatch):
     """Recording without running anything: a run and a measurement say for which problem they were asked."""

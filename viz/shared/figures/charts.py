@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas  # noqa: F401  # whole before plotly, which looks into it while another session may still import it
 import plotly.graph_objects as go
 
 from viz.shared import theme
