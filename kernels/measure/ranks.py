@@ -1,7 +1,7 @@
 """Time and memory of attention over several GPUs, as frozen values. `timed_ranks.py` makes them.
 
 A time is that of the slowest rank, by device events, after all ranks have met, of calls without `check`.
-The shipped ones of 2026-11-26 are of calls with it, decoding aside. "one GPU" is the whole problem on each
+"one GPU" is the whole problem on each
 GPU alone, all at once: so many times its rate is the ideal.
 """
 

@@ -64,7 +64,7 @@ class Machine:
     def of(cls, times: Iterable[RanksTime], traces: dict[str, RanksTrace]) -> "Machine":
         """Rates from the times of one GPU; the rest are medians over spans of the traces.
 
-        NVLink's rate is that of dK and dV in the ring: they are the largest messages, and overlap no work.
+        NVLink's rate is that of dK and dV in the ring, the largest messages.
         """
         ring, gather = traces["ring.zigzag.backward"], traces["all_gather.zigzag.forward"]
         sent, own = ring.span_bytes.max(), World(ring.ranks, ring.problem.q_len)
@@ -91,8 +91,8 @@ def _median_s(trace: RanksTrace, chosen: np.ndarray) -> float:
 class World:
     """A causal sequence in bfloat16, shared out over ranks; the default heads are those of Llama-3-8B.
 
-    `between` joins nodes. With `hides`, transfers run beside the work on a chunk, if it is long enough.
-    Raises ValueError for what a method cannot share out.
+    `between` joins nodes. Chunks travel beside the work on the one before. Raises ValueError for what a
+    method cannot share out.
     """
 
     ranks: int
@@ -101,7 +101,6 @@ class World:
     method: str = "ring"
     layout: str = "zigzag"
     between: Link = INFINIBAND[0]
-    hides: bool = False
     q_heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
@@ -180,7 +179,7 @@ def cost(world: World, machine: Machine) -> Cost:
         exposed += sent / min(machine.nvlink.bytes_per_s, adapters)
     elif world.method != "all_to_all":
         compute, waits = _ring(world, machine, compute)
-        exposed, sent = exposed + waits, sent + gradients  # the last step sends dK and dV home
+        exposed, sent = exposed + waits, sent + gradients / 2  # dK and dV go home in the type of K and V
     return Cost(compute, exposed, added, sent, _extra_bytes(world))
 
 
@@ -191,10 +190,11 @@ def _ring(world: World, machine: Machine, compute: float) -> tuple[float, float]
     half of its own chunk and the whole of each other; with the other layouts all see half of each.
     """
     link = world.between if world.ranks > NODE else machine.nvlink
-    home = link.seconds(2 * world.kv_bytes) if world.backward else 0.0
-    travel, first = link.seconds(world.kv_bytes) + home, compute / world.steps
+    home = link.seconds(world.kv_bytes) if world.backward else 0.0
+    travel = link.seconds(world.kv_bytes) + (link.seconds(2 * world.kv_bytes) if world.backward else 0.0)
+    first = compute / world.steps
     others = first * (2 if world.layout == "contiguous" else 1)
-    waits = [max(0.0, travel - work) if world.hides else travel for work in (first, others)]
+    waits = [max(0.0, travel - work) for work in (first, others)]
     return first + (world.steps - 1) * others, waits[0] + (world.steps - 2) * waits[1] + home
 
 
@@ -202,12 +202,14 @@ def _extra_bytes(world: World) -> float:
     """From the tensors that the code holds at a time; for "hybrid" by the same rules."""
     q, kv, steps = world.q_bytes, world.kv_bytes, world.steps
     if world.backward:  # dQ summed in float32 here and in the kernel, and the kernel's gradients
-        held = {"ring": 9 * kv, "all_gather": (3 * steps + 2) * kv, "all_to_all": kv, "hybrid": q + 9 * kv}
+        gathers = max((3 * steps + 2) * kv, (5 * steps + 2.5) * kv - 2 * q)  # in the loop, after it
+        rings = 10 * kv + (2 * kv if world.q_heads > world.kv_heads else 0)  # heads that share keys add up
+        held = {"ring": rings, "all_gather": gathers, "all_to_all": kv, "hybrid": q + rings}
         return 5 * q + held[world.method]
     part = q + world.lse_bytes
     parts = part * min(steps, MOST_PARTS + 1)
     whole = part if steps <= MOST_PARTS else 2 * part  # what was merged before is in float32
-    arrived = (steps + 1) * kv if world.method == "all_gather" else 2 * kv
+    kept = max((steps + 1) * kv, whole + kv) if world.method == "all_gather" else whole + 2 * kv
     by_heads = 4 * q + world.lse_bytes if world.group > 1 else 0
-    by_chunks = parts + max(arrived, whole + kv) if steps > 1 else 0
+    by_chunks = parts + kept if steps > 1 else 0
     return max(by_heads, by_chunks) + (q + kv if by_heads else 0)

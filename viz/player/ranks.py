@@ -43,7 +43,8 @@ def notes_of(trace: RanksTrace, recorded: bool) -> str:
     clock = f", whose clocks are within {trace.clock_error_ns / 1e3:.0f} µs" if trace.clock_error_ns else ""
     slow = "" if trace.device.backend == "cuda" else " The interpreter's times are no speed of the kernels."
     ranks = format_count(trace.ranks, "rank")
-    where = f"{ranks} on {trace.device.name} ({library_versions(trace.device)}) by {trace.transport}{clock}"
+    where = f"{ranks} on {trace.device.name} ({library_versions(trace.device)}), "
+    where += f"torch.distributed with {trace.transport}{clock}"
     return f"{problem_words(trace.problem)}. {how} {trace.recorded_at[:10]}: {where}.{slow}"
 
 

@@ -29,8 +29,9 @@ WAYS = {
 }
 """Words -> method, layout and mark."""
 ROW = "| {} | {} | {} | {} | {} | {} |\n"
+MEASURED_ROW = "| {} | {} | {} | {} | {} |\n"
 HEAD = ROW.format("per rank, modelled", "memory", "sent", "time", "of it waiting", "of one GPU's rate")
-BESIDE = ROW.format("recorded on 4 GPUs", "time", "modelled", "if chunks hide", "extra memory", "modelled")
+BESIDE = MEASURED_ROW.format("recorded on 4 GPUs", "time", "modelled", "extra memory", "modelled")
 RULE = ROW.format(":--", *["--:"] * 5)
 Costs = Mapping[str, Mapping[int, model.Cost]]
 """Words of a way -> number of GPUs that it can have -> what it costs each."""
@@ -57,12 +58,11 @@ def worlds_panel() -> None:
         tokens = TOKENS[choice("Tokens", TOKENS, 1, 110)]
         direction = choice("Direction", ("forward", "backward"), 0, 140)
         between = links[choice("Link between nodes of 8 GPUs", links, 0, 220)]
-        hides = st.toggle("Chunks travel during work", False, "worlds_hides", bind="query-params")
     worlds: dict[str, dict[int, model.World]] = {name: {} for name in WAYS}
     for name, (method, layout, *_) in WAYS.items():
         for count in GPU_COUNTS:
             with contextlib.suppress(ValueError):  # all-to-all has at most 8 GPUs, the hybrid more
-                given = (count, tokens, direction, method, layout, between, hides)
+                given = (count, tokens, direction, method, layout, between)
                 worlds[name][count] = model.World(*given)
     costs = {name: {n: model.cost(each, machine) for n, each in of.items()} for name, of in worlds.items()}
     ideal = {count: each.ideal_s(machine) for count, each in worlds[RING].items()}
@@ -119,15 +119,14 @@ def fastest_words(costs: Costs) -> str:
 
 def beside_measured(machine: model.Machine) -> str:
     """Each recorded time and memory of ours, and how far the model is from it."""
-    said, rows = "The recorded ring is as modelled if **no** chunk travels during work.\n\n", ""
+    rows = ""
     for time in recorded_document("ranks").ranks:
         if time.method in model.METHODS and time.timing and time.peak_extra_bytes:
             p, ms, memory = time.problem, time.timing.median_ms, time.peak_extra_bytes
             way = (time.ranks, p.q_len, time.direction, time.method, time.layout, model.INFINIBAND[0])
-            worlds = (model.World(*way, hides, p.q_heads, p.kv_heads) for hides in (False, True))
-            both = [model.cost(world, machine) for world in worlds]
+            cost = model.cost(model.World(*way, p.q_heads, p.kv_heads), machine)
             about = f"{p.q_len:,} tokens, {p.q_heads} over {p.kv_heads} heads, {', '.join(way[2:5])}"
-            off = (f"{1e3 * each.seconds / ms - 1:+.0%}" for each in both)
-            more = f"{both[0].extra_bytes / memory - 1:+.0%}"
-            rows += ROW.format(about, format_ms(ms), *off, format_bytes(memory), more)
-    return said + BESIDE + RULE + rows
+            off = f"{1e3 * cost.seconds / ms - 1:+.0%}"
+            more = f"{cost.extra_bytes / memory - 1:+.0%}"
+            rows += MEASURED_ROW.format(about, format_ms(ms), off, format_bytes(memory), more)
+    return BESIDE + MEASURED_ROW.format(":--", *["--:"] * 4) + rows

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -64,7 +64,12 @@ def main() -> int:
     alone = not own or int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count()
     limit = timedelta(seconds=arguments.limit)
     dist.init_process_group("gloo" if alone else "nccl", timeout=limit, device_id=None if alone else own)
-    found = {"check": check, "measure": measure, "record": record}[arguments.what](arguments)
+    does: dict[str, Callable[[argparse.Namespace], Any]] = {
+        "check": check,
+        "measure": measure,
+        "record": record,
+    }
+    found = does[arguments.what](arguments)
     dist.destroy_process_group()
     return int(found is True)
 
@@ -73,8 +78,8 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(usage=USAGE, description=(__doc__ or "").split(",", 1)[0])
     add = parser.add_argument
     add("what", choices=("check", "measure", "record"))
-    add("--lengths", type=numbers, help="tokens of all ranks, comma separated (default 32768,131072,524288)")
-    add("--longest", type=int, default=0, help="one more length, by the fastest ways alone: 1048576")
+    standard = "tokens of all ranks, comma separated (default: 8k, 32k and 128k per rank, and 1M)"
+    add("--lengths", type=numbers, help=standard)
     add("--out", type=Path, default=FOLDER, help="folder that record writes to (default: shipped recordings)")
     parts = "some of traces,ways,decoding (default: all); measure takes no traces"
     add("--parts", type=some_of(PARTS), default=PARTS, help=parts)
@@ -121,11 +126,16 @@ def _left_out(problem: AttentionProblem, method: str, layout: str) -> str:
     return f"lengths are no multiple of {divisor}" if problem.q_len % divisor else ""
 
 
+Keep = Callable[[list[RanksTime]], None]
+
+
 @dataclass
 class Times:
     """Times that are printed as they come."""
 
     budget_s: float
+    keep: Keep
+    """Called with all times so far, after each."""
     found: list[RanksTime] = field(default_factory=list)
 
     def take(
@@ -138,15 +148,17 @@ class Times:
             ideal = f", {share:.2f} of ideal" if share else ""
             shape = f"{problem.q_len} x {problem.kv_len}, {problem.q_heads} over {problem.kv_heads} heads"
             _say(f"{shape}, {method} {layout} {time.direction}: {rate or time.refused}{ideal}")
+            self.keep(self.found)
 
 
-def measure(arguments: argparse.Namespace) -> list[RanksTime]:
+def measure(arguments: argparse.Namespace, keep: Keep = lambda times: None) -> None:
     """Time ours, torch's and one GPU over the lengths."""
-    standard = [64 * dist.get_world_size()] if arguments.dry_run else [1 << 15, 1 << 17, 1 << 19]
+    world = dist.get_world_size()
+    standard = [64 * world] if arguments.dry_run else sorted({*(world << k for k in (13, 15, 17)), 1 << 20})
     lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
-    times = Times(arguments.budget)
+    times = Times(arguments.budget, keep)
     for length in lengths if "ways" in arguments.parts else ():
-        for shape in (LAYER, LAYER | EVERY_HEAD):
+        for shape in (LAYER, LAYER | EVERY_HEAD)[: 1 if length >= 1 << 20 else 2]:
             problem = AttentionProblem(**(shape | {"q_len": length, "kv_len": length} | small))
             if length <= LONGEST_ALONE:
                 times.take(problem, ONE_GPU)
@@ -155,31 +167,30 @@ def measure(arguments: argparse.Namespace) -> list[RanksTime]:
                     times.take(problem, method, layout)
             for method in TORCH if BACKEND == "cuda" else ():
                 times.take(problem, method)
-    for length in (lengths[0], arguments.longest or lengths[-1]) if "decoding" in arguments.parts else ():
+    for length in (lengths[0], lengths[-1]) if "decoding" in arguments.parts else ():
         step = AttentionProblem(**(LAYER | {"q_len": 1, "kv_len": length, "mask": "full"} | small))
         for method in (ONE_GPU, DECODE):
             times.take(step, method, "", DIRECTIONS[:1])
-    if arguments.longest and "ways" in arguments.parts:
-        problem = AttentionProblem(**(LAYER | {"q_len": arguments.longest, "kv_len": arguments.longest}))
-        for method, layout in (WAYS[0], WAYS[-1]):
-            times.take(problem, method, layout)
-    return times.found
 
 
 def record(arguments: argparse.Namespace) -> bool:
-    """Write runs for the player and times. About six minutes on four H200, nearly all of them "ways".
+    """Write runs for the player and times. About seven minutes on four H200, nearly all of them "ways".
 
     Times of parts that are not recorded again stay.
     """
     wrong = _record_traces(arguments) if "traces" in arguments.parts else False
-    times, path = measure(arguments), arguments.out / FILES["ranks"]
-    if times and not dist.get_rank():
-        old = read_document(path.read_bytes()) if path.exists() else Document()
+    path = arguments.out / FILES["ranks"]
+    old = read_document(path.read_bytes()) if path.exists() else Document()
+    command = f"{COMMAND.format(dist.get_world_size())} {' '.join(sys.argv[1:])}"
+    commands = "; ".join(dict.fromkeys(filter(None, (old.command, command))))
+
+    def keep(times: list[RanksTime]) -> None:
         again = {_cell(time) for time in times}
         kept = [time for time in old.ranks if _cell(time) not in again]
-        command = f"{COMMAND.format(dist.get_world_size())} {' '.join(sys.argv[1:])}"
-        commands = dict.fromkeys(filter(None, (old.command, command)))
-        write(path, Document("; ".join(commands), ranks=(*kept, *times)).to_json())
+        if not dist.get_rank():
+            write(path, Document(commands, ranks=(*kept, *times)).to_json())
+
+    measure(arguments, keep)
     return wrong
 
 

@@ -187,18 +187,11 @@ def _attend(world: World, q: Tensor, kv: Tensor, owner: int) -> Iterator[Part]:
         yield Part(rows.start, out, lse)
 
 
-def _differentiate(
-    world: World,
-    saved: tuple[Tensor, ...],
-    d_out: Tensor,
-    d_lse: Tensor | None,
-    kv: Tensor,
-    owner: int,
-    d_query: Tensor,
-) -> Tensor:
-    """dK and dV (2, ...) of what the queries see of `owner`'s keys, in float32; its dQ is added in place."""
+def _gradients(
+    world: World, saved: tuple[Tensor, ...], d_out: Tensor, d_lse: Tensor | None, kv: Tensor, owner: int
+) -> Iterator[tuple[Share, tuple[Tensor, ...]]]:
+    """dQ, dK and dV of what the queries see of `owner`'s keys."""
     q, out, lse = saved
-    d_kv = torch.zeros_like(kv, dtype=torch.float32)
     for share in world.shares(q, kv[0], owner):
         rows, keys, band = share.rows, share.keys, share.band
         o, row_lse, do = (tensor[:, :, rows] for tensor in (out, lse, d_out))
@@ -207,11 +200,7 @@ def _differentiate(
         with world.noted("attend", owner, share):
             settings = (band.left, band.right, world.scale)
             gradients = repeat(launch_backward, (*tensors, more), settings)
-        with world.noted("merge", owner, share):
-            d_query[:, :, rows] += gradients[0]
-            d_kv[0, :, :, keys] += gradients[1]
-            d_kv[1, :, :, keys] += gradients[2]
-    return d_kv
+        yield share, gradients
 
 
 def _nothing(query: Tensor) -> Part:
@@ -274,18 +263,26 @@ class _ByChunks(torch.autograd.Function):
         travel: Travel | None = None
         by_owner: dict[int, Tensor] = {}
         for owner, kv in ctx.chunks(world, torch.stack((key, value))):
-            d_kv = _differentiate(world, (query, out, lse), d_out, d_lse, kv, owner, d_query)
+            parts = list(_gradients(world, (query, out, lse), d_out, d_lse, kv, owner))
+            d_kv = travel.arrived() if travel else torch.zeros_like(kv, dtype=torch.float32)
+            for share, (d_rows, d_keys, d_values) in parts:
+                with world.noted("merge", owner, share):
+                    d_query[:, :, share.rows] += d_rows
+                    d_kv[0, :, :, share.keys] += d_keys
+                    d_kv[1, :, :, share.keys] += d_values
             if ctx.in_ring:  # dK and dV follow their chunk, and after the last step reach its owner
-                d_kv += travel.arrived() if travel else 0
-                travel = Travel(world.group, d_kv, world.log, owner)
+                is_whole = owner == (world.rank + 1) % world.size
+                sent = d_kv.to(key.dtype) if is_whole else d_kv
+                travel = Travel(world.group, sent, world.log, owner, lane=1)
             else:
                 by_owner[owner] = d_kv
         if travel:
-            d_keys = travel.arrived()
+            d_kv = travel.arrived()
         else:
-            parts = torch.stack([by_owner[owner] for owner in range(world.size)])
-            d_keys = summed_parts(world.group, parts)
-        return d_query.to(query.dtype), *d_keys.to(key.dtype), None, None
+            whole = torch.stack([by_owner[owner] for owner in range(world.size)])
+            d_kv = summed_parts(world.group, whole)
+        # a copy, because the next call's gradients travel through the same places
+        return d_query.to(query.dtype), *d_kv.to(key.dtype, copy=True), None, None
 
 
 class _ByHeads(torch.autograd.Function):

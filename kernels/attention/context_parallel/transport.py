@@ -2,13 +2,17 @@
 
 import functools
 import hashlib
+import os
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import _symmetric_memory as symmetric_memory
 
 from kernels.attention.context_parallel.log import Log, Mark
 
@@ -52,41 +56,112 @@ def agree(group: Group, asked: Any, refusal: str) -> None:
     )
 
 
+@dataclass
+class _Places:
+    """Two places for a travelling tensor in every rank's memory: one is read while the other is written."""
+
+    kept: Tensor
+    handle: Any
+    turn: int = 0
+    """The place that was sent from last. All who read the other one are done: they met here after it."""
+
+
+_PLACES: dict[tuple[Group, int], _Places] = {}
+"""By group and lane."""
+
+
+def places_bytes() -> int:
+    """Bytes of this GPU's memory that tensors travel through. They are kept for the next call."""
+    return sum(places.kept.nbytes for places in _PLACES.values())
+
+
+def clear_places() -> None:
+    """Free that memory; every rank of the group does it."""
+    if _PLACES:
+        torch.cuda.synchronize()
+        _PLACES.clear()
+
+
+@functools.cache
+def _reach_each_other(group: Group) -> bool:
+    """Whether all ranks are GPUs of one host that read each other's memory."""
+    if dist.get_backend(group) != "nccl" or os.environ.get("LOCAL_WORLD_SIZE") != os.environ.get(
+        "WORLD_SIZE"
+    ):
+        return False
+    own, gpus = torch.cuda.current_device(), range(torch.cuda.device_count())
+    return all(own == other or torch.cuda.can_device_access_peer(own, other) for other in gpus)
+
+
+def _pull(group: Group, tensor: Tensor, lane: int, before: int) -> tuple[Tensor, Tensor]:
+    """This rank's other place, and the place of the rank before, once all tensors are in place."""
+    known = _PLACES.get((group, lane))
+    if known is None or known.kept.shape[1] < tensor.nbytes:
+        torch.cuda.synchronize()
+        each = -(-tensor.nbytes // 256) * 256
+        kept = symmetric_memory.empty(2, each, dtype=torch.uint8, device=tensor.device)
+        known = _PLACES[group, lane] = _Places(kept, symmetric_memory.rendezvous(kept, group))
+    handle, apart = known.handle, known.kept.shape[1] // tensor.element_size()
+    known.turn = turn = 1 - known.turn
+    rank, limit = dist.get_rank(group), group._get_backend(tensor.device).options._timeout
+
+    def place(of: int, which: int) -> Tensor:
+        return handle.get_buffer(of, tensor.shape, tensor.dtype, which * apart)
+
+    own = place(rank, turn)
+    if tensor.data_ptr() != own.data_ptr():  # it did not arrive there
+        own.copy_(tensor)
+    handle.barrier(channel=0, timeout_ms=int(1e3 * limit.total_seconds()))
+    return place(rank, 1 - turn), place(before, turn)
+
+
 class Travel:
     """A tensor on its way to the next rank, while one from the rank before arrives.
 
-    On GPUs it travels on a stream of its own. gloo sends from the host's memory.
+    GPUs of one host pull it with their copy engines, which leaves all multiprocessors to the kernels: on
+    eight H200 with 8k tokens each a forward pass takes 7.6 ms, and 10.2 with NCCL's kernels beside it. What
+    arrives lies where the next but one tensor of its `lane` will. Other GPUs send with NCCL, on a stream of
+    its own; gloo sends from the host's memory.
     """
 
-    def __init__(self, group: Group, tensor: Tensor, log: Log, owner: int) -> None:
+    def __init__(self, group: Group, tensor: Tensor, log: Log, owner: int, lane: int = 0) -> None:
         rank, world = dist.get_rank(group), dist.get_world_size(group)
-        after, before = (dist.get_global_rank(group, (rank + step) % world) for step in (1, -1))
         self._log, self._owner, self._device = log, owner, tensor.device
-        self._by_host = tensor.is_cuda and dist.get_backend(group) == "gloo"
-        sent = tensor.cpu() if self._by_host else tensor
-        self._taken, self._sent = torch.empty_like(sent), sent
-        operations = [
-            dist.P2POp(dist.isend, sent, after, group),
-            dist.P2POp(dist.irecv, self._taken, before, group),
-        ]
-        self._stream = _stream(tensor.device) if sent.is_cuda else None
+        self._stream = (
+            _stream(tensor.device) if tensor.is_cuda and dist.get_backend(group) != "gloo" else None
+        )
         self._waiter: threading.Thread | None = None
         self._error: RuntimeError | None = None
+        if self._stream is not None and _reach_each_other(group):
+            self._sent = tensor
+            self._taken, theirs = _pull(group, tensor, lane, (rank - 1) % world)
+            self._on_its_stream(lambda: self._taken.copy_(theirs))
+            return
+        after, before = (dist.get_global_rank(group, (rank + step) % world) for step in (1, -1))
+        self._sent = tensor if self._stream else tensor.cpu()
+        self._taken = torch.empty_like(self._sent)
+        operations = [
+            dist.P2POp(dist.isend, self._sent, after, group),
+            dist.P2POp(dist.irecv, self._taken, before, group),
+        ]
         if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                self._begin = log.mark()
-                for work in dist.batch_isend_irecv(operations):
-                    work.wait()
-                self._end = log.mark()
-                self._done = torch.cuda.Event()
-                self._done.record()
+            self._on_its_stream(lambda: [work.wait() for work in dist.batch_isend_irecv(operations)])
             return
         self._begin, self._works = log.mark(), dist.batch_isend_irecv(operations)
         self._end = Mark()
         if log.is_on:  # a thread sees when it arrived, while this one computes
             self._waiter = threading.Thread(target=self._wait)
             self._waiter.start()
+
+    def _on_its_stream(self, move: Callable[[], Any]) -> None:
+        assert self._stream is not None
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            self._begin = self._log.mark()
+            move()
+            self._end = self._log.mark()
+            self._done = torch.cuda.Event()
+            self._done.record()
 
     def _wait(self) -> None:
         try:

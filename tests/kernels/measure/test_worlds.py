@@ -9,10 +9,9 @@ from kernels.recordings import recorded_document, recorded_ranks
 
 TIMES = [time for time in recorded_document("ranks").ranks if time.method in METHODS and time.timing]
 MACHINE = Machine.of(recorded_document("ranks").ranks, recorded_ranks())
-TIME_OFF = {"ring": 0.13, "all_gather": 0.11, "all_to_all": 0.13}
-"""Seen: 11.7, 9.4, 11.8 %; at 32,768 tokens 8.3, 3.2, 0.7 %. In longer calls the clock falls."""
-SHORT_OFF = {"ring": 0.10, "all_gather": 0.05, "all_to_all": 0.02}
-MEMORY_OFF = {"ring": 0.05, "all_gather": 0.08, "all_to_all": 0.001}
+TIME_OFF = {"ring": 0.12, "all_gather": 0.12, "all_to_all": 0.10}
+"""Seen: 11.1, 10.8, 8.6 %."""
+MEMORY_OFF = {"ring": 0.05, "all_gather": 0.001, "all_to_all": 0.001}
 
 
 def world_of(time):
@@ -23,10 +22,9 @@ def world_of(time):
 @pytest.mark.parametrize(
     "time", TIMES, ids=lambda t: f"{t.method}-{t.layout}-{t.direction}-{t.problem.q_len}-{t.problem.q_heads}"
 )
-def test_time_and_memory_are_those_recorded_if_no_chunk_travels_during_work(time):
+def test_time_and_memory_are_those_recorded(time):
     modelled = cost(world_of(time), MACHINE)
-    off = SHORT_OFF if time.problem.q_len == 32768 else TIME_OFF
-    assert 1e3 * modelled.seconds == pytest.approx(time.timing.median_ms, rel=off[time.method])
+    assert 1e3 * modelled.seconds == pytest.approx(time.timing.median_ms, rel=TIME_OFF[time.method])
     assert modelled.extra_bytes == pytest.approx(time.peak_extra_bytes, rel=MEMORY_OFF[time.method])
 
 
@@ -34,7 +32,7 @@ def test_time_and_memory_are_those_recorded_if_no_chunk_travels_during_work(time
 def test_bytes_are_exactly_those_that_the_ranks_sent(name):
     trace = recorded_ranks()[name]
     world = World(trace.ranks, trace.problem.q_len, trace.direction, trace.method, trace.layout)
-    assert len(TIMES) >= 40
+    assert len(TIMES) >= 34
     for rank in range(trace.ranks):
         assert trace.span_bytes[trace.of("transfer", rank)].sum() == cost(world, MACHINE).bytes_sent
 
