@@ -53,11 +53,6 @@ class LaneRole:
     kernel: str = ""
     """Name of the kernel whose phases they are; "" if it is every kernel of the algorithm that has them."""
 
-    @property
-    def computes(self) -> bool:
-        """Whether its lanes compute, and do not only load."""
-        return any(each.kind in (PRODUCT, SOFTMAX) for each in self.activities)
-
     def number(self, mark: str) -> int:
         return self.marks.index(mark)
 
@@ -101,10 +96,6 @@ class LaneKernel(Particular):
 
     def _named(self, activity: str) -> Iterator[tuple[LaneRole, Activity]]:
         return ((role, each) for role in self.roles for each in role.activities if each.name == activity)
-
-    def role_of(self, lane: int, label: str) -> LaneRole | None:
-        """The first role that the lane of this number, from 0 on, can have by its label."""
-        return next((role for role in self.roles if role.label.format(lane + 1) == label), None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
-from kernels.trace.lanes import WAIT, LaneKernel, Lanes, Track, tracks_of
+from kernels.trace.lanes import LaneKernel, Lanes, Track, tracks_of
 from viz.player.numbers import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
@@ -69,7 +69,7 @@ def lanes_data(runs: Sequence[LanesRun]) -> dict:
         data, tiles = _run_data(run, tiles)
         sent.append(data)
     figures = [asdict(figure) for figure in figures_of(runs)]
-    return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS, "wait_colors": theme.WAIT_COLORS}
+    return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS}
 
 
 def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
@@ -109,7 +109,6 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "activity": encode(lanes.event_activity[events], "uint8"),
         "place": _encode_small(index.reshape(-1), "uint16", "uint32"),
         "places": _encode_small(known, "int16", "int32"),
-        "waits": _waits(lanes),
     }
     return data, np.unique(where[events], axis=0)
 
@@ -144,27 +143,6 @@ def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTr
             taken.append((sm, tracks))
             left -= count
     return sorted(taken, key=lambda each: each[0])
-
-
-def _waits(lanes: Lanes) -> dict:
-    """The shares of the computing lanes' time in each of their waits, per SM; of an SM at most 1 in all."""
-    having = [lanes_of_activity(lanes, number) for number in range(len(lanes.activities))]
-    kinds = [kind for _, kind in lanes.activities]
-    roles = [lane_kernel(lanes.kernel).role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
-    computing = {lane for lane, role in enumerate(roles) if role is not None and role.computes}
-    computing &= {lane for own in having for lane in own}
-    numbers = [i for i, kind in enumerate(kinds) if kind == WAIT and computing & set(having[i])]
-    time = np.zeros(len(lanes.sm))
-    for lane in computing:
-        number = min((i for i, own in enumerate(having) if lane in own), key=lambda i: len(having[i]))
-        time += lanes.sm_lane_ns[:, number] / len(having[number])
-    order = np.argsort(lanes.sm)
-    shares = np.clip(lanes.sm_activity_ns[:, numbers] / np.maximum(time, 1)[:, None], 0, 1)[order]
-    return {
-        "names": [lanes.activities[number][0] for number in numbers],
-        "sm": lanes.sm[order].tolist(),
-        "shares": encode(np.round(65535 * shares), "uint16"),
-    }
 
 
 def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
