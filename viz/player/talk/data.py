@@ -179,18 +179,14 @@ TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
-PLAIN = "{steps} tile steps, {bytes} moved."
-"""Stands in for a sentence with a number that a run here does not have, such as a recorded time."""
 Measured = Callable[[RunRequest], Measurement | None]
 
 
-def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_picked: bool = False) -> dict:
+def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
     A scene without its runs is left out: what is wrong with the others is known before its runs are made.
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
-    If it `is_picked`, the runs are not those that the talk was written for: no place is checked, and PLAIN
-    stands in for words that they have no number for.
     """
     scenes = {n: scene for n, scene in enumerate(talk.scenes, 1) if runs.keys() >= {*scene.runs}}
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
@@ -201,7 +197,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
     findings = Findings()
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
-        if scene.runs and not is_picked:
+        if scene.runs:
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
                 findings.add(where, f"{field}: {words}")
@@ -217,7 +213,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
         except InvalidChart as error:
             findings.add(where, f"chart: {error}")
             continue
-        said = _said(scene, figures, where, None if is_picked else findings)
+        said = _said(scene, figures, where, findings)
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
@@ -250,15 +246,13 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 
-def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings | None) -> dict:
-    """The words of a scene with their numbers; without `findings`, PLAIN for those without a number."""
+def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings) -> dict:
+    """The words of a scene with their numbers."""
 
     def said(field: str, words: str) -> str:
         try:
             return filled(words, figures)
         except UnknownFigure as error:
-            if findings is None:
-                return filled(PLAIN, figures)
             findings.add(where, f"{field}: {error}")
             return words
 
@@ -281,11 +275,6 @@ def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
         "hidden": list(scene.hidden),
         "tells": scene.tells,
         "source": chart["source"] if chart else _source(list(shown.values())),
-        "live": [
-            {"name": choice.name, "values": choice.words, "present": choice.present(run.problem)}
-            for run in scene.runs[:1]
-            for choice in scene.live
-        ],
     }
 
 

@@ -12,7 +12,6 @@ import msgspec
 from kernels.device.gpus import DEFAULT_GPU
 from kernels.problem.presets import PRESETS
 from viz.player.talk.chart import Chart
-from viz.player.talk.what_if import Choice
 from viz.shared.run_request import RunRequest
 
 
@@ -49,8 +48,6 @@ class Scene:
     tells: bool = False
     """Whether the run's own sentence of the phase stands in place of the scene's."""
     gpu: str = DEFAULT_GPU
-    live: tuple[Choice, ...] = ()
-    """What the speaker may change of the problem during the talk."""
     chart: Chart | None = None
     """A chart of the Measure page in place of a run; its stops count the peers that are drawn."""
 
@@ -85,7 +82,6 @@ def scene_toml(scene: Scene) -> str:
         "row": scene.row,
         "hidden": scene.hidden,
         "tells": scene.tells,
-        "live": {choice.name: choice.values for choice in scene.live},
         "gpu": scene.gpu if scene.gpu != DEFAULT_GPU else "",
         "notes": scene.notes,
     }

@@ -7,7 +7,6 @@ from kernels.problem.presets import PRESETS
 from viz.player.talk.chart import Chart
 from viz.player.talk.read import parse_talk, read_talk
 from viz.player.talk.scene import InvalidTalk, Scene, Stop, scene_toml
-from viz.player.talk.what_if import Choice
 from viz.shared.run_request import RunRequest
 
 GOOD = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\nproblem = "tiny"\n'
@@ -57,14 +56,8 @@ WRONG = {
         'hidden = ["state"]',
         "colour = 3",
         "versus = { block_m = 7 }",
-        "live = { width = [3] }",
-        "live = { tiles = [[7, 7]] }",
     ],
     GOOD + 'versus = { algorithm = "flash1" }\n': ['view = "numbers"', 'step = "37"'],
-    GOOD.replace("tiny", "gpt2"): [
-        "live = { length = [1024, 2000000] }",
-        'live = { head_dim = [16] }\nversus = { algorithm = "flash3" }',
-    ],
     WITH_CHART: ['stops = ["4"]', 'problem = "tiny"'],
     WITH_CHART.replace("chart = {}\n", ""): ["chart = { peers = [] }"],
     GOOD.replace('problem = "tiny"\n', ""): ["problem = { q_length = 3 }"],
@@ -137,7 +130,6 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_must_be_text(tmp_path):
             hidden=("sentence", "code"),
             tells=True,
             gpu="A100",
-            live=(Choice("mask", ("full", "causal")), Choice("tiles", ((32, 32), (16, 32)))),
         ),
         Scene(
             "Chart",
