@@ -11,7 +11,7 @@ from kernels.device.gpus import GPUS, Gpu
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
+from kernels.trace.schedule import program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
@@ -28,7 +28,7 @@ from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.fragment import fragment
-from viz.shared.layout import PLAYER, TIMELINE, TRACE, colors, download, explore_link, plot
+from viz.shared.layout import PLAYER, TRACE, colors, download, explore_link, plot
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
@@ -246,20 +246,13 @@ def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
 
 
 def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None:
-    """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
+    """Downloads: the player as one file for a talk, and the trace to analyse."""
     trace, name = run.trace, file_name(title_of(run.trace))
 
     def player() -> str:
         return export_html(_player_data(trace, run.provenance, gpu, lanes))
 
-    def timeline() -> str:
-        schedule = step_schedule(trace, run.algorithm, gpu)
-        named = [(each.label, each.lanes) for each in lanes]
-        return chrome_trace(trace, schedule, run.algorithm, gpu.name, named)
-
     with st.container(horizontal=True):
         download(PLAYER, player, f"{name}.html", "Opens in any browser without a network or a server.")
         read_by = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
         download(TRACE, lambda: trace.to_bytes(compress=True), f"{name}.npz", read_by)
-        opens = "Chrome trace format: open it at ui.perfetto.dev or in chrome://tracing."
-        download(TIMELINE, timeline, f"{name}.trace.json", opens)
