@@ -66,7 +66,7 @@ def test_it_runs_in_the_worker_plays_with_its_phases_and_is_taken_along():
     assert lit == set(phases)
     errors = [metric for metric in app.metric if metric.label == "Largest error of the result · measured"]
     assert errors[0].delta.startswith("passes")
-    assert len(app.get("download_button")) == 3
+    assert len(app.get("download_button")) == 2
 
 
 def test_it_races():
