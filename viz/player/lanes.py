@@ -17,9 +17,6 @@ from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
 from viz.shared.provenance import lanes_provenance
 
-MAX_EVENTS = 4000
-"""Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
-
 
 @dataclass(frozen=True, eq=False)
 class LanesRun:
@@ -63,32 +60,23 @@ def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
 
 def lanes_data(runs: Sequence[LanesRun]) -> dict:
     """What the view needs, with the runs from top to bottom."""
-    sent: list[dict] = []
-    tiles: np.ndarray | None = None
-    for run in runs:
-        data, tiles = _run_data(run, tiles)
-        sent.append(data)
     figures = [asdict(figure) for figure in figures_of(runs)]
-    return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS}
+    return {"runs": [_run_data(run) for run in runs], "figures": figures, "looks": theme.LANE_LOOKS}
 
 
-def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
-    """The data of a run, and the tiles that its events are about; `tiles` are those of the run above it."""
+def _run_data(run: LanesRun) -> dict:
     lanes = run.lanes
-    all_sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
-    sms = _within_limit(lanes, all_sms, tiles)
+    sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
     shown = [track for _, tracks in sms for track in tracks]
     events = np.concatenate([track.events for track in shown]) if shown else np.zeros(0, int)
-    where = _tiles(lanes)
-    known, index = np.unique(
-        np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
-    )
+    about = (lanes.event_program, lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile)
+    known, index = np.unique(np.column_stack(about)[events], axis=0, return_inverse=True)
     times = (lanes.event_begin_ns, lanes.event_end_ns)
     begin, end = (np.round(each[events].astype(np.float64) * lanes.clock_ghz) for each in times)  # cycles
     left_out = len(lanes.sm) - len(sms)
     notes = [run.kernel.words] if run.kernel.words else []
     notes += [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
-    data = {
+    return {
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
         "activities": [
@@ -110,7 +98,6 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "place": _encode_small(index.reshape(-1), "uint16", "uint32"),
         "places": _encode_small(known, "int16", "int32"),
     }
-    return data, np.unique(where[events], axis=0)
 
 
 def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
@@ -119,30 +106,8 @@ def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
     return {"dtype": dtype, "data": encode(values, dtype)}
 
 
-def _tiles(lanes: Lanes) -> np.ndarray:
-    """int (events, 3): head, query tile and key tile of each event."""
-    return np.column_stack([lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile])
-
-
 def _track(track: Track) -> dict:
     return {"row": track.row, "product": track.is_product, "count": len(track.events)}
-
-
-SmTracks = list[tuple[int, list[Track]]]
-
-
-def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTracks:
-    """As many SMs as may be sent, by their numbers. If some are left out, those with `tiles` come first."""
-    wanted = {tuple(tile) for tile in tiles.tolist()} if tiles is not None else set()
-    in_common = [tuple(tile) in wanted for tile in _tiles(lanes).tolist()]
-    left = MAX_EVENTS
-    taken: SmTracks = []
-    for sm, tracks in sorted(sms, key=lambda own: -sum(in_common[i] for t in own[1] for i in t.events)):
-        count = sum(len(track.events) for track in tracks)
-        if count <= left or not taken:
-            taken.append((sm, tracks))
-            left -= count
-    return sorted(taken, key=lambda each: each[0])
 
 
 def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:

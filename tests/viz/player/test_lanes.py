@@ -11,7 +11,6 @@ from kernels.problem.presets import LANE_PROBLEMS
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes
 from kernels.trace.lanes import Lanes
 from tests.lanes import HOPPER, backward_lanes, hopper_lanes, plain_lanes
-from viz.player import lanes as sent
 from viz.player.lanes import LanesRun, figures_of, lanes_data
 
 
@@ -56,20 +55,6 @@ def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
         times = [[each[:2] for each in those] for those in (got, wanted)]
         np.testing.assert_allclose(*times, atol=0.34)  # half a cycle
         assert sum(track["count"] for sm in data["sms"] for track in sm["tracks"]) == len(begin)
-
-
-def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
-    monkeypatch.setattr(sent, "MAX_EVENTS", 150)
-    hopper, _ = lanes_data(runs)["runs"]
-    assert [sm["sm"] for sm in hopper["sms"]] == [0]
-    assert hopper["notes"] == ["The blocks of 1 more SM are not shown here."]
-    monkeypatch.setattr(sent, "MAX_EVENTS", 60)
-    swapped = LanesRun(hopper_lanes(program_sm=np.array([1, 0], np.int32)), recorded=True)
-    shown = [
-        [[sm["sm"] for sm in each["sms"]] for each in lanes_data((first, runs[1]))["runs"]]
-        for first in (runs[0], swapped)
-    ]
-    assert shown == [[[0], [0]], [[0], [1]]]  # SM 1 of the plain kernel has the tiles of program 1
 
 
 def test_figures_are_those_of_the_lanes(runs):
