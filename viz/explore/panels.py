@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
@@ -21,9 +21,6 @@ from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
 from viz.player.places import wrong_state
-from viz.player.talk.data import in_state
-from viz.player.talk.panel import scene_popover
-from viz.player.talk.scene import Scene
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
@@ -193,21 +190,6 @@ def _kept_in_url(
 
 def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
     return [drawn_of(trace, gpu) for trace in traces]
-
-
-def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
-    """The state that is shown, as a scene of a talk, which has no lanes."""
-
-    def scene() -> Scene | str:
-        if run.file:
-            return "A scene names a problem and an algorithm. A file of yours is neither."
-        traces = [each.trace for each in (run, other) if each]
-        one, versus = (*(RunRequest(trace.problem, trace.algorithm) for trace in traces), None)[:2]
-        name = next(name for name, each in GPUS.items() if each == gpu)
-        shown = Scene(run.algorithm.label, run.algorithm.idea, one, versus=versus, gpu=name)
-        return in_state(shown, st.query_params, _drawn(traces, gpu))
-
-    scene_popover(scene, "scene")
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

@@ -15,7 +15,7 @@ from kernels.trace.schedule import program_spans, step_schedule
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
 from viz.player.lanes import recorded_lane_runs
-from viz.player.talk.chart import chart_curves, recorded_peers
+from viz.player.talk.chart import chart_curves, recorded_curves
 from viz.player.talk.data import UnknownFigure, filled, run_figures, talk_data
 from viz.player.talk.read import read_talk
 from viz.shared.figures.sweep import curve_values
@@ -189,7 +189,7 @@ def runs_on_hopper(shown):
     """Whether flash_attention picks the kernel for Hopper at each point, as on the GPU of the recording."""
     points = [point.problem for curve in chart_curves(shown.scene.chart) for point in curve.points]
     assert recorded_document("sweeps").devices[0].compute_capability == "9.0"
-    assert "flash2" not in recorded_peers(shown.scene.chart)
+    assert "flash2" not in recorded_curves(shown.scene.chart)
     for problem in points:
         name = shape_class("forward_hopper", problem.head_dim, problem.itemsize, True, problem.kv_len)
         config = tuned_table("sm90")[name]

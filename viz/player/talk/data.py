@@ -7,8 +7,7 @@ import base64
 import hashlib
 import json
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -23,10 +22,10 @@ from viz.player.data import player_data
 from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
-from viz.player.places import tile_at, wrong_row, wrong_state, wrong_step
+from viz.player.places import tile_at, wrong_row, wrong_step
 from viz.player.talk.chart import InvalidChart, chart_data, chart_figures
 from viz.player.talk.read import Findings
-from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
+from viz.player.talk.scene import InvalidTalk, Scene, Talk
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared.formats import format_bytes, format_kib, format_ms, significant
 from viz.shared.run_request import RunRequest
@@ -43,20 +42,6 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
         yield "view", f"'numbers', but this run has no numbers; expected {accepted}"
     if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
         yield "row", f"{scene.row!r} {wrong}"
-
-
-def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
-    """A scene as a player shows it in a state; what a talk's run does not have is left out."""
-    field, first = ("place", "bytes:0") if scene.versus else ("step", "0")
-    step, row = state.get(field, ""), state.get("row", "")
-    if wrong_state(field, step, shown):
-        step = first
-    if scene.versus or wrong_state("row", row, shown):
-        row = ""
-    is_open = state.get("open") == "tile" and shown[0].trace.matrix_row is None and shown[0].matrices
-    view = "bytes" if scene.versus else "numbers" if is_open else "grid"
-    scene = replace(scene, stops=(Stop(step),), row=row, view=view)
-    return replace(scene, row="") if "row" in dict(misplaced(scene, shown)) else scene
 
 
 def _wrong_row(scene: Scene, run: Drawn) -> str:

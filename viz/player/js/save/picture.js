@@ -1,4 +1,5 @@
-// A picture of what a player or a duel shows, on a canvas of any size. Canvases are drawn again; words and bars are painted where the page has them. Above is what was run, below where from.
+// A picture of what a player or a duel shows, on a canvas of any size. Canvases are drawn again; words and
+// bars are painted where the page has them. Above is what was run, below where from.
 
 import { FONT, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
 import { once } from "../run/model.js";
