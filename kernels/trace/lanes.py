@@ -6,7 +6,6 @@ lane asked for a tile, had it, had a product. An activity is the time between tw
 
 import functools
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,20 +81,13 @@ class LaneKernel(Particular):
         """How many kernels are launched one after the other."""
         return len({role.kernel for role in self.roles})
 
-    def phase_of(self, activity: str) -> str:
-        """The phase that an activity belongs to; "" if no role has it."""
-        return next((each.phase for _, each in self._named(activity)), "")
-
-    def about(self, activity: str) -> str:
-        """What the name of an activity does not tell; "" for nothing."""
-        return next((each.about for _, each in self._named(activity)), "")
-
-    def kernel_of(self, activity: str) -> str:
-        """Name of the kernel that has that phase; "" if it is any kernel that is played, or not known."""
-        return next((role.kernel for role, _ in self._named(activity)), "")
-
-    def _named(self, activity: str) -> Iterator[tuple[LaneRole, Activity]]:
-        return ((role, each) for role in self.roles for each in role.activities if each.name == activity)
+    def facts(self, activity: str) -> dict[str, str]:
+        """The kernel, the phase and what is told about an activity; "" for each if no role has it."""
+        for role in self.roles:
+            for each in role.activities:
+                if each.name == activity:
+                    return {"kernel": role.kernel, "phase": each.phase, "about": each.about}
+        return {"kernel": "", "phase": "", "about": ""}
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,14 +80,7 @@ def _run_data(run: LanesRun) -> dict:
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
         "activities": [
-            {
-                "name": name,
-                "kind": kind,
-                "about": run.kernel.about(name),
-                "phase": run.kernel.phase_of(name),
-                "kernel": run.kernel.kernel_of(name),
-            }
-            for name, kind in lanes.activities
+            {"name": name, "kind": kind} | run.kernel.facts(name) for name, kind in lanes.activities
         ],
         "clock_ghz": lanes.clock_ghz,
         "sms": [{"sm": sm, "tracks": [_track(each) for each in tracks]} for sm, tracks in sms],

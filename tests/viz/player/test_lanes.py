@@ -123,6 +123,6 @@ def test_a_wait_of_two_runs_says_whose_time_it_is_a_share_of():
 def test_recorded_lanes_have_roles_and_phases(file):
     lanes = Lanes.load(file)
     kernel = lane_kernel(lanes.kernel)
-    assert all(kernel.phase_of(name) for name, _ in lanes.activities)
+    assert all(kernel.facts(name)["phase"] for name, _ in lanes.activities)
     labels = {role.label.format(number) for role in kernel.roles for number in range(1, len(lanes.lanes) + 1)}
     assert labels.issuperset(lanes.lanes)
