@@ -224,7 +224,7 @@ def test_an_animation_that_is_cancelled_gives_no_file_and_leaves_the_player_wher
 
 def test_keys_and_another_theme_meanwhile_change_no_frame_of_an_animation(saver):
     panel = saver(preset="gpt2", step="7", unit="phase").choose("all, with the source", "1920 pixels wide")
-    _, alone = panel.span(20, 22).save("GIF")
+    _, alone = panel.span(20, 25).save("GIF")
     with panel.page.expect_download(timeout=90_000) as download:
         panel.page.get_by_role("button", name="GIF", exact=True).click()
         panel.page.wait_for_function("() => document.querySelector('.fa-save progress').value > 0")
