@@ -17,7 +17,7 @@ from viz.shared.layout import download, header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of
-from viz.talk.shipped import NAMES, measured, recorded_runs, runs_to_make, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 OWN = "own"  # name in the URL of the talk that the command line names
 # By label: what the name of the file ends with.
@@ -66,7 +66,7 @@ def _data_of(path: Path) -> dict | None:
             return data
         found = recorded_runs(talk)
         others = _live_runs(talk, found)
-        return talk_data(talk, found | others, measured) if others else None
+        return talk_data(talk, found | others) if others else None
     except InvalidTalk as error:
         _say(error)
         return None
@@ -79,17 +79,24 @@ def _say(error: InvalidTalk) -> None:
 @functools.lru_cache(maxsize=8)
 def _recorded_data(talk: Talk) -> dict | None:
     """What the stage shows of a talk whose runs were all recorded; None for another. Raises InvalidTalk."""
-    data = talk_data(talk, recorded_runs(talk), measured)
+    data = talk_data(talk, recorded_runs(talk))
     return data if len(data["scenes"]) == len(talk.scenes) else None
 
 
 def _live_runs(talk: Talk, found: Runs) -> Runs | None:
-    """The runs of a talk that were not recorded, made here; None until all of them are there."""
+    """The runs of a talk that were not recorded, made here; None until all of them are there.
+
+    Raises InvalidTalk if nothing can run here.
+    """
     store = runs.run_store()
+    where = runs.backend(store)
     made: Runs = {}
-    for name, seconds in runs_to_make(talk, found, store):
-        assert store
-        label = ALGORITHMS[name.algorithm].label
+    for name in (each for each in talk.runs if each not in found):
+        algorithm = ALGORITHMS[name.algorithm]
+        label, seconds = algorithm.label, runs.estimated_seconds(name.problem, algorithm, where)
+        if store is None or where == "replay":
+            words = f"{label} of {name.problem} was not recorded, and nothing can run here."
+            raise InvalidTalk(f"{talk.file}: {words}")
         job = asked_job(store, TraceRequest(*name), seconds, f"Run {label}", notice=label)
         traced = result_of(store, job, f"talk-{len(made)}-{name.algorithm}")
         if traced is None:

@@ -8,7 +8,7 @@ from tests.viz.talk.test_readme import examples
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
 from viz.player.talk.scene import InvalidTalk
-from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 TALKS = [talk_path(name).read_text(encoding="utf-8") for name in NAMES] + list(examples())
 FIELD = re.compile(r'(?<=[\n{,]) ?(?=(\w+) = ("[^"\n]+"|[\w.]+|\[[^\]\n]*\]+|\{[^}\n]*\}))')
@@ -35,7 +35,7 @@ def finding(text):
         talk = parse_talk(text, "a.toml")
         found = recorded_runs(talk)
         if len(found) == len(talk.runs):
-            talk_data(talk, found, measured)
+            talk_data(talk, found)
     except InvalidTalk as error:
         return str(error)
     return ""

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
+from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
 from viz.player.data import player_data
@@ -65,7 +66,7 @@ class UnknownFigure(ValueError):
     """A name in braces that the run has no number for."""
 
 
-def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict[str, str]:
+def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     """Name to text of every number of a run: counted, modelled (standard attention), and measured times."""
     problem, algorithm = trace.problem, algorithm_of(trace)
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
@@ -97,7 +98,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
         figures[f"{name}_limit"] = format_kib(limit)
-    return figures | _tiles(trace) | _rescales(trace) | _times(measurement, algorithm)
+    return figures | _tiles(trace) | _rescales(trace) | _times(recorded_measurement(problem), algorithm)
 
 
 def _tiles(trace: Trace) -> dict[str, str]:
@@ -164,10 +165,9 @@ TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
-Measured = Callable[[RunRequest], Measurement | None]
 
 
-def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None) -> dict:
+def talk_data(talk: Talk, runs: Runs) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
     A scene without its runs is left out: what is wrong with the others is known before its runs are made.
@@ -193,7 +193,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None) -> 
                 needs = "this problem has no recorded lanes; expected one of Explore that has them."
                 findings.add(where, f"view: 'lanes', but {needs}")
         try:
-            figures = scene_figures(scene, runs, measured)
+            figures = scene_figures(scene, runs)
             chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
             findings.add(where, f"chart: {error}")
@@ -219,11 +219,11 @@ def _duel(shown: dict[str, dict]) -> dict:
     return {"id": " ".join(shown), "title": title, "runs": list(shown)}
 
 
-def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str]:
+def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     """Name to text of the numbers that the words of a scene may use."""
     if scene.chart:
         return chart_figures(scene.chart)
-    one, *other = [run_figures(runs[run][0], GPUS[scene.gpu], measured(run)) for run in scene.runs]
+    one, *other = [run_figures(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         shares = [{"softmax_beside": f"{100 * run.lanes.hidden_share:.0f} %"} for run in lanes]
