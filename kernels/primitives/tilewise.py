@@ -6,7 +6,7 @@ Bytes are counted from the slices that a step reads and writes.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -90,8 +90,10 @@ class StepLog:
         kernels = self._algorithm.kernels
         kernel, program, batch_head, q_tile, kv_tile = self._where
         results = {"output": output, "lse": lse} | gradients
-        final = {name: each.float().cpu().numpy() for name, each in results.items()}
-        steps = {field: values for field, values in self._rows.items() if not np.isnan(values).all()}
+        final: dict[str, Any] = {name: each.float().cpu().numpy() for name, each in results.items()}
+        steps: dict[str, Any] = {
+            field: values for field, values in self._rows.items() if not np.isnan(values).all()
+        }
         steps |= {"batch_head": batch_head, "q_tile": q_tile, "kv_tile": kv_tile}
         if self._keeps_acc:
             steps["acc"] = self._acc
