@@ -118,72 +118,6 @@ def time_calls(
     return CallTime(*map(statistics.median, zip(*rounds, strict=True)))
 
 
-class Clock:
-    device: str
-    """torch's name of the device: "cpu" or "cuda"."""
-    _wall_s = staticmethod(time.perf_counter)
-
-    def free_bytes(self) -> int:
-        """Bytes that a call may take."""
-        raise NotImplementedError
-
-    def peak_extra_bytes(self, call: Call) -> int:
-        """Peak of allocated bytes during the call, beyond what was allocated before it."""
-        raise NotImplementedError
-
-    def sample_ms(self, call: Call) -> float:
-        """One sample: milliseconds of a prepared call."""
-        raise NotImplementedError
-
-    def context(self) -> contextlib.AbstractContextManager:
-        return contextlib.nullcontext()
-
-    def prepare(self, call: Call) -> Call:
-        return call
-
-    def call_time(self, call: Call) -> CallTime | None:
-        """The time of a warm call that is not prepared; None if a sample is just that."""
-        return None
-
-    def meter(self) -> Meter | None:
-        """What counts the device's energy; None if nothing does."""
-        return None
-
-    def mark(self) -> Any:
-        """A mark behind the queued work; its `synchronize` waits for that."""
-        raise NotImplementedError
-
-    def time_in_turn(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
-        return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
-
-    def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
-        """Time calls that `prepare` gave."""
-        return {key: timing_of(values) for key, values in self.sample_in_rounds(calls, budget_s).items()}
-
-    def sample_in_rounds(
-        self, calls: dict[Key, Call], budget_s: float | None = None
-    ) -> dict[Key, list[float]]:
-        """Samples of prepared calls in milliseconds, for `budget_s` seconds each (default BUDGET_S).
-
-        The calls take turns, one sample per round, so that a drift of the machine affects all of them alike.
-        Entry i of each list is from round i.
-        """
-        samples: dict[Key, list[float]] = {key: [] for key in calls}
-        waiting, began = list(calls), self._wall_s()
-        while waiting:
-            for key in waiting:
-                samples[key].append(self.sample_ms(calls[key]))
-            waiting = self._unfinished(samples, budget_s or BUDGET_S, self._wall_s() - began)
-        return samples
-
-    def _unfinished(self, samples: dict[Key, list[float]], budget_s: float, spent_s: float) -> list[Key]:
-        """The calls of the next round. A slow call leaves the rounds earlier."""
-        most = {
-            key: MIN_SAMPLES if sum(own) > 1e3 * budget_s else MAX_SAMPLES for key, own in samples.items()
-        }
-        return [key for key, own in samples.items() if len(own) < most[key]]
-
-
 def timing_of(samples: Sequence[float]) -> Timing:
     """Median and percentiles of samples in milliseconds."""
     return Timing(statistics.median(samples), *outer_percentiles(samples), len(samples))
@@ -210,9 +144,36 @@ def quick_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-class CpuClock(Clock):
+class Clock:
+    """The clock of a CPU."""
+
     device = "cpu"
+    """torch's name of the device: "cpu" or "cuda"."""
+    _wall_s = staticmethod(time.perf_counter)
     _processor_s = staticmethod(time.process_time)
+
+    def time_in_turn(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
+        return self.time_prepared({key: self.prepare(call) for key, call in calls.items()}, budget_s)
+
+    def time_prepared(self, calls: dict[Key, Call], budget_s: float | None = None) -> dict[Key, Timing]:
+        """Time calls that `prepare` gave."""
+        return {key: timing_of(values) for key, values in self.sample_in_rounds(calls, budget_s).items()}
+
+    def sample_in_rounds(
+        self, calls: dict[Key, Call], budget_s: float | None = None
+    ) -> dict[Key, list[float]]:
+        """Samples of prepared calls in milliseconds, for `budget_s` seconds each (default BUDGET_S).
+
+        The calls take turns, one sample per round, so that a drift of the machine affects all of them alike.
+        Entry i of each list is from round i.
+        """
+        samples: dict[Key, list[float]] = {key: [] for key in calls}
+        waiting, began = list(calls), self._wall_s()
+        while waiting:
+            for key in waiting:
+                samples[key].append(self.sample_ms(calls[key]))
+            waiting = self._unfinished(samples, budget_s or BUDGET_S, self._wall_s() - began)
+        return samples
 
     @contextlib.contextmanager
     def context(self) -> Iterator[None]:
@@ -231,6 +192,7 @@ class CpuClock(Clock):
             torch.set_num_threads(threads)
 
     def free_bytes(self) -> int:
+        """Bytes that a call may take."""
         return available_memory_bytes()
 
     def peak_extra_bytes(self, call: Call) -> int:
@@ -271,6 +233,21 @@ class CpuClock(Clock):
         is_early = rounds < MIN_SAMPLES or spent_s < budget / 4
         noisy = is_early or any(timing_of(own).spread > SMALL_SPREAD for own in samples.values())
         return list(samples) if is_early or (spent_s < budget and noisy) else []
+
+    def prepare(self, call: Call) -> Call:
+        return call
+
+    def call_time(self, call: Call) -> CallTime | None:
+        """The time of a warm call that is not prepared; None if a sample is just that."""
+        return None
+
+    def meter(self) -> Meter | None:
+        """What counts the device's energy; None if nothing does."""
+        return None
+
+    def mark(self) -> Any:
+        """A mark behind the queued work; its `synchronize` waits for that. Of a device with a meter."""
+        raise NotImplementedError
 
 
 class CudaClock(Clock):
@@ -346,6 +323,13 @@ class CudaClock(Clock):
         event.record()
         return event
 
+    def _unfinished(self, samples: dict[Key, list[float]], budget_s: float, spent_s: float) -> list[Key]:
+        """The calls of the next round. A slow call leaves the rounds earlier."""
+        most = {
+            key: MIN_SAMPLES if sum(own) > 1e3 * budget_s else MAX_SAMPLES for key, own in samples.items()
+        }
+        return [key for key, own in samples.items() if len(own) < most[key]]
+
     def prepare(self, call: Call) -> Call:
         """The call captured in a CUDA graph, so that a small problem's time is not its launch overhead."""
         call()
@@ -380,4 +364,4 @@ def _stream() -> "torch.cuda.Stream":
 
 def clock_for(backend: str) -> Clock:
     """The clock of a backend, "cuda" or "interpreter"."""
-    return CudaClock() if backend == "cuda" else CpuClock()
+    return CudaClock() if backend == "cuda" else Clock()

@@ -3,6 +3,7 @@
 Bytes are counted from the slices that a step reads and writes.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,13 +13,14 @@ import torch
 
 from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND, DEVICE
+from kernels.primitives.assemble import add_distances
 from kernels.primitives.recorder import refuse_long_traces
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.trace import ACC_LIMIT_BYTES, LaunchInfo, Trace
 
-ROW_FIELDS = ("row_max", "row_sum", "row_share", "output_distance")
+ROW_FIELDS = ("row_max", "row_sum", "row_share")
 
 
 class Program(NamedTuple):
@@ -45,8 +47,9 @@ class StepLog:
         self._where = np.zeros((5, steps), np.int32)
         self._bytes = np.zeros((2, steps, len(self._tensors)), np.int64)
         self._rows = {field: np.full((steps, problem.block_m), np.nan, np.float32) for field in ROW_FIELDS}
-        self._accs: dict[int, np.ndarray] = {}
-        self._keeps_acc = steps * problem.block_m * problem.head_dim * 4 <= ACC_LIMIT_BYTES
+        shape = (steps, problem.block_m, problem.head_dim)
+        self._keeps_acc = math.prod(shape) * 4 <= ACC_LIMIT_BYTES
+        self._acc = np.full(shape if self._keeps_acc else 0, np.nan, np.float32)
 
     def programs(self) -> Iterator[Program]:
         problem = self._problem
@@ -79,53 +82,38 @@ class StepLog:
         """Log the accumulator, and by the fields' names in Trace one value per row of the query tile."""
         for name, values in fields.items():
             self._rows[name][self._step, : len(values)] = values.float().cpu().numpy()
-        if acc is not None:
-            self._accs[self._step] = acc.float().cpu().numpy()
+        if acc is not None and self._keeps_acc:
+            self._acc[self._step, : len(acc)] = acc.float().cpu().numpy()
 
     def trace(self, output: torch.Tensor, lse: torch.Tensor, **gradients: torch.Tensor) -> Trace:
-        """The Trace of everything that was logged; the accumulator ends as `d_query`, if there is one."""
+        """The Trace of everything that was logged."""
+        kernels = self._algorithm.kernels
         kernel, program, batch_head, q_tile, kv_tile = self._where
-        self._add_distances(gradients.get("d_query", output), batch_head, q_tile)
-        rows: dict[str, Any] = self._rows
-        if gradients:
-            of_d_query = np.nan_to_num(rows.pop("output_distance"), nan=-np.inf).max(axis=1)
-            of_d_query = np.where(of_d_query < 0, np.nan, of_d_query)
-            rows["gradient_distance"] = np.pad(of_d_query[:, None], ((0, 0), (0, 2)), constant_values=np.nan)
-            rows |= {name: each.float().cpu().numpy() for name, each in gradients.items()}
+        results = {"output": output, "lse": lse} | gradients
+        final: dict[str, Any] = {name: each.float().cpu().numpy() for name, each in results.items()}
+        steps: dict[str, Any] = {
+            field: values for field, values in self._rows.items() if not np.isnan(values).all()
+        }
+        steps |= {"batch_head": batch_head, "q_tile": q_tile, "kv_tile": kv_tile}
+        if self._keeps_acc:
+            steps["acc"] = self._acc
+        for each in kernels:
+            add_distances(self._problem, each.sums, steps, final)
         return Trace(
             problem=self._problem,
             algorithm=self._algorithm.name,
             device=device_info(BACKEND),
-            kernels=tuple(kernel.name for kernel in self._algorithm.kernels),
-            launches=(LaunchInfo(0, 0),) * len(self._algorithm.kernels),
+            kernels=tuple(kernel.name for kernel in kernels),
+            launches=(LaunchInfo(0, 0),) * len(kernels),
             recorded_at=utc_now(),
             tensors=self._tensors,
             kernel=kernel.astype(np.int8),
             program=program,
-            batch_head=batch_head,
-            q_tile=q_tile,
-            kv_tile=kv_tile,
             tensor_bytes_read=self._bytes[0],
             tensor_bytes_written=self._bytes[1],
-            output=output.float().cpu().numpy(),
-            lse=lse.float().cpu().numpy(),
-            acc=self._stacked_acc() if self._keeps_acc else None,
-            **{field: values for field, values in rows.items() if not np.isnan(values).all()},
+            **final,
+            **steps,
         )
-
-    def _add_distances(self, output: torch.Tensor, batch_head: np.ndarray, q_tile: np.ndarray) -> None:
-        """Largest |accumulator - final output| over the columns, for the steps that have an accumulator."""
-        final = output.float().cpu().numpy().reshape(-1, self._problem.q_len, self._problem.head_dim)
-        for step, acc in self._accs.items():
-            rows = final[batch_head[step], tile_rows(q_tile[step], self._problem.block_m)]
-            self._rows["output_distance"][step, : len(rows)] = np.abs(acc - rows).max(axis=1)
-
-    def _stacked_acc(self) -> np.ndarray:
-        shape = (self._step + 1, self._problem.block_m, self._problem.head_dim)
-        stacked = np.full(shape, np.nan, np.float32)
-        for step, acc in self._accs.items():
-            stacked[step, : len(acc)] = acc
-        return stacked
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ lane asked for a tile, had it, had a product. An activity is the time between tw
 
 import functools
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,11 +52,6 @@ class LaneRole:
     kernel: str = ""
     """Name of the kernel whose phases they are; "" if it is every kernel of the algorithm that has them."""
 
-    @property
-    def computes(self) -> bool:
-        """Whether its lanes compute, and do not only load."""
-        return any(each.kind in (PRODUCT, SOFTMAX) for each in self.activities)
-
     def number(self, mark: str) -> int:
         return self.marks.index(mark)
 
@@ -87,24 +81,13 @@ class LaneKernel(Particular):
         """How many kernels are launched one after the other."""
         return len({role.kernel for role in self.roles})
 
-    def phase_of(self, activity: str) -> str:
-        """The phase that an activity belongs to; "" if no role has it."""
-        return next((each.phase for _, each in self._named(activity)), "")
-
-    def about(self, activity: str) -> str:
-        """What the name of an activity does not tell; "" for nothing."""
-        return next((each.about for _, each in self._named(activity)), "")
-
-    def kernel_of(self, activity: str) -> str:
-        """Name of the kernel that has that phase; "" if it is any kernel that is played, or not known."""
-        return next((role.kernel for role, _ in self._named(activity)), "")
-
-    def _named(self, activity: str) -> Iterator[tuple[LaneRole, Activity]]:
-        return ((role, each) for role in self.roles for each in role.activities if each.name == activity)
-
-    def role_of(self, lane: int, label: str) -> LaneRole | None:
-        """The first role that the lane of this number, from 0 on, can have by its label."""
-        return next((role for role in self.roles if role.label.format(lane + 1) == label), None)
+    def facts(self, activity: str) -> dict[str, str]:
+        """The kernel, the phase and what is told about an activity; "" for each if no role has it."""
+        for role in self.roles:
+            for each in role.activities:
+                if each.name == activity:
+                    return {"kernel": role.kernel, "phase": each.phase, "about": each.about}
+        return {"kernel": "", "phase": "", "about": ""}
 
 
 @dataclass(frozen=True, eq=False)

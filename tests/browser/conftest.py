@@ -13,7 +13,7 @@ from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.player.talk.data import export_talk, talk_data
 from viz.player.talk.read import parse_talk, read_talk
-from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 
 def opening(browser, url):
@@ -41,7 +41,7 @@ open_visit = pytest.fixture(opening, scope="module", name="open_visit")
 def data_of(talk):
     """The data of a shipped talk, by its name, or of the text of a talk's file."""
     read = read_talk(talk_path(talk)) if talk in NAMES else parse_talk(talk, "t.toml")
-    return talk_data(read, recorded_runs(read), measured)
+    return talk_data(read, recorded_runs(read))
 
 
 @pytest.fixture(scope="session")

@@ -129,7 +129,7 @@ def point(page, is_meant):
     """Point at the first number of the open tile whose words are meant; returns them."""
     box = page.page.locator(".fa-stage").bounding_box()
     for y in range(int(box["y"]) + 60, int(box["y"] + box["height"]), 24):
-        for x in range(int(box["x"] + box["width"] * 0.22), int(box["x"] + box["width"]), 12):
+        for x in range(int(box["x"] + box["width"] * 0.22), int(box["x"] + box["width"]), 24):
             page.page.mouse.move(x, y)
             if (said := page.text(".fa-hint [role=status]")) and is_meant(said):
                 return said

@@ -117,13 +117,6 @@ def test_a_swipe_goes_on_and_back(stage):
         assert stage.place == place
 
 
-def test_a_file_has_no_kernels_for_what_if(stage):
-    stage.press("5", "Enter", "w")
-    assert not stage.shows(".fa-over-what")
-    assert "needs the app" in stage.text(".fa-what-line")
-    assert stage.press("Space").place == (5, 2)
-
-
 # --- what is hidden ---
 
 

@@ -51,7 +51,7 @@ def test_keys_alone_open_a_tile_and_go_to_its_neighbours(stage_of):
 def test_a_run_without_numbers_opens_no_tile_and_says_why(stage_of):
     stage = stage_of(GRID_OF_TINY.replace("tiny", "gpt2")).press("z")
     assert not stage.shows(".fa-shows-tile")
-    assert stage.shows(".fa-what-line")
+    assert stage.shows(".fa-notice")
 
 
 def test_the_speaker_has_the_notes_and_the_audience_never(stage_of, talk):
@@ -126,6 +126,7 @@ def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit,
     speaker.press("Home")
     opened.page.wait_for_function("() => location.hash === '#1.1'")
     assert not [text for text in talk["notes"] if text.strip()[:30] in opened.page.content()]
+    assert stage.press("Escape").page.locator(".fa-curtain a").get_attribute("href") == "/talk"
 
 
 def test_an_embedded_page_shows_the_player_alone(visit):

@@ -5,11 +5,11 @@ transformers' attention in `tests/kernels/attention/`, the site in `tests/viz/si
 from tests import ROOT
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import read_talk
-from viz.talk.shipped import measured, recorded_runs
+from viz.talk.shipped import recorded_runs
 
 
 def test_the_talk_is_accepted_and_all_its_runs_are_recorded():
     talk = read_talk(ROOT / "examples" / "my_talk.toml")
     runs = recorded_runs(talk)
     assert runs.keys() == set(talk.runs)
-    assert len(talk_data(talk, runs, measured)["scenes"]) == len(talk.scenes)
+    assert len(talk_data(talk, runs)["scenes"]) == len(talk.scenes)

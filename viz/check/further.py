@@ -134,7 +134,7 @@ def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity
 
 def let_variations_go(context: CheckContext) -> None:
     """Take the variations of the case before out of the queue: the reader waits for the check of another."""
-    context.store.let_go(f"{runs.session_name()} variations", ends_running=False)
+    context.store.let_go(f"{runs.session_name()} variations")
 
 
 def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:

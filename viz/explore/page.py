@@ -103,7 +103,6 @@ def _below(
     st.caption(panels.mask_words(run.trace.problem, run.algorithm))
     panels.timeline_panel(run, gpu)
     panels.take_away(taken[0], gpu, taken[1])
-    panels.scene_panel(run, other, gpu)
     glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
 

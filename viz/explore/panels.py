@@ -7,11 +7,11 @@ from dataclasses import replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.schedule import chrome_trace, program_spans, step_schedule
+from kernels.trace.schedule import program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
@@ -21,14 +21,11 @@ from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
 from viz.player.places import wrong_state
-from viz.player.talk.data import in_state
-from viz.player.talk.panel import scene_popover
-from viz.player.talk.scene import Scene
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.fragment import fragment
-from viz.shared.layout import PLAYER, TIMELINE, TRACE, colors, download, explore_link, plot
+from viz.shared.layout import PLAYER, TRACE, colors, download, explore_link, plot
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
@@ -195,21 +192,6 @@ def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
     return [drawn_of(trace, gpu) for trace in traces]
 
 
-def scene_panel(run: runs.Run, other: runs.Run | None, gpu: Gpu) -> None:
-    """The state that is shown, as a scene of a talk, which has no lanes."""
-
-    def scene() -> Scene | str:
-        if run.file:
-            return "A scene names a problem and an algorithm. A file of yours is neither."
-        traces = [each.trace for each in (run, other) if each]
-        one, versus = (*(RunRequest(trace.problem, trace.algorithm) for trace in traces), None)[:2]
-        name = next(name for name, each in GPUS.items() if each == gpu)
-        shown = Scene(run.algorithm.label, run.algorithm.idea, one, versus=versus, gpu=name)
-        return in_state(shown, st.query_params, _drawn(traces, gpu))
-
-    scene_popover(scene, "scene")
-
-
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     """Which program ran when on which SM, by the GPU's clock or as modelled."""
     schedule = step_schedule(run.trace, run.algorithm, gpu)
@@ -246,20 +228,13 @@ def mask_words(problem: AttentionProblem, algorithm: Algorithm) -> str:
 
 
 def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None:
-    """Downloads: the player as one file for a talk, the trace to analyse, the timeline for Perfetto."""
+    """Downloads: the player as one file for a talk, and the trace to analyse."""
     trace, name = run.trace, file_name(title_of(run.trace))
 
     def player() -> str:
         return export_html(_player_data(trace, run.provenance, gpu, lanes))
 
-    def timeline() -> str:
-        schedule = step_schedule(trace, run.algorithm, gpu)
-        named = [(each.label, each.lanes) for each in lanes]
-        return chrome_trace(trace, schedule, run.algorithm, gpu.name, named)
-
     with st.container(horizontal=True):
         download(PLAYER, player, f"{name}.html", "Opens in any browser without a network or a server.")
         read_by = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
         download(TRACE, lambda: trace.to_bytes(compress=True), f"{name}.npz", read_by)
-        opens = "Chrome trace format: open it at ui.perfetto.dev or in chrome://tracing."
-        download(TIMELINE, timeline, f"{name}.trace.json", opens)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import msgspec
 import streamlit as st
 
 from kernels.measure.nearest import differences, distance
@@ -10,9 +9,7 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import TRAINING_STEP, CurvePoint, PeerCurve, SweepView, training_steps
 from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_document
-from viz.player.talk.chart import METRICS, Chart, fixed_words, recorded_peers
-from viz.player.talk.panel import scene_popover
-from viz.player.talk.scene import Scene, Stop
+from viz.player.talk.chart import fixed_words
 from viz.shared.figures import sweep
 from viz.shared.formats import format_length, format_ratio, plain
 from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
@@ -227,29 +224,10 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str, direction:
     return f"{words} ±{timing.spread / 2:.0%}" if metric == "time" and timing else words
 
 
-def chart_scene(choice: Choice, metric: str) -> Scene | str:
-    """The scene of a chart, or why there is none."""
-    view = choice.view
-    if choice.axis == ONE_POINT or metric not in METRICS:
-        return "A scene shows time, TFLOP/s, memory, speed-up or energy along an axis. Choose one of these."
-    fixed = (view.length, view.head_dim, view.mask, view.dtype)
-    chart = Chart(metric, view.axis, choice.directions[0], choice.peers, *fixed)
-    recorded = tuple(peer for peer in chart.peers if peer in recorded_peers(chart))
-    if not recorded:
-        return "Nothing of this chart was recorded, and a talk shows what was recorded."
-    shown = msgspec.structs.replace(chart, peers=recorded)
-    title, stops = sweep.TITLES[metric][0].upper() + sweep.TITLES[metric][1:], (Stop(str(len(recorded))),)
-    return Scene(title, "Recorded on the {device}.", None, stops, view="chart", chart=shown)
-
-
-def files(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
-    """What is on the charts, as CSV, as the JSON that this page reads again, and as a scene of a talk."""
+def files(sources: list[Source], curves: list[PeerCurve]) -> None:
+    """What is on the charts, as CSV, and as the JSON that this page reads again."""
     name, with_them = "attention-measurements", "with device, versions, date and the command that repeats it."
     again = f"Upload it on this page to see it again. It is {with_them}"
     with st.container(horizontal=True):
         download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}")
         download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again)
-    words = "What you see, as a scene of a talk. It draws what was recorded: a talk looks alike everywhere."
-    scene_popover(
-        lambda: chart_scene(choice, CHARTS[st.session_state.get("chart", "time")]), "measure_scene", words
-    )

@@ -242,7 +242,7 @@ if choice:
         if any(curve.peer == "naive" for curve in curves):
             st.caption(in_words("naive attention"))
         charts.charts_panel(shown, curves, choice)
-        charts.files(shown, curves, choice)
+        charts.files(shown, curves)
 
     st.subheader("Roofline", anchor="roofline")
     roofline_panel(store, backend, shown, curves, choice)

@@ -11,14 +11,11 @@ import numpy as np
 from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
-from kernels.trace.lanes import WAIT, LaneKernel, Lanes, Track, tracks_of
+from kernels.trace.lanes import LaneKernel, Lanes, Track, tracks_of
 from viz.player.numbers import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
 from viz.shared.provenance import lanes_provenance
-
-MAX_EVENTS = 4000
-"""Most events of a run that are sent: those of whole SMs, and of one SM in any case."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,43 +60,27 @@ def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
 
 def lanes_data(runs: Sequence[LanesRun]) -> dict:
     """What the view needs, with the runs from top to bottom."""
-    sent: list[dict] = []
-    tiles: np.ndarray | None = None
-    for run in runs:
-        data, tiles = _run_data(run, tiles)
-        sent.append(data)
     figures = [asdict(figure) for figure in figures_of(runs)]
-    return {"runs": sent, "figures": figures, "looks": theme.LANE_LOOKS, "wait_colors": theme.WAIT_COLORS}
+    return {"runs": [_run_data(run) for run in runs], "figures": figures, "looks": theme.LANE_LOOKS}
 
 
-def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray]:
-    """The data of a run, and the tiles that its events are about; `tiles` are those of the run above it."""
+def _run_data(run: LanesRun) -> dict:
     lanes = run.lanes
-    all_sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
-    sms = _within_limit(lanes, all_sms, tiles)
+    sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
     shown = [track for _, tracks in sms for track in tracks]
     events = np.concatenate([track.events for track in shown]) if shown else np.zeros(0, int)
-    where = _tiles(lanes)
-    known, index = np.unique(
-        np.column_stack([lanes.event_program, where])[events], axis=0, return_inverse=True
-    )
+    about = (lanes.event_program, lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile)
+    known, index = np.unique(np.column_stack(about)[events], axis=0, return_inverse=True)
     times = (lanes.event_begin_ns, lanes.event_end_ns)
     begin, end = (np.round(each[events].astype(np.float64) * lanes.clock_ghz) for each in times)  # cycles
     left_out = len(lanes.sm) - len(sms)
     notes = [run.kernel.words] if run.kernel.words else []
     notes += [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
-    data = {
+    return {
         "title": run.label,
         "provenance": lanes_provenance(lanes, run.recorded),
         "activities": [
-            {
-                "name": name,
-                "kind": kind,
-                "about": run.kernel.about(name),
-                "phase": run.kernel.phase_of(name),
-                "kernel": run.kernel.kernel_of(name),
-            }
-            for name, kind in lanes.activities
+            {"name": name, "kind": kind} | run.kernel.facts(name) for name, kind in lanes.activities
         ],
         "clock_ghz": lanes.clock_ghz,
         "sms": [{"sm": sm, "tracks": [_track(each) for each in tracks]} for sm, tracks in sms],
@@ -109,9 +90,7 @@ def _run_data(run: LanesRun, tiles: np.ndarray | None) -> tuple[dict, np.ndarray
         "activity": encode(lanes.event_activity[events], "uint8"),
         "place": _encode_small(index.reshape(-1), "uint16", "uint32"),
         "places": _encode_small(known, "int16", "int32"),
-        "waits": _waits(lanes),
     }
-    return data, np.unique(where[events], axis=0)
 
 
 def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
@@ -120,51 +99,8 @@ def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
     return {"dtype": dtype, "data": encode(values, dtype)}
 
 
-def _tiles(lanes: Lanes) -> np.ndarray:
-    """int (events, 3): head, query tile and key tile of each event."""
-    return np.column_stack([lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile])
-
-
 def _track(track: Track) -> dict:
     return {"row": track.row, "product": track.is_product, "count": len(track.events)}
-
-
-SmTracks = list[tuple[int, list[Track]]]
-
-
-def _within_limit(lanes: Lanes, sms: SmTracks, tiles: np.ndarray | None) -> SmTracks:
-    """As many SMs as may be sent, by their numbers. If some are left out, those with `tiles` come first."""
-    wanted = {tuple(tile) for tile in tiles.tolist()} if tiles is not None else set()
-    in_common = [tuple(tile) in wanted for tile in _tiles(lanes).tolist()]
-    left = MAX_EVENTS
-    taken: SmTracks = []
-    for sm, tracks in sorted(sms, key=lambda own: -sum(in_common[i] for t in own[1] for i in t.events)):
-        count = sum(len(track.events) for track in tracks)
-        if count <= left or not taken:
-            taken.append((sm, tracks))
-            left -= count
-    return sorted(taken, key=lambda each: each[0])
-
-
-def _waits(lanes: Lanes) -> dict:
-    """The shares of the computing lanes' time in each of their waits, per SM; of an SM at most 1 in all."""
-    having = [lanes_of_activity(lanes, number) for number in range(len(lanes.activities))]
-    kinds = [kind for _, kind in lanes.activities]
-    roles = [lane_kernel(lanes.kernel).role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
-    computing = {lane for lane, role in enumerate(roles) if role is not None and role.computes}
-    computing &= {lane for own in having for lane in own}
-    numbers = [i for i, kind in enumerate(kinds) if kind == WAIT and computing & set(having[i])]
-    time = np.zeros(len(lanes.sm))
-    for lane in computing:
-        number = min((i for i, own in enumerate(having) if lane in own), key=lambda i: len(having[i]))
-        time += lanes.sm_lane_ns[:, number] / len(having[number])
-    order = np.argsort(lanes.sm)
-    shares = np.clip(lanes.sm_activity_ns[:, numbers] / np.maximum(time, 1)[:, None], 0, 1)[order]
-    return {
-        "names": [lanes.activities[number][0] for number in numbers],
-        "sm": lanes.sm[order].tolist(),
-        "shares": encode(np.round(65535 * shares), "uint16"),
-    }
 
 
 def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:

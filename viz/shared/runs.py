@@ -92,7 +92,7 @@ class RunStore:
     def job(self, request: Request[Result], blob: bytes = b"", holder: str = "") -> Job[Result]:
         """The job of a request, a new one if nobody has made it; `blob` is sent with it.
 
-        A new job for a holder runs for its holders alone: `let_go` cancels it once none of them holds it.
+        A new job for a holder is for its holders alone: `let_go` cancels it once none of them holds it.
         """
         with self._lock:
             if not holder:
@@ -108,8 +108,8 @@ class RunStore:
                 self._jobs.popitem(last=False)
             return self._jobs[request]
 
-    def let_go(self, holder: str, but: Collection[Request] = (), ends_running: bool = True) -> None:
-        """Cancel what runs for a holder alone, but these; without `ends_running` only what has not begun."""
+    def let_go(self, holder: str, but: Collection[Request] = ()) -> None:
+        """Cancel what waits in the queue for a holder alone, but these."""
         with self._lock:
             held = [request for request, holders in self._holders.items() if holder in holders]
             for request in (each for each in held if each not in but):
@@ -118,8 +118,7 @@ class RunStore:
                     continue
                 del self._holders[request]
                 job = self._jobs.get(request)
-                if job is not None and not job.done and (ends_running or job.withdraw()):
-                    job.cancel()
+                if job is not None and not job.done and job.withdraw():
                     del self._jobs[request]
 
     def start(self, requests: Iterable[Request], blob: bytes = b"") -> None:

@@ -85,9 +85,6 @@ LANE_LOOKS = {
 }
 """How an activity of a lane is drawn, by its kind: palette entry, and a fill that tells it without colour."""
 
-WAIT_COLORS = ("key", "query", "value", "output", "state", "plain")
-"""Palette entries of the waits of an SM, in the order of their names."""
-
 PEER_COLORS = {
     "naive": "standard",
     "ours": "flash",

@@ -47,7 +47,7 @@ def asked_job(
     that shows one result: what it asked for before leaves the queue, unless somebody else waits for it.
     """
     if holder:
-        store.let_go(holder, but=(request,), ends_running=False)
+        store.let_go(holder, but=(request,))
     if seconds <= IMMEDIATE_S or store.peek(request):
         return store.job(request, blob, holder)
     if notice:

@@ -28,7 +28,7 @@ from viz.shared import theme
 from viz.shared.formats import problem_words
 from viz.shared.provenance import measurement_source, trace_provenance
 from viz.shared.runs import Run, recorded
-from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 GPU = GPUS[DEFAULT_GPU]
 PEERS = ("naive", "sdpa_flash", "sdpa_cudnn", "fa4", "ours")
@@ -63,7 +63,7 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
     first = own_links[0][0] if own else f"{FIRST_VISIT}.{FIRST}"
     words = {
         "title": escape(recordings[first]["title"]),
-        "ratio": run_figures(runs[FIRST_VISIT][FIRST].trace, GPU, None)["standard_ratio"],
+        "ratio": run_figures(runs[FIRST_VISIT][FIRST].trace, GPU)["standard_ratio"],
         "runs": "\n".join(shelf),
         "devices": _devices(run.trace for of_preset in runs.values() for run in of_preset.values()),
         "lanes": _lanes(recordings),
@@ -77,7 +77,7 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
     files = {}
     for name in NAMES:
         talk = read_talk(talk_path(name))
-        files[f"talks/{name}.html"] = export_talk(talk_data(talk, recorded_runs(talk), measured), True)
+        files[f"talks/{name}.html"] = export_talk(talk_data(talk, recorded_runs(talk)), True)
         about = f"{len(talk.scenes)} scenes, {talk.minutes:g} minutes"
         words["talks"] += f'<li><a href="talks/{name}.html">{escape(talk.title)}</a>, {about}</li>'
     charts = [chart_data(chart) for chart in CHARTS]

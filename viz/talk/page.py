@@ -10,18 +10,16 @@ from kernels.worker.requests import TraceRequest
 from viz.player.talk.data import Runs, export_talk, talk_data
 from viz.player.talk.read import read_talk
 from viz.player.talk.scene import InvalidTalk, Talk
-from viz.player.talk.stage import live_answers, show_talk
+from viz.player.talk.stage import show_talk
 from viz.shared import runs
 from viz.shared.formats import plain
-from viz.shared.fragment import fragment
 from viz.shared.layout import download, header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of
-from viz.talk.shipped import NAMES, answer, measured, recorded_runs, runs_to_make, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 OWN = "own"  # name in the URL of the talk that the command line names
-LIVE = "talk_live"
 # By label: what the name of the file ends with.
 FILES = {"One HTML file": "", "With the speaker's notes": "-with-notes"}
 STAGE = """<style>
@@ -58,18 +56,6 @@ def _stage(path: Path) -> None:
         return
     st.html(STAGE)
     show_talk(data, speaker=st.query_params.get("speaker") == "true")
-    if any(scene["live"] for scene in data["scenes"]):
-        _answers(path)
-
-
-@fragment()
-def _answers(path: Path) -> None:
-    """Answers what the stage asks. A question draws this part of the page anew, and nothing else."""
-    store = runs.run_store()  # also without a question: the worker needs some seconds to start
-    asked = (st.session_state.get(LIVE) or {}).get("asked")
-    window = f"{runs.session_name()} talk"
-    read = functools.partial(read_talk, path)
-    live_answers(LIVE, None if asked is None else answer(read, asked, store, window))
 
 
 def _data_of(path: Path) -> dict | None:
@@ -80,7 +66,7 @@ def _data_of(path: Path) -> dict | None:
             return data
         found = recorded_runs(talk)
         others = _live_runs(talk, found)
-        return talk_data(talk, found | others, measured) if others else None
+        return talk_data(talk, found | others) if others else None
     except InvalidTalk as error:
         _say(error)
         return None
@@ -93,17 +79,24 @@ def _say(error: InvalidTalk) -> None:
 @functools.lru_cache(maxsize=8)
 def _recorded_data(talk: Talk) -> dict | None:
     """What the stage shows of a talk whose runs were all recorded; None for another. Raises InvalidTalk."""
-    data = talk_data(talk, recorded_runs(talk), measured)
+    data = talk_data(talk, recorded_runs(talk))
     return data if len(data["scenes"]) == len(talk.scenes) else None
 
 
 def _live_runs(talk: Talk, found: Runs) -> Runs | None:
-    """The runs of a talk that were not recorded, made here; None until all of them are there."""
+    """The runs of a talk that were not recorded, made here; None until all of them are there.
+
+    Raises InvalidTalk if nothing can run here.
+    """
     store = runs.run_store()
+    where = runs.backend(store)
     made: Runs = {}
-    for name, seconds in runs_to_make(talk, found, store):
-        assert store
-        label = ALGORITHMS[name.algorithm].label
+    for name in (each for each in talk.runs if each not in found):
+        algorithm = ALGORITHMS[name.algorithm]
+        label, seconds = algorithm.label, runs.estimated_seconds(name.problem, algorithm, where)
+        if store is None or where == "replay":
+            words = f"{label} of {name.problem} was not recorded, and nothing can run here."
+            raise InvalidTalk(f"{talk.file}: {words}")
         job = asked_job(store, TraceRequest(*name), seconds, f"Run {label}", notice=label)
         traced = result_of(store, job, f"talk-{len(made)}-{name.algorithm}")
         if traced is None:

@@ -29,7 +29,7 @@ class BackwardInputs:
     """Contiguous; None for 0."""
     pattern: Pattern | None = None
     per_head: Mapping[str, torch.Tensor] | None = None
-    """As in `flash_forward`."""
+    """As in `launch_on_tiles`."""
 
     def empty_gradients(self) -> Gradients:
         """Room for dQ, dK and dV, shaped and typed as query, key and value."""

@@ -6,6 +6,7 @@ normalised and in float32: rounded to 16 bits at every step, it would lose a bit
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -14,10 +15,9 @@ from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.masking import mask_scores
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
-from kernels.primitives.recorder import Log, Recorder, record_made, record_turn
+from kernels.primitives.recorder import Log, record_made, record_turn
 from kernels.primitives.tile_io import load_rows, load_tile, store_rows, store_tile, tile_view
 from kernels.primitives.traversal import end_visited_tile, end_visiting_tile, first_visiting_tile
-from kernels.problem import Band
 from kernels.trace import LaunchInfo
 
 import triton
@@ -99,14 +99,7 @@ def _attn_fwd_kv_outer(
 
 
 def flash_forward_kv_outer(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    band: Band,
-    scale: float,
-    config: TileConfig,
-    recorder: Recorder | None = None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, config: TileConfig, **asked: Any
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
     """Launch `_attn_fwd_kv_outer`; arguments and results are those of `flash_forward`.
 
@@ -114,23 +107,13 @@ def flash_forward_kv_outer(
     launch torch writes O = 0, l = 0 and m = -inf to HBM (Dao et al. 2022, algorithm 1, line 2); the trace
     leaves that out.
     """
-    batch, q_heads, q_len, head_dim = query.shape
+    batch, q_heads = query.shape[:2]
     config = replace(config, num_stages=1)  # a load must not run ahead of the stores of the step before it
-    minus_infinity, device = float("-inf"), query.device
     out = torch.zeros_like(query)
-    state_o = torch.zeros((batch, q_heads, q_len, head_dim), dtype=torch.float32, device=device)
-    state_m = torch.full((batch, q_heads, q_len), minus_infinity, dtype=torch.float32, device=device)
-    lse = torch.full_like(state_m, minus_infinity)
-    state_l = torch.zeros_like(state_m)
-    info = launch_on_tiles(
-        _attn_fwd_kv_outer,
-        (batch * q_heads,),
-        {"q": query, "k": key, "v": value, "o": out, "sum": state_o},
-        *(state_m, state_l, lse),
-        band=band,
-        scale=scale,
-        config=config,
-        recorder=recorder,
-        described=(),
-    )
+    state_o = torch.zeros(query.shape, dtype=torch.float32, device=query.device)
+    state_m = torch.full(query.shape[:3], float("-inf"), dtype=torch.float32, device=query.device)
+    lse, state_l = state_m.clone(), torch.zeros_like(state_m)
+    tensors = {"q": query, "k": key, "v": value, "o": out, "sum": state_o}
+    others, grid = (state_m, state_l, lse), (batch * q_heads,)
+    info = launch_on_tiles(_attn_fwd_kv_outer, grid, tensors, *others, config=config, described=(), **asked)
     return out, lse, info

@@ -4,7 +4,7 @@ Dao 2023, algorithm 1. A comment `# [name]` starts a phase of a tile step (decla
 player shows that phase, it highlights the lines below the comment.
 """
 
-from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -18,12 +18,12 @@ from kernels.algorithms.flash2.recording import (
     record_step,
 )
 from kernels.primitives.launch import TileConfig, launch_on_tiles
-from kernels.primitives.marks import RECORD, LaneBuffers, lane_of, mark_program
+from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
 from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, start_of_rows, tile_of
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
-from kernels.primitives.recorder import Log, Recorder, record_made, record_turn
+from kernels.primitives.recorder import Log, record_made, record_turn
 from kernels.primitives.tile_io import load_tile, store_rows, store_tile, tile_view
 from kernels.primitives.traversal import (
     last_tiles_first,
@@ -31,7 +31,6 @@ from kernels.primitives.traversal import (
     visited_by_query_tile,
     visits_listed,
 )
-from kernels.problem import Band, Pattern
 from kernels.trace import LaunchInfo
 
 import triton
@@ -143,39 +142,18 @@ def _attn_fwd(
 
 
 def flash_forward(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    band: Band,
-    scale: float,
-    config: TileConfig,
-    pattern: Pattern | None = None,
-    per_head: Mapping[str, torch.Tensor] | None = None,
-    recorder: Recorder | None = None,
-    lanes: LaneBuffers | None = None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, config: TileConfig, **asked: Any
 ) -> tuple[torch.Tensor, torch.Tensor, LaunchInfo]:
     """Launch `_attn_fwd`.
 
     query is (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, kv_len, head_dim), in any
-    strides. A `pattern` says what else is asked; `per_head` are its slopes and sinks, if they are not those
-    in it. Returns O, shaped and typed as query, lse (batch, q_heads, q_len) in float32, and how the kernel
-    was launched. With a `recorder` the kernel writes down its steps, with `lanes` its marks. Raises
-    InvalidProblem if the tiles do not fit the GPU.
+    strides. What is `asked` goes to `launch_on_tiles`: the band and the scale, a pattern, a recorder; with
+    `lanes` the kernel writes down its marks. Returns O, shaped and typed as query, lse (batch, q_heads,
+    q_len) in float32, and how the kernel was launched. Raises InvalidProblem if the tiles do not fit the GPU.
     """
     out = torch.empty_like(query)
     lse = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
-    info = launch_on_tiles(
-        _attn_fwd,
-        (triton.cdiv(band.q_len, config.block_m) * query.shape[0] * query.shape[1],),
-        {"q": query, "k": key, "v": value, "o": out},
-        lse,
-        band=band,
-        scale=scale,
-        config=config,
-        recorder=recorder,
-        pattern=pattern,
-        per_head=per_head,
-        lanes=lanes,
-    )
+    grid = (triton.cdiv(query.shape[2], config.block_m) * query.shape[0] * query.shape[1],)
+    tensors = {"q": query, "k": key, "v": value, "o": out}
+    info = launch_on_tiles(_attn_fwd, grid, tensors, lse, config=config, **{"lanes": None} | asked)
     return out, lse, info

@@ -14,14 +14,20 @@ from kernels.device.clocks import (
     FEWEST_CALLS,
     ROUNDS,
     Clock,
-    CpuClock,
+    CudaClock,
     Timing,
     time_calls,
 )
 
 
-class Believing(Clock):
+class Believing(CudaClock):
     """A clock that believes the calls: each returns its milliseconds."""
+
+    def __init__(self):
+        """It needs no GPU."""
+
+    def prepare(self, call):
+        return call
 
     def sample_ms(self, call):
         return call()
@@ -46,7 +52,7 @@ class FakeMachine:
 
     def __init__(self):
         self.wall_s = self.processor_s = 0.0
-        self.order, self.clock = [], CpuClock()
+        self.order, self.clock = [], Clock()
         self.clock._wall_s, self.clock._processor_s = lambda: self.wall_s, lambda: self.processor_s
 
     def call(self, name, *processor_ms, waits_ms=0.0):
@@ -92,7 +98,7 @@ def test_rounds_on_a_cpu_end_early_if_the_spread_is_small_and_use_the_whole_budg
 
 def test_calls_on_a_cpu_run_on_one_thread_and_torch_gets_its_threads_back():
     before = torch.get_num_threads()
-    with contextlib.suppress(ZeroDivisionError), CpuClock().context():
+    with contextlib.suppress(ZeroDivisionError), Clock().context():
         assert torch.get_num_threads() == 1
         raise ZeroDivisionError
     assert torch.get_num_threads() == before
@@ -109,7 +115,7 @@ def test_peak_memory_is_the_most_that_was_allocated_at_once(device):
         del first
         return [empty(n * size) for n in (1, 2)]
 
-    clock = clocks.CpuClock() if device == "cpu" else clocks.CudaClock()
+    clock = clocks.Clock() if device == "cpu" else clocks.CudaClock()
     with clock.context():
         assert clock.peak_extra_bytes(call) == 3 * size
         assert clock.peak_extra_bytes(lambda: kept) == 0

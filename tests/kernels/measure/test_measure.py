@@ -85,7 +85,7 @@ def test_the_ratio_to_naive_is_taken_round_by_round(monkeypatch):
     """The machine drifts: both peers take ten times longer in the end, and the ratio stays."""
     drifting = {"naive": [4.0, 4.0, 40.0, 40.0, 40.0], FUSED: [2.0, 2.0, 20.0]}
     monkeypatch.setattr(
-        clocks.CpuClock if DEVICE == "cpu" else clocks.CudaClock,
+        clocks.Clock if DEVICE == "cpu" else clocks.CudaClock,
         "sample_in_rounds",
         lambda self, calls, budget_s=None: {name: drifting[name] for name in calls},
     )

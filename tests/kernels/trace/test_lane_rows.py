@@ -1,16 +1,9 @@
-"""Rows and tracks of lanes, and lanes in Perfetto's format."""
-
-import json
+"""Rows and tracks of lanes."""
 
 import numpy as np
 import pytest
 
-from kernels.algorithms import ALGORITHMS
-from kernels.device.gpus import GPUS
-from kernels.problem.presets import PRESETS
-from kernels.recordings import recorded_run
 from kernels.trace.lanes import pack, tracks_of
-from kernels.trace.schedule import chrome_trace, step_schedule
 from tests.lanes import hopper_lanes, plain_lanes
 
 BUILT = {"hopper": hopper_lanes(), "plain": plain_lanes()}
@@ -57,21 +50,3 @@ def test_spans_take_the_lowest_free_row_or_their_home():
     assert pack(begin, end, np.array([1, 0, 2, 0])).tolist() == [1, 0, 2, 0]
     assert pack(begin, end, np.array([1, 1, 1, 1])).tolist() == [1, 0, 2, 1]
     assert pack(np.array([0.0, 99]), np.array([100.0, 310])).tolist() == [0, 0]  # they share a mark
-
-
-def test_perfetto_gets_a_process_per_sm_and_a_slice_per_event():
-    trace = recorded_run(PRESETS["tiny"].problem, "flash2").trace
-    entry = ALGORITHMS["flash2"]
-    runs = [("Hopper", BUILT["hopper"]), ("plain", BUILT["plain"])]
-    exported = chrome_trace(trace, step_schedule(trace, entry, GPUS["H200"]), entry, "GPU", runs)
-    events = json.loads(exported)["traceEvents"]
-    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-    named = [words.split(", lanes")[0] for words in processes.values()][1:]
-    assert named == ["SM 0, Hopper", "SM 1, Hopper", "SM 0, plain", "SM 1, plain"]
-    for (label, lanes), pids in zip(runs, ((1, 2), (3, 4)), strict=True):
-        own = [event for event in events if event["pid"] in pids and event["ph"] == "X"]
-        assert len(own) == len(lanes.event_program), label
-        length = sum(event["dur"] for event in own)
-        assert length == pytest.approx((lanes.event_end_ns - lanes.event_begin_ns).sum() / 1e3)
-    threads = [(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"]
-    assert len(threads) == len(set(threads))

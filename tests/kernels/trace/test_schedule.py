@@ -1,6 +1,5 @@
-"""Schedules: the GPU's clock as it was recorded, or modelled waves over the SMs; and their export."""
+"""Schedules: the GPU's clock as it was recorded, or modelled waves over the SMs."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from kernels.trace import LaunchInfo, Trace
 from kernels.trace import schedule as schedules
-from kernels.trace.schedule import ProgramSpan, chrome_trace, program_spans
+from kernels.trace.schedule import ProgramSpan, program_spans
 from tests.anywhere import ANYWHERE
 from tests.kernels.helpers import tiny
 
@@ -87,25 +86,6 @@ def test_spans_tell_the_first_step_of_a_program_and_are_ordered_by_kernel_and_st
         ProgramSpan("kernel 1", 1, batch_head=24, q_tile=4, kv_tile=14, sm=4, start=80, end=99, steps=1),
         ProgramSpan("kernel 1", 0, batch_head=23, q_tile=3, kv_tile=13, sm=3, start=90, end=95, steps=1),
     ]
-
-
-@pytest.mark.parametrize("clock", [CLOCK, {}], ids=["measured", "modelled"])
-def test_a_slice_of_the_export_is_in_microseconds_and_tells_its_tile(clock):
-    trace = made_up([0, 0], [0, 1], q_tile=np.array([0, -1]), **clock)
-    schedule = step_schedule(trace, 1)
-    document = json.loads(chrome_trace(trace, schedule, ALGORITHMS["backward"], "H200"))
-    metadata = [event for event in document["traceEvents"] if event["ph"] == "M"]
-    names = [event["args"]["name"] for event in metadata]
-    assert [name.split()[:2] for name in names[1:]] == [["SM", str(sm)] for sm in np.unique(schedule.sm)]
-    assert {"modelled" in name for name in names} == {not schedule.measured}
-    assert ("H200" in names[0]) != schedule.measured  # measured: the GPU of the trace
-    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
-    assert [event["name"] for event in slices] == ["q tile 0, head 20", "key tile 11"]
-    assert [event["ts"] for event in slices] == pytest.approx(schedule.start / 1e3)
-    assert [event["dur"] for event in slices] == pytest.approx((schedule.end - schedule.start) / 1e3)
-    assert slices[1]["args"] == {"kernel": "kernel 0", "program": 1, "steps": 1}
-    assert document["otherData"]["problem"] == PROBLEM.as_dict()
-    assert document["otherData"]["clock"].startswith("modelled") != schedule.measured
 
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)

@@ -18,10 +18,7 @@ from tests.app.pages import run_script
 from tests.lanes import hopper_lanes, plain_lanes
 from viz.explore import panels
 from viz.player.lanes import LanesRun
-from viz.player.talk.read import parse_talk
-from viz.player.talk.scene import Stop
 from viz.shared import runs
-from viz.shared.run_request import RunRequest
 
 GPU = GPUS["A100"]
 PROBLEM = AttentionProblem(q_len=50, kv_len=64, head_dim=16, block_m=16, block_n=16, mask="causal", q_heads=2)
@@ -146,33 +143,3 @@ def test_what_is_taken_along_is_the_run_with_its_lanes(downloads, run, lanes):
     data = json.loads(found[1].replace("<\\/", "</"))["run"]
     assert (data["steps"]["count"], data["provenance"]) == (run.trace.steps, run.provenance)
     assert len(data["lanes"]["runs"]) == len(lanes)
-    document = json.loads(downloads["trace.json"])
-    assert document["otherData"]["problem"] == PROBLEM.as_dict()
-    names = [event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"]
-    assert any(GPU.name in name for name in names)  # the GPU that was chosen on the page
-    assert any(name.startswith("warpgroup 1: products") for name in names)
-    assert any(name.startswith(f"SM 0, {lanes[1].label}") for name in names)
-
-
-# --- a scene of what is shown ---
-
-
-def scene_of(app):
-    (scene,) = parse_talk('title = "t"\n' + app.code[0].value, "a.toml").scenes
-    return scene
-
-
-def test_the_state_that_is_shown_is_written_as_a_scene(run):
-    scene = scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", row="1.7", gpu="A100"))
-    assert scene.run == RunRequest(PROBLEM, "flash2")
-    assert (scene.stops, scene.row, scene.view, scene.gpu) == ((Stop("3.2"),), "1.7", "grid", "A100")
-    assert scene_of(opened(panels.scene_panel, run, None, GPU, step="3.2", open="tile")).view == "numbers"
-    other = runs.Run(run_traced(PROBLEM.with_(block_n=32), "flash1"), None, recorded=False)
-    duel = scene_of(opened(panels.scene_panel, run, other, GPU, place="steps:5", row="1.7"))
-    assert duel.versus == RunRequest(PROBLEM.with_(block_n=32), "flash1")
-    assert (duel.stops, duel.row) == ((Stop("steps:5"),), "")
-
-
-def test_a_file_of_the_users_is_no_scene(run):
-    app = opened(panels.scene_panel, dataclasses.replace(run, file="mine.npz"), None, GPU)
-    assert not app.code

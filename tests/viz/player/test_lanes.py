@@ -11,7 +11,6 @@ from kernels.problem.presets import LANE_PROBLEMS
 from kernels.recordings import FOLDER, LANES_PREFIX, recorded_lanes
 from kernels.trace.lanes import Lanes
 from tests.lanes import HOPPER, backward_lanes, hopper_lanes, plain_lanes
-from viz.player import lanes as sent
 from viz.player.lanes import LanesRun, figures_of, lanes_data
 
 
@@ -58,20 +57,6 @@ def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
         assert sum(track["count"] for sm in data["sms"] for track in sm["tracks"]) == len(begin)
 
 
-def test_sms_beyond_the_limit_are_left_out_and_those_with_the_same_tiles_stay(runs, monkeypatch):
-    monkeypatch.setattr(sent, "MAX_EVENTS", 150)
-    hopper, _ = lanes_data(runs)["runs"]
-    assert [sm["sm"] for sm in hopper["sms"]] == [0]
-    assert hopper["notes"] == ["The blocks of 1 more SM are not shown here."]
-    monkeypatch.setattr(sent, "MAX_EVENTS", 60)
-    swapped = LanesRun(hopper_lanes(program_sm=np.array([1, 0], np.int32)), recorded=True)
-    shown = [
-        [[sm["sm"] for sm in each["sms"]] for each in lanes_data((first, runs[1]))["runs"]]
-        for first in (runs[0], swapped)
-    ]
-    assert shown == [[[0], [0]], [[0], [1]]]  # SM 1 of the plain kernel has the tiles of program 1
-
-
 def test_figures_are_those_of_the_lanes(runs):
     figures = {figure.name: figure for figure in figures_of(runs)}
     hopper = runs[0].lanes
@@ -100,26 +85,6 @@ def test_a_block_keeps_its_tile_if_an_sm_worked_on_more_tiles_than_16_bits_count
     assert about[:, 3].tolist() == list(range(count))
 
 
-def test_waits_of_lanes_with_different_roles_add_up_to_the_time_of_all_of_them():
-    """Two lanes of 100 ns: one waits for 60 ns, the other for 80 ns. A third one loads."""
-    activities = (("S", "product"), ("wait a", "wait"), ("wait b", "wait"), ("dQ", "product"), ("w", "wait"))
-    lanes = dataclasses.replace(
-        hopper_lanes(),
-        activities=activities,
-        event_lane=np.array([0, 0, 1, 1, 2], np.int8),
-        event_activity=np.array([0, 1, 2, 3, 4], np.int8),
-        **{f"event_{name}": np.zeros(5, np.int32) for name in ("program", "batch_head", "q_tile", "kv_tile")},
-        event_begin_ns=np.zeros(5),
-        event_end_ns=np.ones(5),
-        sm=np.array([0], np.int32),
-        sm_activity_ns=np.array([[1.0, 60, 80, 1, 90]]),
-        sm_lane_ns=np.full((1, 5), 100.0),
-    )
-    waits = lanes_data([LanesRun(lanes, True)])["runs"][0]["waits"]
-    assert waits["names"] == ["wait a", "wait b"]
-    np.testing.assert_allclose(numbers(waits["shares"], "uint16") / 65535, [0.3, 0.4], atol=1e-4)
-
-
 LANE_FILES = sorted(FOLDER.glob(f"{LANES_PREFIX}*.npz"))
 
 
@@ -142,7 +107,6 @@ def test_lanes_of_two_kernels_say_which_one_an_activity_is_of_and_what_the_time_
     assert of["S^T"] == ("QK^T", "_attn_bwd_dk_dv")
     assert of["S"] == ("QK^T", "_attn_bwd_dq")
     assert data["notes"][0].startswith("Two kernels, one after the other")
-    assert data["waits"]["names"] == ["wait for Q", "wait for K"]
     rows = {track["row"] for sm in data["sms"] for track in sm["tracks"]}
     assert rows == {"dK, dV", "dQ (1 of 2)", "dQ (2 of 2)"}  # an SM has one program of the first, two then
 
@@ -159,6 +123,6 @@ def test_a_wait_of_two_runs_says_whose_time_it_is_a_share_of():
 def test_recorded_lanes_have_roles_and_phases(file):
     lanes = Lanes.load(file)
     kernel = lane_kernel(lanes.kernel)
-    assert all(kernel.phase_of(name) for name, _ in lanes.activities)
-    roles = [kernel.role_of(lane, label) for lane, label in enumerate(lanes.lanes)]
-    assert [role.computes for role in roles] == [label != "loads" for label in lanes.lanes]
+    assert all(kernel.facts(name)["phase"] for name, _ in lanes.activities)
+    labels = {role.label.format(number) for role in kernel.roles for number in range(1, len(lanes.lanes) + 1)}
+    assert labels.issuperset(lanes.lanes)

@@ -70,10 +70,10 @@ def test_what_a_place_asked_for_before_leaves_the_queue_unless_it_has_begun_or_s
     begun, shared, waiting = (store.job(Double(number), holder="a") for number in (1, 2, 3))
     store.job(Double(2), holder="b")
     begun.started = True
-    store.let_go("a", ends_running=False)
+    store.let_go("a")
     assert [job.done for job in (begun, shared, waiting)] == [False, False, True]
     assert store.peek(Double(3)) is None
-    store.let_go("b", ends_running=False)
+    store.let_go("b")
     assert shared.done
 
 

@@ -8,7 +8,7 @@ from tests.viz.talk.test_readme import examples
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
 from viz.player.talk.scene import InvalidTalk
-from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 TALKS = [talk_path(name).read_text(encoding="utf-8") for name in NAMES] + list(examples())
 FIELD = re.compile(r'(?<=[\n{,]) ?(?=(\w+) = ("[^"\n]+"|[\w.]+|\[[^\]\n]*\]+|\{[^}\n]*\}))')
@@ -19,11 +19,11 @@ TABLES = ("[]", "[[]]", "[1]", '["naive"]', '[["naive"]]', "[{}]", "{}", "{ a = 
 
 
 def changed(text):
-    """The text with each of its fields changed in half of the ways, its neighbours in the others."""
+    """The text with each of its fields changed in a third of the ways, its neighbours in others."""
     for number, field in enumerate(FIELD.finditer(text)):
         before, after = text[: field.start()], text[field.end(2) :]
         yield before + after  # it is gone, or what is left is not TOML
-        for wrong in (SCALARS + TEXTS + TABLES)[number % 2 :: 2]:
+        for wrong in (SCALARS + TEXTS + TABLES)[number % 3 :: 3]:
             yield f"{before} {field[1]} = {wrong}{after}"
         yield f"{before} more = 1, {field[1]} = {field[2]}{after}"
         yield f"{before} more = 1\n{field[1]} = {field[2]}{after}"
@@ -35,7 +35,7 @@ def finding(text):
         talk = parse_talk(text, "a.toml")
         found = recorded_runs(talk)
         if len(found) == len(talk.runs):
-            talk_data(talk, found, measured)
+            talk_data(talk, found)
     except InvalidTalk as error:
         return str(error)
     return ""
@@ -46,5 +46,5 @@ def test_a_changed_talk_is_shown_or_refused_in_words(text):
     top, *scenes = text.split("[[scene]]")
     changes = [change for scene in scenes for change in changed(f"{top}[[scene]]{scene}")]
     findings = [words for change in changes if (words := finding(change))]
-    assert len(findings) > 50
+    assert len(findings) > 30
     assert all(words.startswith("a.toml") for words in findings)

@@ -9,7 +9,7 @@ from kernels.algorithms import run_traced
 from kernels.device.gpus import GPUS
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
-from viz.talk.shipped import measured, recorded_runs
+from viz.talk.shipped import recorded_runs
 
 README = (Path(__file__).parents[3] / "viz" / "talk" / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
@@ -38,6 +38,6 @@ def test_an_example_is_parsed_and_its_runs_show_it(text):
     for name in talk.runs:
         if name not in found:
             found[name] = run_traced(name.problem, name.algorithm), "run here"
-    data = talk_data(talk, found, measured)
+    data = talk_data(talk, found)
     assert len(data["scenes"]) == len(talk.scenes)
     assert GPUS[talk.scenes[0].gpu].name

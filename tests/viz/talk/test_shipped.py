@@ -10,17 +10,17 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import matrix_bytes
 from kernels.device.gpus import GPUS
 from kernels.primitives.tuning import shape_class, tuned_table
-from kernels.recordings import recorded_document, recorded_run
+from kernels.recordings import recorded_document, recorded_measurement, recorded_run
 from kernels.trace.schedule import program_spans, step_schedule
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
 from viz.player.lanes import recorded_lane_runs
-from viz.player.talk.chart import chart_curves, recorded_peers
+from viz.player.talk.chart import chart_curves, recorded_curves
 from viz.player.talk.data import UnknownFigure, filled, run_figures, talk_data
 from viz.player.talk.read import read_talk
 from viz.shared.figures.sweep import curve_values
 from viz.shared.formats import format_ms
-from viz.talk.shipped import NAMES, measured, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 FIVE, FLASH3, BACKWARD = NAMES
 TALKS = {name: read_talk(talk_path(name)) for name in NAMES}
@@ -74,7 +74,7 @@ class Shown:
         return {curve.peer: dict(curve_values(curve, curves, self.scene.chart.metric)) for curve in curves}
 
     def figure(self, name):
-        return run_figures(self.trace, GPUS[self.scene.gpu], measured(self.scene.run))[name]
+        return run_figures(self.trace, GPUS[self.scene.gpu])[name]
 
 
 def rises(shown, step, row=0):
@@ -189,7 +189,7 @@ def runs_on_hopper(shown):
     """Whether flash_attention picks the kernel for Hopper at each point, as on the GPU of the recording."""
     points = [point.problem for curve in chart_curves(shown.scene.chart) for point in curve.points]
     assert recorded_document("sweeps").devices[0].compute_capability == "9.0"
-    assert "flash2" not in recorded_peers(shown.scene.chart)
+    assert "flash2" not in recorded_curves(shown.scene.chart)
     for problem in points:
         name = shape_class("forward_hopper", problem.head_dim, problem.itemsize, True, problem.kv_len)
         config = tuned_table("sm90")[name]
@@ -222,7 +222,7 @@ def test_a_shipped_talk_loads_from_recordings(name):
     talk = TALKS[name]
     runs = recorded_runs(talk)
     assert set(runs) == set(talk.runs)
-    data = talk_data(talk, runs, measured)
+    data = talk_data(talk, runs)
     assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 6, FLASH3: 12, BACKWARD: 8}[name]
     assert all(notes.strip() for notes in data["notes"])
     used = {scene["run"] for scene in data["scenes"] if not scene["chart"]}
@@ -261,8 +261,9 @@ def test_a_brace_that_is_written_twice_is_a_brace_and_a_number_and_its_unit_stay
 
 def test_the_time_of_a_run_is_that_of_its_kernel_and_the_public_call_has_a_name_of_its_own():
     scene = TALKS[FIVE].scenes[-1]
-    figures = run_figures(recorded_runs(TALKS[FIVE])[scene.run][0], GPUS["H200"], measured(scene.run))
-    kernel, call = (measured(scene.run).result(peer, "forward").timing for peer in ("flash2", "ours"))
+    figures = run_figures(recorded_runs(TALKS[FIVE])[scene.run][0], GPUS["H200"])
+    measured = recorded_measurement(scene.run.problem)
+    kernel, call = (measured.result(peer, "forward").timing for peer in ("flash2", "ours"))
     assert figures["ours_time"] == format_ms(kernel.median_ms)
     assert figures["flash_attention_time"] == format_ms(call.median_ms) != figures["ours_time"]
 

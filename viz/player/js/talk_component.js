@@ -1,26 +1,10 @@
-// Entry of the talk's Streamlit component. All is sent once; only "What if?" asks the server again.
+// Entry of the talk's Streamlit component. All is sent once.
 
+import { element } from "./controls/dom.js";
 import { Speaker } from "./talk/speaker.js";
 import { Talk } from "./talk/talk.js";
 
 const mounts = new WeakMap(); // {shown, calls} of each parent element
-
-// The stage's side of live_component.js.
-class Server {
-  constructor() {
-    this.listening = new AbortController();
-    const { signal } = this.listening;
-    window.addEventListener("flash-attention-answer", ({ detail }) => this.onAnswer(detail), { signal });
-  }
-
-  ask(question) {
-    window.dispatchEvent(new CustomEvent("flash-attention-ask", { detail: question }));
-  }
-
-  destroy() {
-    this.listening.abort();
-  }
-}
 
 function speakerUrl() {
   const url = new URL(location.href);
@@ -38,8 +22,10 @@ export default function (component) {
     mount.shown?.destroy();
     const root = parentElement.querySelector(".fa-talk");
     root.replaceChildren();
-    const server = new Server();
-    mount.shown = notes ? new Speaker(root, talk, notes, server) : new Talk(root, talk, speakerUrl, server);
+    mount.shown = notes ? new Speaker(root, talk, notes) : new Talk(root, talk, speakerUrl);
+    // the address in full, since Streamlit's page has another base
+    const allTalks = element("a", { href: location.pathname }, ["All talks, and their files"]);
+    mount.shown.curtain?.append(element("p", {}, [allTalks]));
   } else mount.shown.useTheme(); // it runs again with another theme
   // A rerun may clean up just before the next call: the talk lives on then.
   const call = ++mount.calls;

@@ -66,18 +66,13 @@ class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 def chart_curves(chart: Chart) -> list[PeerCurve]:
     """Recorded curves of the peers, and the baseline of a speed-up. Raises InvalidChart if one is missing."""
-    curves = _recorded(chart)
+    curves = recorded_curves(chart)
     missing = [peer for peer in chart.peers if peer not in curves]
     if missing:
         had = f"recorded are {', '.join(curves)}" if curves else "nothing of this chart was recorded"
         raise InvalidChart(f"{', '.join(missing)} was not recorded with these fields; {had}")
     baseline = ("naive",) if chart.metric == "speedup" and "naive" in curves else ()
     return [curves[peer] for peer in dict.fromkeys((*chart.peers, *baseline))]
-
-
-def recorded_peers(chart: Chart) -> list[str]:
-    """The peers that were recorded with a chart's other fields."""
-    return list(_recorded(chart))
 
 
 def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -89,7 +84,7 @@ def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
     return sorted(measurements, key=lambda measurement: len(measurement.results))
 
 
-def _recorded(chart: Chart) -> dict[str, PeerCurve]:
+def recorded_curves(chart: Chart) -> dict[str, PeerCurve]:
     measurements = fullest_last(_document(chart).measurements)
     curves = peer_curves("recorded", measurements, chart.view)
     if chart.metric == "energy":

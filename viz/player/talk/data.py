@@ -7,8 +7,7 @@ import base64
 import hashlib
 import json
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -17,16 +16,17 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.measurement import Measurement, ratio_to_naive
+from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
 from viz.player.data import player_data
 from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
-from viz.player.places import tile_at, wrong_row, wrong_state, wrong_step
+from viz.player.places import tile_at, wrong_row, wrong_step
 from viz.player.talk.chart import InvalidChart, chart_data, chart_figures
 from viz.player.talk.read import Findings
-from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
+from viz.player.talk.scene import InvalidTalk, Scene, Talk
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared.formats import format_bytes, format_kib, format_ms, significant
 from viz.shared.run_request import RunRequest
@@ -43,20 +43,6 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
         yield "view", f"'numbers', but this run has no numbers; expected {accepted}"
     if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
         yield "row", f"{scene.row!r} {wrong}"
-
-
-def in_state(scene: Scene, state: Mapping[str, str], shown: Sequence[Drawn]) -> Scene:
-    """A scene as a player shows it in a state; what a talk's run does not have is left out."""
-    field, first = ("place", "bytes:0") if scene.versus else ("step", "0")
-    step, row = state.get(field, ""), state.get("row", "")
-    if wrong_state(field, step, shown):
-        step = first
-    if scene.versus or wrong_state("row", row, shown):
-        row = ""
-    is_open = state.get("open") == "tile" and shown[0].trace.matrix_row is None and shown[0].matrices
-    view = "bytes" if scene.versus else "numbers" if is_open else "grid"
-    scene = replace(scene, stops=(Stop(step),), row=row, view=view)
-    return replace(scene, row="") if "row" in dict(misplaced(scene, shown)) else scene
 
 
 def _wrong_row(scene: Scene, run: Drawn) -> str:
@@ -80,7 +66,7 @@ class UnknownFigure(ValueError):
     """A name in braces that the run has no number for."""
 
 
-def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict[str, str]:
+def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     """Name to text of every number of a run: counted, modelled (standard attention), and measured times."""
     problem, algorithm = trace.problem, algorithm_of(trace)
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
@@ -112,7 +98,7 @@ def run_figures(trace: Trace, gpu: Gpu, measurement: Measurement | None) -> dict
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
         figures[f"{name}_limit"] = format_kib(limit)
-    return figures | _tiles(trace) | _rescales(trace) | _times(measurement, algorithm)
+    return figures | _tiles(trace) | _rescales(trace) | _times(recorded_measurement(problem), algorithm)
 
 
 def _tiles(trace: Trace) -> dict[str, str]:
@@ -179,18 +165,13 @@ TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
-PLAIN = "{steps} tile steps, {bytes} moved."
-"""Stands in for a sentence with a number that a run here does not have, such as a recorded time."""
-Measured = Callable[[RunRequest], Measurement | None]
 
 
-def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_picked: bool = False) -> dict:
+def talk_data(talk: Talk, runs: Runs) -> dict:
     """Everything that the stage needs. Each run is sent once, whatever the number of scenes that show it.
 
     A scene without its runs is left out: what is wrong with the others is known before its runs are made.
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
-    If it `is_picked`, the runs are not those that the talk was written for: no place is checked, and PLAIN
-    stands in for words that they have no number for.
     """
     scenes = {n: scene for n, scene in enumerate(talk.scenes, 1) if runs.keys() >= {*scene.runs}}
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
@@ -201,7 +182,7 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
     findings = Findings()
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
-        if scene.runs and not is_picked:
+        if scene.runs:
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
                 findings.add(where, f"{field}: {words}")
@@ -212,12 +193,12 @@ def talk_data(talk: Talk, runs: Runs, measured: Measured = lambda run: None, is_
                 needs = "this problem has no recorded lanes; expected one of Explore that has them."
                 findings.add(where, f"view: 'lanes', but {needs}")
         try:
-            figures = scene_figures(scene, runs, measured)
+            figures = scene_figures(scene, runs)
             chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
             findings.add(where, f"chart: {error}")
             continue
-        said = _said(scene, figures, where, None if is_picked else findings)
+        said = _said(scene, figures, where, findings)
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
@@ -238,11 +219,11 @@ def _duel(shown: dict[str, dict]) -> dict:
     return {"id": " ".join(shown), "title": title, "runs": list(shown)}
 
 
-def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str]:
+def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     """Name to text of the numbers that the words of a scene may use."""
     if scene.chart:
         return chart_figures(scene.chart)
-    one, *other = [run_figures(runs[run][0], GPUS[scene.gpu], measured(run)) for run in scene.runs]
+    one, *other = [run_figures(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         shares = [{"softmax_beside": f"{100 * run.lanes.hidden_share:.0f} %"} for run in lanes]
@@ -250,15 +231,13 @@ def scene_figures(scene: Scene, runs: Runs, measured: Measured) -> dict[str, str
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 
-def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings | None) -> dict:
-    """The words of a scene with their numbers; without `findings`, PLAIN for those without a number."""
+def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings) -> dict:
+    """The words of a scene with their numbers."""
 
     def said(field: str, words: str) -> str:
         try:
             return filled(words, figures)
         except UnknownFigure as error:
-            if findings is None:
-                return filled(PLAIN, figures)
             findings.add(where, f"{field}: {error}")
             return words
 
@@ -281,11 +260,6 @@ def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
         "hidden": list(scene.hidden),
         "tells": scene.tells,
         "source": chart["source"] if chart else _source(list(shown.values())),
-        "live": [
-            {"name": choice.name, "values": choice.words, "present": choice.present(run.problem)}
-            for run in scene.runs[:1]
-            for choice in scene.live
-        ],
     }
 
 

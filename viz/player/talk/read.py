@@ -16,7 +16,6 @@ from kernels.problem.presets import PRESETS
 from viz.player.places import PLACE, ROW, STEP
 from viz.player.talk.chart import OPTIONS, Chart, among
 from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
-from viz.player.talk.what_if import Choice, Live, choices_of, good_values
 from viz.shared.run_request import RunRequest
 
 
@@ -62,7 +61,6 @@ RUN = SCENE | {
     "hidden": _some_of("sentence", "picture", "code", "state"),
     "tells": Field(bool, "true or false"),
     "gpu": _one_of(GPUS),
-    "live": Field(bool | Live, "true, or a table of length, head_dim, mask, tiles: lists of up to 9 values"),
     **_places(STEP.pattern, '"37", "37.2" for its second phase, or "gpu:12"'),
 }
 VERSUS = f"a table of an algorithm among {', '.join(ALGORITHMS)}, and of the problem's fields that differ"
@@ -175,7 +173,6 @@ def _run_scene(
     versus: dict | None = None,
     view: str = "grid",
     hidden: Collection[str] = (),
-    live: bool | Live = False,
     step: str = "",
     stops: Collection = (),
     **_: Any,
@@ -185,8 +182,7 @@ def _run_scene(
     other = None if versus is None else _run("versus", versus, run.algorithm, run)
     if "state" in hidden and view != "numbers":
         raise WrongField("hidden", '"state" only with view = "numbers", whose m, l and α it hides')
-    made = {"run": run, "versus": other, "stops": _stops(step or ("bytes:0" if other else "0"), stops)}
-    return made | {"live": _live(live, (run, other), view)}
+    return {"run": run, "versus": other, "stops": _stops(step or ("bytes:0" if other else "0"), stops)}
 
 
 def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None) -> RunRequest:
@@ -206,13 +202,3 @@ def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None
     except (InvalidProblem, KeyError, TypeError) as error:
         raise WrongField(field, error) from None
     return RunRequest(problem, entry.name)
-
-
-def _live(given: bool | Live, runs: tuple[RunRequest, RunRequest | None], view: str) -> tuple[Choice, ...]:
-    try:
-        if isinstance(given, Live):
-            return choices_of(given, runs)
-    except InvalidProblem as error:
-        raise WrongField("live", error) from None
-    good = good_values(runs[0].problem, in_numbers=view == "numbers")
-    return choices_of(good, runs, strict=False) if given else ()

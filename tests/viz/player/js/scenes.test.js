@@ -5,13 +5,11 @@ import { Link } from "../../../../viz/player/js/talk/presenter.js";
 import {
   beatsOf,
   moved,
-  movedStop,
   placeOfText,
   placeText,
   sentenceAt,
   standing,
 } from "../../../../viz/player/js/talk/scenes.js";
-import { givenRun } from "./given.js";
 
 const SCENES = [
   { sentence: "a", hidden: [], stops: [{ sentence: "" }, { sentence: "b" }, { sentence: "" }] },
@@ -55,53 +53,6 @@ test("labels keep their order and do not touch", () => {
     .map((i) => placed[i]);
   assert.ok(heights.every((height, i) => i === 0 || height - heights[i - 1] >= 10 - 1e-9));
   assert.ok(heights[0] >= 0 && heights.at(-1) <= 100);
-});
-
-// --- a stop of one run at the same place of another ---
-
-const runs = Object.fromEntries(
-  ["causal", "full", "window", "backward"].map((name) => [name, givenRun(name).model]),
-);
-
-// The phase at a stop in words.
-function phaseAt({ kernels, kernel, phases }, stop) {
-  const [step, phase] = stop.split(".").map(Number);
-  return [kernels[kernel[step]].name, phases[step][phase - 1].name];
-}
-
-test("a stop in a phase moves to that phase of the nearest step that has it", () => {
-  const { causal, full } = runs;
-  const masked = causal.phases.findIndex((phases) => phases.some(({ name }) => name === "mask"));
-  const end = `${causal.count - 1}.${causal.phases[causal.count - 1].length}`;
-  for (const stop of ["0.1", "1.1", "2.3", end].filter((each) => phaseAt(causal, each)[1] !== "mask")) {
-    assert.deepEqual(phaseAt(full, movedStop(stop, causal, full)), phaseAt(causal, stop));
-  }
-  // no step of the other run has a mask: it stands in the phase before it
-  const phase = causal.phases[masked].findIndex(({ name }) => name === "mask") + 1;
-  assert.equal(phaseAt(full, movedStop(`${masked}.${phase}`, causal, full))[1], "QK^T");
-});
-
-const ends = ({ kernel }) => [0, 1, 2].map((each) => String(kernel.lastIndexOf(each) + 1));
-
-test("a stop after some steps stays in its kernel: the end of each is the end of the same one", () => {
-  const { window: old, backward: now } = runs;
-  assert.deepEqual(
-    ends(old).map((stop) => movedStop(stop, old, now)),
-    ends(now),
-  );
-  const inside = ends(old).map((end) => movedStop(`${end - 1}.1`, old, now));
-  const names = now.kernels.map(({ name }) => name);
-  assert.deepEqual(
-    inside.map((stop) => phaseAt(now, stop)[0]),
-    names,
-  );
-});
-
-test("the first and the last step stay so, and moments stay", () => {
-  const { causal, full } = runs;
-  const stops = ["0", String(causal.count), "gpu:30", "bytes:5"];
-  const places = stops.map((stop) => movedStop(stop, causal, full));
-  assert.deepEqual(places, ["0", String(full.count), "gpu:30", "bytes:5"]);
 });
 
 // --- windows in step ---

@@ -18,7 +18,7 @@ from viz.player.talk.chart import (
     chart_data,
     chart_figures,
     fullest_last,
-    recorded_peers,
+    recorded_curves,
 )
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
@@ -52,7 +52,7 @@ def test_a_shape_that_was_measured_twice_has_the_values_of_measure_and_of_its_fu
     for problem, found in doubled().items():
         fields = {"mask": problem.mask, "head_dim": problem.head_dim, "dtype": problem.dtype}
         chart = Chart(direction=direction, **fields)
-        chart = msgspec.structs.replace(chart, peers=tuple(recorded_peers(chart)))
+        chart = msgspec.structs.replace(chart, peers=tuple(recorded_curves(chart)))
         on_page = recorded_source().curves(chart.view)
         shown = {curve.peer: curve.timings[problem.q_len] for curve in chart_curves(chart)}
         page = {curve.peer: curve.timings for curve in on_page if curve.direction == direction}
@@ -85,7 +85,7 @@ def test_what_was_not_recorded_is_refused():
         chart_data(Chart(head_dim=96))
     with pytest.raises(InvalidChart, match=r"sdpa_math was not recorded .*; recorded are .*naive"):
         chart_data(Chart(peers=("ours", "sdpa_math")))
-    assert recorded_peers(Chart(head_dim=96)) == []
+    assert recorded_curves(Chart(head_dim=96)) == {}
 
 
 def test_words_have_the_numbers_of_the_last_common_point():

@@ -6,10 +6,9 @@ from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
-from viz.player.talk.data import in_state, talk_data
+from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
-from viz.player.talk.scene import InvalidTalk, Scene
-from viz.shared.run_request import RunRequest
+from viz.player.talk.scene import InvalidTalk
 from viz.talk.shipped import recorded_runs
 
 SCENE = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\n'
@@ -60,16 +59,3 @@ def test_a_place_that_a_run_does_not_have_is_refused(fields, message):
 )
 def test_the_last_places_are_accepted(fields):
     assert loaded(fields)["scenes"]
-
-
-def test_a_scene_that_is_copied_leaves_out_what_its_run_lacks():
-    def copied(preset, step, row):
-        name = RunRequest(PRESETS[preset].problem, "flash2")
-        run = drawn_of(recorded_run(name.problem, "flash2").trace, GPU)
-        scene = in_state(Scene("t", "s", name), {"step": step, "row": row, "open": "tile"}, [run])
-        return scene.stops[0].step, scene.row, scene.view
-
-    assert copied("tiny", "9.2", "0.5") == ("9.2", "0.5", "numbers")
-    assert copied("tiny", "9.2", "0.20") == ("9.2", "", "numbers")
-    assert copied("tiny", "99", "0.2") == ("0", "0.2", "numbers")
-    assert copied("gpt2", "gpu:9999", '7.1"') == ("0", "", "grid")

@@ -4,10 +4,8 @@ import pytest
 
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
-from viz.player.talk.chart import Chart
 from viz.player.talk.read import parse_talk, read_talk
-from viz.player.talk.scene import InvalidTalk, Scene, Stop, scene_toml
-from viz.player.talk.what_if import Choice
+from viz.player.talk.scene import InvalidTalk, Scene, Stop
 from viz.shared.run_request import RunRequest
 
 GOOD = 'title = "t"\n[[scene]]\ntitle = "One"\nsentence = "s"\nproblem = "tiny"\n'
@@ -57,14 +55,8 @@ WRONG = {
         'hidden = ["state"]',
         "colour = 3",
         "versus = { block_m = 7 }",
-        "live = { width = [3] }",
-        "live = { tiles = [[7, 7]] }",
     ],
     GOOD + 'versus = { algorithm = "flash1" }\n': ['view = "numbers"', 'step = "37"'],
-    GOOD.replace("tiny", "gpt2"): [
-        "live = { length = [1024, 2000000] }",
-        'live = { head_dim = [16] }\nversus = { algorithm = "flash3" }',
-    ],
     WITH_CHART: ['stops = ["4"]', 'problem = "tiny"'],
     WITH_CHART.replace("chart = {}\n", ""): ["chart = { peers = [] }"],
     GOOD.replace('problem = "tiny"\n', ""): ["problem = { q_length = 3 }"],
@@ -119,36 +111,3 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_must_be_text(tmp_path):
     for name in ("none", "binary"):
         with pytest.raises(InvalidTalk, match=rf"^{name}\.toml: the file cannot be read"):
             read_talk(tmp_path / f"{name}.toml")
-
-
-@pytest.mark.parametrize(
-    "scene",
-    [
-        Scene('Quotes " and \\', "s\nt", RunRequest(TINY, "flash2")),
-        Scene(
-            "All",
-            "{steps} → α",
-            RunRequest(GPT2.with_(q_len=100), "flash1"),
-            (Stop("steps:1"), Stop("steps:2", "then")),
-            RunRequest(GPT2.with_(q_len=100, block_m=32), "flash2"),
-            notes="several\nlines",
-            view="bytes",
-            row="0.3",
-            hidden=("sentence", "code"),
-            tells=True,
-            gpu="A100",
-            live=(Choice("mask", ("full", "causal")), Choice("tiles", ((32, 32), (16, 32)))),
-        ),
-        Scene(
-            "Chart",
-            "s",
-            None,
-            (Stop("1"), Stop("2")),
-            view="chart",
-            chart=Chart("memory", peers=("ours", "naive"), mask="full"),
-        ),
-    ],
-    ids=lambda scene: scene.title,
-)
-def test_a_scene_comes_back_as_it_was_written(scene):
-    assert parse_talk('title = "t"\n' + scene_toml(scene), "a.toml").scenes == (scene,)

@@ -65,7 +65,7 @@ function drawWords(context, { slots }, { model, palette, at, strong, row }) {
       write(word, beside, y, i === model.offsets[row], { align: "right" });
     }
   });
-  if (model.kv[at.step] < 0 || context.isVector) return;
+  if (model.kv[at.step] < 0) return;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
     if (word) write(word, x, above.y - 22, false, { turned: true });

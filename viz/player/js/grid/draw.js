@@ -27,10 +27,6 @@ export function drawElsewhere(places, draw) {
 
 // From now on draw in a box of a context, which cuts off what lies outside. `scale` is the size of a unit.
 export function openFrame(context, { x, y, scale, width, height }) {
-  if (context.isVector) {
-    context.frame({ x, y, scale, width, height });
-    return;
-  }
   context.restore(); // without a frame it does nothing
   context.save();
   context.setTransform(scale, 0, 0, scale, x, y);

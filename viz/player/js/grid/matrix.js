@@ -178,7 +178,7 @@ function drawSquare(context, slot, box, { model, palette, at, strong, used, last
   const weights = progressOfPhase(model, at, showsWeights, 0) * box.w;
   const color = shareColor(palette, model.tileShare[at.step] / model.scaleShare);
   fillBox(context, color, { ...rest, w: weights - gone }, strong);
-  const isCut = tileKind(model, at.step) === KIND.partial && !context.isVector && gone === 0;
+  const isCut = tileKind(model, at.step) === KIND.partial && gone === 0;
   const mask = isCut ? progressIn(model, at, "mask", 1) : 0;
   if (mask > 0) shadeHidden(context, model, at, box, { palette, mask, strong });
 }

@@ -1,7 +1,7 @@
 // The lanes of one or more runs (see lanes.py) as typed arrays, with the look-ups that drawing needs. An
 // event is a number; those of a track follow each other in time and do not overlap. No drawing here.
 
-import { formatMs, formatNumber } from "../run/formats.js";
+import { formatMs } from "../run/formats.js";
 import { decode, hasTile, range, stepsAbout, tileNumber } from "../run/model.js";
 
 const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
@@ -20,7 +20,6 @@ function makeRun(data) {
     activity: decode(data.activity, Uint8Array),
     place: decodeAs(data.place),
     places: decodeAs(data.places),
-    shares: decode(data.waits.shares, Uint16Array),
   };
   run.sms = placeTracks(data.sms);
   run.busiest = busiestSm(run);
@@ -129,22 +128,6 @@ export function eventWords(run, event) {
   const what = [name, until].filter(Boolean).join(", ");
   const when = `${formatMs(length / 1e6)} (${cycles} cycles) from ${began} on`;
   return `${what}: ${when}. ${about.join(", ")}. ${row}, SM ${sm}, ${run.title}.`;
-}
-
-export function waitWords(run, place) {
-  const { names, sm } = run.waits;
-  const shares = sharesOf(run, place)
-    .map((share, i) => [share, names[i]])
-    .filter(([share]) => share > 0)
-    .toSorted(([a], [b]) => b - a);
-  const words = shares.map(([share, name]) => `${name} ${formatNumber(100 * share, 2)} %`);
-  return `SM ${sm[place]}: ${words.join(", ") || "waits nowhere"}.`;
-}
-
-// The part of the time of the warps that compute, for each wait.
-export function sharesOf(run, place) {
-  const { names } = run.waits;
-  return names.map((_, i) => run.shares[place * names.length + i] / 65535);
 }
 
 // The tiles that a player works on, each with its kernel: of its step, or of all steps under way at a moment.

@@ -1,5 +1,5 @@
 // The lanes of one SM of each run, one below the other on one axis of time, with what belongs to them: the
-// choice of the SM, zoom, the figures, the waits of all SMs.
+// choice of the SM, zoom, the figures.
 
 import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
@@ -8,7 +8,6 @@ import { takeGestures } from "./gestures.js";
 import { activityOf, eventAt, eventWords, eventsOf, lanesModel, smOf, tileOf } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
 import { Span } from "./span.js";
-import { WaitChart, figureTable } from "./waits.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
@@ -77,18 +76,8 @@ export class LanesView {
     const [{ sms, busiest, end }] = runs;
     const [track] = sms[busiest].tracks;
     this.span.place(0, Math.min(this.span.last, end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1]));
-    const chartOf = (run, i) => new WaitChart(run, data.wait_colors, (sm) => this.chooseNumber(i, sm));
-    this.charts = runs.map(chartOf);
-    const waits = runs.some((run) => run.waits.names.length);
-    const title = "Which SMs wait, and for what: share of the time of the warps that compute";
-    const nodes = this.charts.map(({ node }) => node);
     const notes = runs.flatMap(({ title: whose, notes: own }) => own.map((note) => `${whose}: ${note}`));
-    this.more.replaceChildren(
-      figureTable(data),
-      element("div", { class: "fa-head" }, waits ? [title] : []),
-      element("div", { class: "fa-lane-charts" }, nodes),
-      ...notes.map((note) => element("div", {}, [note])),
-    );
+    this.more.replaceChildren(figureTable(data), ...notes.map((note) => element("div", {}, [note])));
     const kinds = new Set(runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
     const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
     this.legend.replaceChildren(...shown.map((kind) => swatch(lookOf(data.looks[kind]), LEGEND[kind])));
@@ -110,13 +99,6 @@ export class LanesView {
 
   get chosen() {
     return this.selects.map(({ selectedIndex }) => selectedIndex);
-  }
-
-  chooseNumber(index, number) {
-    const place = this.model.runs[index].sms.findIndex(({ sm }) => sm === number);
-    if (place >= 0) this.selects[index].selectedIndex = place;
-    else this.readout.textContent = `Of SM ${number} no single blocks are here, only the sum of its waits.`;
-    this.draw();
   }
 
   // Mark what is about these tiles, and go to it: to its SM, and to its time.
@@ -258,6 +240,18 @@ export class LanesView {
     const { context } = fitCanvas(node);
     const { marked, picked, tiles, head } = this;
     drawLanes(context, this.layout, this.span, { model, palette, marked, picked, tiles, head });
-    this.charts.forEach((chart, i) => chart.mark(model.runs[i].sms[this.chosen[i]].sm));
   }
+}
+
+const named = (scope, name, words) => element("th", { scope }, [name, element("small", {}, [words])]);
+
+// The figures of the runs as a table; what a figure is stands below its name.
+export function figureTable({ runs, figures }) {
+  const head = [named("col", "Figure", ""), ...runs.map((run) => named("col", run.title, run.provenance))];
+  const rows = figures.map(({ name, values, words }) => [
+    named("row", name, words),
+    ...values.map((value) => element("td", {}, [value])),
+  ]);
+  const table = [head, ...rows].map((cells) => element("tr", {}, cells));
+  return element("table", { class: "fa-lane-figures" }, table);
 }

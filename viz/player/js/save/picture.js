@@ -1,8 +1,7 @@
-// A picture of what a player or a duel shows, on a canvas of any size or as vectors. Canvases are drawn
-// again; words and bars are painted where the page has them. Above is what was run, below where from.
+// A picture of what a player or a duel shows, on a canvas of any size. Canvases are drawn again; words and
+// bars are painted where the page has them. Above is what was run, below where from.
 
 import { FONT, drawElsewhere, fillBox, openFrame, text, wrapped } from "../grid/draw.js";
-import { SvgContext } from "../grid/svg.js";
 import { once } from "../run/model.js";
 
 const MARGIN = 14;
@@ -54,8 +53,7 @@ export class Picture {
     const whole = { x: 0, y: 0, scale, width, height };
     const ground = { x: 0, y: 0, w: width, h: height };
     openFrame(context, whole);
-    if (!context.isVector) context.clearRect(0, 0, width, height);
-    if (context.isVector) fillBox(context, palette.background, ground);
+    context.clearRect(0, 0, width, height);
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
     openFrame(context, whole);
     const origin = { x: this.page.left - this.left, y: this.page.top - this.top };
@@ -65,7 +63,7 @@ export class Picture {
     writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
     // what the canvases cleared is transparent until now
     context.globalCompositeOperation = "destination-over";
-    if (!context.isVector) fillBox(context, palette.background, ground);
+    fillBox(context, palette.background, ground);
     context.restore();
   }
 
@@ -82,12 +80,6 @@ export class Picture {
         return [canvas, { context, x, y, scale }];
       }),
     );
-  }
-
-  svg() {
-    const context = new SvgContext(this.palette.background);
-    this.paint(context, 1);
-    return context.text(this.width, this.height, this.title.join(" "));
   }
 
   canvas(scale) {

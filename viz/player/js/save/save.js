@@ -1,4 +1,4 @@
-// The panel that saves what is shown: a picture as PNG or SVG, a span of steps as an animation.
+// The panel that saves what is shown: a picture as PNG, a span of steps as an animation.
 
 import { button, element, select } from "../controls/dom.js";
 import { Panel } from "../controls/help.js";
@@ -39,21 +39,18 @@ export class SavePanel extends Panel {
     [this.from, this.to] = ["from", "to"].map((label) =>
       element("input", { type: "number", min: "0", step: "1", size: "6", "aria-label": label }),
     );
-    const stills = [
-      button("PNG", "save the picture as pixels", () => this.saveStill("png")),
-      button("SVG", "save the picture as vectors", () => this.saveStill("svg")),
-    ];
+    const still = button("PNG", "save the picture", () => this.saveStill());
     const films = [
       ["MP4", "save the animation for slides"],
       ["WebM", "save the animation for the web"],
       ["GIF", "save the animation for places that show no video; the file is larger"],
     ].map(([name, title]) => button(name, title, () => this.saveFilm(name.toLowerCase())));
-    this.starters = [...stills, ...films];
+    this.starters = [still, ...films];
     this.cancel = button("Cancel", "end it without a file", () => this.ending?.abort());
     this.progress = element("progress", { max: "1", value: "0", "aria-label": "progress" });
     this.says = element("span", { role: "status" });
     const rows = [
-      [element("label", {}, ["Picture of ", this.what]), this.size, ...stills],
+      [element("label", {}, ["Picture of ", this.what]), this.size, still],
       ["Animation, from ", this.from, " to ", this.to, ...films],
       [this.progress, this.cancel, this.says],
     ];
@@ -116,11 +113,10 @@ export class SavePanel extends Panel {
     this.says.textContent = `${width} × ${height} pixels; the animation takes ${lengthWords(duration)}`;
   }
 
-  saveStill(ending) {
+  saveStill() {
     this.owner.transport.stop();
     const { picture, scale } = this.picture();
-    if (ending === "svg") this.give(new Blob([picture.svg()], { type: "image/svg+xml" }), ending);
-    else picture.canvas(scale).toBlob((blob) => this.give(blob, ending), "image/png");
+    picture.canvas(scale).toBlob((blob) => this.give(blob, "png"), "image/png");
     this.owner.refresh();
   }
 

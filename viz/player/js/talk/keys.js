@@ -13,7 +13,6 @@ const KEYS = [
   ["numbers", "a tile in its numbers", "Z"],
   ["tileBefore", "the tile before, in its numbers", "["],
   ["tileAfter", "the tile after", "]"],
-  ["whatIf", "what if? another length, head_dim, mask or tile, by two digits", "W"],
   ["fullScreen", "full screen", "F"],
   ["speaker", "speaker's window", "S"],
   ["begin", "from the first scene", "F5"],

@@ -40,17 +40,13 @@ export class Overview extends Overlay {
   // `stage` is the window that it lies over.
   constructor(stage) {
     super("overview", "all scenes");
-    Object.assign(this, { stage, tiles: [], screens: [] });
+    Object.assign(this, { stage, tiles: [] });
   }
 
   open() {
     super.open();
-    const { data, presenter, what } = this.stage;
+    const { data, presenter } = this.stage;
     if (!this.tiles.length) data.scenes.forEach((each, index) => this.add(each, index));
-    this.screens.forEach((screen, index) => {
-      const shown = what.sceneOf({ ...presenter.state, scene: index });
-      if (screen.scene !== shown) screen.show({ scene: index, beat: 0, open: "" }, false, shown);
-    });
     this.select(presenter.state.scene);
   }
 
@@ -59,7 +55,7 @@ export class Overview extends Overlay {
     const label = { "aria-label": `scene ${index + 1}: ${title}` };
     this.tiles.push(button(root, "", () => this.stage.goTo(index + 1), label));
     this.node.append(this.tiles.at(-1));
-    this.screens.push(this.stage.makeScreen(root));
+    this.stage.makeScreen(root).show({ scene: index, beat: 0, open: "" });
   }
 
   select(index) {

@@ -59,7 +59,7 @@ export class Link {
 export class Presenter {
   constructor({ id, scenes }, place, show) {
     Object.assign(this, { scenes, show });
-    this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0, picks: {} };
+    this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0 };
     this.state.isEnded = !place; // without a place, its title is shown first
     this.link = new Link(id, (state) => this.take(state), place ? this.state : null);
   }
@@ -95,12 +95,7 @@ export class Presenter {
   }
 
   begin() {
-    this.set({ scene: 0, beat: 0, ...NOTHING_OVER_IT, startedAt: Date.now(), picks: {} });
-  }
-
-  // What the speaker has picked of a scene's choices: {length: 2}, or {} for the scene as it is.
-  pick(scene, picks) {
-    this.set({ open: "", picks: { ...this.state.picks, [scene]: picks } });
+    this.set({ scene: 0, beat: 0, ...NOTHING_OVER_IT, startedAt: Date.now() });
   }
 
   // One thing less: the opened tile, the black screen, then the talk itself.

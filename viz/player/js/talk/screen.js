@@ -51,8 +51,9 @@ export class Screen {
     this.root.style.setProperty("--fa-zoom", (unit * ZOOM).toFixed(4));
   }
 
-  // Show a place; within a scene the picture glides from stop to stop. `scene` may be one that was run here.
-  show({ scene: index, beat, open }, glides = false, scene = this.data.scenes[index]) {
+  // Show a place; within a scene the picture glides from stop to stop.
+  show({ scene: index, beat, open }, glides = false) {
+    const scene = this.data.scenes[index];
     const { stop, isHidden } = standing(scene, beat);
     const { scene: was, open: wasOpen } = this;
     const isSame = was === scene && wasOpen === open;
@@ -101,7 +102,7 @@ export class Screen {
     this.owners[kind] ??= this.makeOwner(kind);
     this.reveal(kind);
     const owner = this.owners[kind];
-    const { runs, duels } = scene.own ?? this.data;
+    const { runs, duels } = this.data;
     const data = scene.duel ? duelOf(duels[scene.duel], runs) : runs[scene.run];
     if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
     this.loaded[kind] = data;

@@ -6,12 +6,11 @@ import { beatsOf, isLast, moved } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
 const TICK_MS = 500;
-const OLD_NUMBERS = "“What if?”: these notes have the numbers of the run that was prepared.\n\n";
 
 export class Speaker extends TalkWindow {
-  constructor(root, data, notes, server = null) {
+  constructor(root, data, notes) {
     root.classList.add("fa-speaker");
-    super(root, { ...data, notes }, "", server);
+    super(root, { ...data, notes }, "");
     this.ticking = setInterval(() => this.tick(), TICK_MS);
   }
 
@@ -39,7 +38,7 @@ export class Speaker extends TalkWindow {
         this.nextTitle,
         next,
         this.status,
-        this.what.line,
+        this.line,
         element("div", { class: "fa-fields fa-speaker-keys" }, buttons),
       ]),
     );
@@ -53,16 +52,14 @@ export class Speaker extends TalkWindow {
 
   show(state, glides) {
     const { scenes, notes } = this.data;
-    this.what.follow(state);
-    const scene = this.what.sceneOf(state);
-    this.screen.show(state, glides, scene);
+    this.screen.show(state, glides);
     const after = moved(scenes, state, 1);
     const isEnd = isLast(scenes, state);
     this.next.root.hidden = isEnd;
-    if (!isEnd) this.next.show({ ...after, open: "" }, false, this.what.sceneOf({ ...state, ...after }));
+    if (!isEnd) this.next.show({ ...after, open: "" });
     const next = after.scene === state.scene ? "Next stop" : "Next scene";
     this.nextTitle.textContent = isEnd ? "This is the end." : next;
-    this.note.textContent = (scene === scenes[state.scene] ? "" : OLD_NUMBERS) + notes[state.scene].trim();
+    this.note.textContent = notes[state.scene].trim();
     const black = state.isBlack ? "The audience sees black." : "";
     this.status.textContent = state.isEnded ? "The audience sees the title." : black;
     this.tick();

@@ -14,8 +14,8 @@ const WAYS = {
 
 export class Talk extends TalkWindow {
   // `speakerUrl()` is the address of the speaker's window; "" if there is none.
-  constructor(root, data, speakerUrl, server = null) {
-    super(root, data, location.hash, server);
+  constructor(root, data, speakerUrl) {
+    super(root, data, location.hash);
     this.speakerUrl = speakerUrl;
     this.loadFonts();
     this.listenToPointers();
@@ -32,18 +32,15 @@ export class Talk extends TalkWindow {
     };
   }
 
-  build(sceneRoot, server) {
+  build(sceneRoot) {
     this.overview = new Overview(this);
     this.laser = element("div", { class: "fa-laser", hidden: "", "aria-hidden": "true" });
     this.black = element("div", { class: "fa-black", hidden: "" });
-    // the address in full, since Streamlit's page has another base
-    const allTalks = element("a", { href: location.pathname }, ["All talks, and their files"]);
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [this.data.title]),
       (this.ways = element("p")),
-      ...(server ? [element("p", {}, [allTalks])] : []),
     ]);
-    this.screen.source.after(this.what.line);
+    this.screen.source.after(this.line);
     this.root.append(sceneRoot, this.overview.node, this.black, this.curtain, this.laser);
   }
 
@@ -65,8 +62,7 @@ export class Talk extends TalkWindow {
     const place = placeText(state);
     if (place !== this.place) this.overview.close(); // the speaker's window goes on while it is open
     this.place = place;
-    this.what.follow(state);
-    this.screen.show(state, glides, this.what.sceneOf(state));
+    this.screen.show(state, glides);
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
     write(this.ways, isLast(this.data.scenes, state) ? WAYS.back : WAYS.on);
