@@ -8,7 +8,7 @@ import pytest
 from kernels import record
 from kernels.algorithms import ALGORITHMS
 from kernels.file_format import write
-from kernels.measure import counters
+from kernels.measure import counters, sweep
 from kernels.measure.document import Document, read_document
 from kernels.measure.measurement import Measurement
 from kernels.problem import InvalidProblem
@@ -78,7 +78,7 @@ def test_what_was_measured_before_a_recording_ends_is_kept_and_the_next_goes_on(
             raise KeyboardInterrupt
         return Measurement(problem, DEVICE, DATE, ())
 
-    monkeypatch.setattr(record, "measure", measure)
+    monkeypatch.setattr(sweep, "measure", measure)
     order = record.RecordOrder(tmp_path, "command", minutes=1.0)
     with pytest.raises(KeyboardInterrupt):
         record.record_models(order)
