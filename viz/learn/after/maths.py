@@ -27,7 +27,6 @@ ROW_TILE = 16
 class SplitRow:
     """One query's attention in parts, and merged. Arrays are (parts,) or (parts, head_dim), float64."""
 
-    parts: tuple[slice, ...]
     row_max: np.ndarray
     row_sum: np.ndarray
     outputs: np.ndarray
@@ -63,7 +62,7 @@ def split_row(row: AttentionProblem, splits: int) -> SplitRow:
         float(np.abs(got - whole).max()) for got in (weights @ outputs, outputs.mean(axis=0))
     )
     row_sum = np.exp(lse_of_part - row_max)
-    return SplitRow(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, error, mean_error)
+    return SplitRow(row_max, row_sum, outputs, lse_of_part, lse, weights, error, mean_error)
 
 
 @dataclass(frozen=True)
