@@ -9,9 +9,9 @@ import numpy as np
 import streamlit as st
 
 from viz.learn.online import Update
-from viz.learn.words import Words
 from viz.shared.formats import format_number
 from viz.shared.glossary import say
+from viz.shared.words import Words
 
 RELATIVE, ABSOLUTE = 0.02, 0.006
 """A prediction by hand from numbers of three digits may be off by so much."""

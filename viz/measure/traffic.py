@@ -17,24 +17,10 @@ from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_bytes, format_count, format_length, format_ms, format_ratio
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import asked_job, result_of
+from viz.shared.words import Words
 
 SIDEBAR_SHAPE = "chosen at the side"
-EXPLAINED = (
-    "**Modelled**: a formula. **Requested**: what loads and stores ask for, most of it served by caches; "
-    "counted by our kernels, modelled from the tensors of each torch operation for standard attention. "
-    "**Compulsory**: each input read once, each result written once (modelled). **DRAM**: what the L2 could "
-    "not serve, recorded by the GPU's hardware counters. Each of the two charts has its own scale."
-)
-NO_COUNTERS = (
-    "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
-    "`python -m kernels.record --parts counters` reads them."
-)
-ABOUT_COUNTERS = (
-    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM; "
-    "some requests are merged before it, so they can be fewer than requested. The GPU's clocks "
-    "were not fixed. DRAM can move less than the compulsory bytes: the last writes were still in the L2. It "
-    "can move more than was requested: a torch operation may run several kernels."
-)
+WORDS = Words(__file__)
 
 
 def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source], choice: Choice) -> None:
@@ -42,7 +28,7 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
     counters = [run for source in shown for run in source.document.counters]
     problem = _problem_choice(counters, choice)
     device_store = None if backend in NO_DEVICE else store
-    st.caption(EXPLAINED)
+    st.caption(WORDS("four numbers"))
     for direction in choice.directions:
         st.markdown(f"**{direction}**")
         runs_by_peer = {
@@ -55,7 +41,7 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
             with st.expander("Kernel by kernel, by the hardware counters", icon=":material/table:"):
                 rows = kernel_rows(list(runs_by_peer.values()))
                 st.dataframe(rows, hide_index=True, key=f"kernels-{direction}", height="content")
-                st.caption(ABOUT_COUNTERS)
+                st.caption(WORDS("counters"))
 
 
 def _four_numbers(
@@ -87,9 +73,8 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
     chosen = choice.view.problem(choice.view.dtype)
     alike = [(each.head_dim, each.mask) == (chosen.head_dim, chosen.mask) for each in problems.values()]
     first = alike.index(True) if True in alike else 0
-    words = "A shape with hardware counters, or the one chosen in the sidebar, which has three of the totals."
     options = [*problems, SIDEBAR_SHAPE]
-    picked = st.selectbox("Shape", options, first, key="shape", bind="query-params", help=words)
+    picked = st.selectbox("Shape", options, first, key="shape", bind="query-params", help=WORDS("shapes"))
     if picked == SIDEBAR_SHAPE:
         st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
     return problems.get(picked, chosen)
@@ -119,7 +104,7 @@ def share_words(totals: FourTotals, counters: CounterRun | None) -> str:
     """L2 bytes, DRAM bytes over compulsory bytes, and the caches' share of the requested bytes."""
     _, requested, compulsory, dram = totals
     if counters is None or not dram.bytes or not compulsory.bytes:
-        return NO_COUNTERS
+        return WORDS("no counters")
     share = cache_share(requested, dram)
     served = "" if share is None else f" · caches served **{share:.0%}** of the requested bytes"
     ratio = format_ratio(dram.bytes / compulsory.bytes)

@@ -26,11 +26,11 @@ from viz.learn.io.maths import row_wise_block
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in, weight_of_lse
 from viz.learn.stage import stage
-from viz.learn.words import Words, filled, formulas, links
 from viz.shared import runs, theme
 from viz.shared.formats import format_error, format_tex, significant
 from viz.shared.layout import colors
 from viz.shared.waiting import result_of
+from viz.shared.words import Words, filled, formulas, links
 
 
 @dataclass(frozen=True)

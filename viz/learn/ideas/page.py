@@ -1,31 +1,48 @@
 """Chapter "Five ideas": the summary: how they need each other, and what breaks without one of them."""
 
 import functools
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import streamlit as st
 
 from kernels.algorithms.chip import FLOAT32_BYTES
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
 from kernels.algorithms.standard.traffic import matrix_bytes, standard_bytes, standard_requested
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import Gpu
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, compulsory_bytes, forward_flops
 from viz.learn.controls import choice, gpu_choice, number, switch
 from viz.learn.counts import RULE
 from viz.learn.ideas import maths as lesson
-from viz.learn.ideas.figures import Box, idea_map_html
 from viz.learn.ideas.maths import NEEDS, ROWS, falls_with, idle_without
 from viz.learn.predict import ask
-from viz.learn.words import Words
 from viz.shared.formats import count_tex, format_kib
 from viz.shared.glossary import say
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 ALL = "all five"
 LONGEST = 16384
 SIZES = (32, 64, 128, 256)
 """Keys, groups of keys or features that an approximation looks at."""
+PLACES = {
+    "fusion": (1, 1),
+    "tiling": (1, 3),
+    "online softmax": (1, 5),
+    "recomputation": (3, 1),
+    "lse": (3, 5),
+}
+"""idea -> (row, column) in a grid; its even rows and columns hold the arrows."""
+ARROWS = {
+    ("fusion", "tiling"): ("1 / 2", "right", "▶"),
+    ("tiling", "online softmax"): ("1 / 4", "right", "▶"),
+    ("fusion", "recomputation"): ("2 / 1", "down", "▼"),
+    ("recomputation", "lse"): ("3 / 2 / 4 / 5", "right", "▶"),
+}
+"""(needs, needed) -> grid area, direction and head."""
+STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
+"""The state of an idea; "idle" if it would work but has nothing to do."""
 
 
 def show() -> None:
@@ -41,7 +58,7 @@ def show() -> None:
         head_dim = number("d, head_dim", 16, 256, 64, 16, "ideas_d", 160)
         block_m = choice("BLOCK_M", BLOCKS, 128, "ideas_block_m", 140)
         block_n = choice("BLOCK_N", BLOCKS, 64, "ideas_block_n", 140)
-        gpu = GPUS[gpu_choice("ideas_gpu", 140)]
+        gpu = gpu_choice("ideas_gpu", 140)
     tiles = {"block_m": block_m, "block_n": block_n}
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim).with_(**tiles)
     with asked:
@@ -53,9 +70,7 @@ def show() -> None:
     states |= dict.fromkeys(falls_with(left_out, problem, gpu), "falls")
     states |= {left_out: "out"} if left_out else {}
     with picture:
-        cells = WORDS.cells("boxes", **numbers)
-        boxes = [Box(name, does, number, states[name]) for name, does, number in cells]
-        st.html(idea_map_html(boxes, WORDS.cells("arrows", **numbers)))
+        st.html(idea_map(states, numbers))
         is_whole = left_out == "online softmax" and problem.kv_tiles == 1
         WORDS.draw("one tile" if is_whole else left_out or ALL, **numbers)
     worse = (
@@ -68,6 +83,25 @@ def show() -> None:
         color: Literal["red", "off"] = "red" if is_worse else "off"
         cards.metric(label, value, than, delta_color=color, delta_arrow="off", border=True)
     WORDS.draw("what stays", **numbers)
+
+
+def idea_map(states: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
+    """A box per idea in its state, and an arrow from each to what it needs. HTML."""
+    drawn = ""
+    for name, does, figure in WORDS.cells("boxes", **numbers):
+        row, column = PLACES[name]
+        said = STATE_WORDS[states[name]] and f"<em>{STATE_WORDS[states[name]]}</em>"
+        about = {"name": name, "state": states[name], "said": said, "does": does, "number": figure}
+        drawn += WORDS("box", row=row, column=column, **about)
+    for needs, needed, why in WORDS.cells("arrows", **numbers):
+        (area, direction, head), both, look = ARROWS[needs, needed], (states[needs], states[needed]), ""
+        if both in (("falls", "out"), ("falls", "falls")):
+            look, head = "broken", "✕"
+        elif {"out", "idle"} & {*both}:
+            look = "moot"
+        place = {"area": area, "look": f"{direction} {look}", "head": head}
+        drawn += WORDS("arrow", needs=needs, needed=needed, why=why, **place)
+    return f'<div class="idea-map">{drawn}</div>'
 
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:

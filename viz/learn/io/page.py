@@ -19,10 +19,10 @@ from viz.learn.io.figures import ByteBar, Curve, SramBar, blocks_figure, bytes_f
 from viz.learn.predict import ask
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
-from viz.learn.words import Words, links
 from viz.shared import runs
 from viz.shared.formats import format_kib
 from viz.shared.layout import colors
+from viz.shared.words import Words, links
 
 WORDS = Words(__file__)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -70,7 +70,7 @@ def _inputs(tiles: bool = True) -> tuple[AttentionProblem, int, Gpu]:
         if tiles:
             block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
             block_n = slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile.")
-            problem, gpu = problem.with_(block_m=block_m, block_n=block_n), GPUS[gpu_choice("io_gpu", 130)]
+            problem, gpu = problem.with_(block_m=block_m, block_n=block_n), gpu_choice("io_gpu", 130)
     return problem, memory, gpu
 
 

@@ -13,10 +13,10 @@ from viz.learn.online import Update, update_words
 from viz.learn.predict import next_state, type_in
 from viz.learn.softmax.maths import first_head
 from viz.learn.stage import stage
-from viz.learn.words import Words
 from viz.shared import runs
 from viz.shared.formats import format_number
 from viz.shared.layout import explore_link
+from viz.shared.words import Words
 
 PRESET = "tiny"
 PROBLEM = PRESETS[PRESET].problem

@@ -13,10 +13,10 @@ from viz.learn.predict import ask, next_numerator, next_state, type_in
 from viz.learn.softmax import figures
 from viz.learn.softmax import maths as lesson
 from viz.learn.softmax.maths import OnlineStep
-from viz.learn.words import Words, links
 from viz.shared.formats import format_number, plain
 from viz.shared.glossary import say
 from viz.shared.layout import colors, plot
+from viz.shared.words import Words, links
 
 WORDS = Words(__file__)
 EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")

@@ -1,7 +1,7 @@
 """The last page: the slips of the sources with the right line beside each, and the reading list."""
 
 from kernels.references import READ_ON, REFERENCES
-from viz.learn.words import Words
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 

@@ -19,9 +19,9 @@ from viz.learn.stage import stage
 from viz.learn.tiling import maths as lesson
 from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.tiling.maths import AttentionStep, span, tiles_of
-from viz.learn.words import Words
 from viz.shared.formats import format_count, format_number, plain
 from viz.shared.layout import colors, explore_link
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 MATRICES = {

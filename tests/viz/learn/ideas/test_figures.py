@@ -1,8 +1,7 @@
 """The picture of the five ideas: a box each, an arrow for each need, and marks that do not need colour."""
 
-from viz.learn.ideas.figures import ARROWS, PLACES
 from viz.learn.ideas.maths import NEEDS
-from viz.learn.ideas.page import WORDS
+from viz.learn.ideas.page import ARROWS, PLACES, WORDS
 
 BECAUSE = [(idea, need, f"why {need}") for idea, needs in NEEDS.items() for need in needs]
 
