@@ -80,11 +80,9 @@ class RecordOrder:
     command: str
     minutes: float
     algorithms: tuple[str, ...] = ()
-    """Names of those whose traces are recorded again; () for all. Other recorded traces stay."""
+    """Names of those whose traces and lanes are recorded again; () for all. Those of others stay."""
     presets: tuple[str, ...] = ()
     """Names of those of which traces and lanes are recorded again; () for all."""
-    kernels: tuple[str, ...] = ()
-    """Names of those whose lanes are recorded again; () for all. Other recorded lanes stay."""
 
 
 def record_traces(order: RecordOrder) -> None:
@@ -165,7 +163,7 @@ def record_lanes(order: RecordOrder) -> None:
     """Lanes of the kernels that set marks. About two minutes on an H200."""
     for entry in ALGORITHMS.values():
         kernel = entry.lanes
-        if kernel is None or (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
+        if kernel is None or entry.name not in (order.algorithms or ALGORITHMS) or not _runs_here(kernel):
             continue
         for name, problem in lane_problems(entry, kernel).items():
             if order.presets and name not in order.presets:
@@ -324,10 +322,8 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=FOLDER, help=out)
     add_names("--parts", PARTS, "{}")
     parser.add_argument("--minutes", type=float, default=7.0, help=limit)
-    add_names("--algorithms", ALGORITHMS, "part traces: {}; other recorded traces stay")
+    add_names("--algorithms", ALGORITHMS, "parts traces and lanes: {}; others stay")
     add_names("--presets", PRESETS, "parts traces and lanes: of {}; others stay")
-    lanes = [kernel.name for kernel in kernels_with_lanes()]
-    add_names("--kernels", lanes, "part lanes: {}; other recorded lanes stay")
     return parser
 
 
@@ -340,7 +336,7 @@ def main(argv: list[str] | None = None) -> int:
         wanted = "expected a GPU, since the shipped recordings are of one"
         print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
         return 2
-    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "presets", "kernels")}
+    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "presets")}
     options = "".join(f" --{name} {','.join(names)}" for name, names in chosen.items() if names)
     command = f"python -m kernels.record{options} --minutes {arguments.minutes:g}"
     parts = chosen.pop("parts") or tuple(PARTS)
