@@ -48,7 +48,6 @@ class LoopOrder:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """All that a step moves."""
         return self.q_blocks + self.kv_blocks
 
     def requested_bytes(self, problem: AttentionProblem) -> int:
