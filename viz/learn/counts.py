@@ -27,9 +27,7 @@ WAIT_S = 0.3
 """How long a page waits for the first counts before it is drawn without them."""
 
 
-def counted_runs(
-    store: runs.RunStore | None, backend: str, wanted: Sequence[WantedRun], key: str, ask: bool = False
-) -> dict[WantedRun, runs.Run]:
+def counted_runs(wanted: Sequence[WantedRun], key: str, ask: bool = False) -> dict[WantedRun, runs.Run]:
     """The wanted runs that are ready. Those that are not are started.
 
     Short runs start at once; long ones, or all with `ask`, start by a button that is drawn here. Progress,
@@ -40,6 +38,8 @@ def counted_runs(
     missing = [item for item in wanted if item not in ready]
     if not missing:
         return ready
+    store = runs.run_store()
+    backend = runs.backend(store)
     if store is None or backend == "replay":
         st.caption(
             ":material/history: Kernels cannot run here (the badge “replay” says why): only recorded runs "

@@ -151,22 +151,19 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
         has_any = any(sweep.curve_values(curve, curves, metric) for curve in in_direction)
         if not has_any and (reason := f"without {metric}") in WORDS.sections:
             st.info(WORDS(reason), icon=":material/search_off:")
-        else:
-            _chart_and_table(in_direction, metric, choice, direction)
+            continue
+        rows = point_rows(in_direction)
+        if choice.axis != ONE_POINT:
+            rows = table_rows(in_direction, metric, choice.view.axis)
+            figure = sweep.sweep_figure(in_direction, metric, choice.view.axis, colors())
+            plot(figure, key=f"sweep-{direction}")
+        st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
+        if (note := f"note {metric}") in WORDS.sections:
+            st.caption(WORDS(note))
     for source in sources:
         drawn = {(curve.peer, curve.direction) for curve in curves if curve.source == source.name}
         if drawn and (missing := missing_peers(source, drawn, choice)):
             st.caption(plain(f"Not measured ({source.name}): {missing}."))
-
-
-def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
-    axis, rows = choice.view.axis, point_rows(curves)
-    if choice.axis != ONE_POINT:
-        rows = table_rows(curves, metric, axis)
-        plot(sweep.sweep_figure(curves, metric, axis, colors()), key=f"sweep-{direction}")
-    st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
-    if (note := f"note {metric}") in WORDS.sections:
-        st.caption(WORDS(note))
 
 
 def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, list[str]]:
@@ -209,7 +206,6 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str, direction:
 
 
 def chart_scene(choice: Choice, metric: str) -> Scene | str:
-    """The scene of a chart, or why there is none."""
     view = choice.view
     if choice.axis == ONE_POINT or metric not in METRICS:
         return "A scene shows time, TFLOP/s, memory, speed-up or energy along an axis. Choose one of these."

@@ -49,8 +49,6 @@ Option = TypeVar("Option", str, int)
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user asked to see and to measure."""
-
     view: SweepView
     axis: str
     """One of kernels.measure.series.AXES, or ONE_POINT; the view's axis is then the length."""
@@ -60,7 +58,6 @@ class Choice:
     peers: tuple[str, ...]
 
     def problems(self, dtype: str) -> list[AttentionProblem]:
-        """What a live sweep measures, in order of rising cost."""
         return [self.view.moved_to(x).problem(dtype) for x in self.points]
 
 
@@ -158,7 +155,6 @@ def _given(key: str) -> int:
 
 
 def _range(axis: str, longest: int) -> tuple[int, ...]:
-    """The values between two ends, of those that the axis offers."""
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
     first, last = FIRST_RANGES[axis]
     left, right = st.columns(2)

@@ -31,9 +31,7 @@ CEILINGS_S = 10.0
 WORDS = Words(__file__)
 
 
-def roofline_panel(
-    store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[PeerCurve], choice: Choice
-) -> None:
+def roofline_panel(shown: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """One device at a time: points of different devices do not belong under one roof."""
     sources = {source.name: source for source in shown if source.device is not None}
     if not sources:
@@ -47,7 +45,7 @@ def roofline_panel(
     points = source_points(source, curves, choice)
     st.caption(f"**{source.name}**: {source.words}. {WORDS('roofline')}")
     if source.name == HERE:
-        _ceilings(store, backend)
+        _ceilings()
     if lines or points:
         plot(roofline_figure(lines, points, colors()), key="roofline")
     if missing := missing_peers(source, {(point.peer, point.direction) for point in points}, choice):
@@ -82,9 +80,10 @@ def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> li
     return points
 
 
-def _ceilings(store: runs.RunStore | None, backend: str) -> None:
+def _ceilings() -> None:
     """Measure the ceilings of this machine's device, for the rest of the session."""
-    if store is None or backend in live.NO_DEVICE:
+    store = runs.run_store()
+    if store is None or runs.backend(store) in live.NO_DEVICE:
         return
     button = "Measure the ceilings of this device"
     job = asked_job(store, CeilingsRequest(), CEILINGS_S, button, key="ceilings")
@@ -100,14 +99,14 @@ NO_SWEEP = {RECORDED: "nothing recorded", FILE: "nothing in the file"}
 """Sections of the words that say why a source has no curve."""
 
 
-def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> list[Source]:
+def source_row(choice: Choice) -> list[Source]:
     """The chosen sources. One row: origins, a file to show beside them, the button that measures here."""
     pills, popover, button = st.columns([3, 1.4, 1.4], vertical_alignment="bottom")
     with popover.popover("Your own file", icon=":material/upload_file:", width="stretch"):
         uploaded = _upload()
     with button:
-        live.start_button(store, backend, choice)
-    sources = [recorded_source(), live.live_source(backend), *([uploaded] if uploaded else [])]
+        live.start_button(choice)
+    sources = [recorded_source(), live.live_source(), *([uploaded] if uploaded else [])]
     names = pills.pills(
         "Numbers",
         [source.name for source in sources],
@@ -189,7 +188,7 @@ choice = measure_controls(backend)
 if choice:
     if (kept := kept_problem()) and (left_out := measured_words(kept)):
         st.caption(f":material/info: {left_out}")
-    shown = source_row(store, backend, choice)
+    shown = source_row(choice)
     live.live_panel()
     curves = charts.shown_curves(shown, choice)
     st.caption("  \n".join(f"**{source.name}**: {source.words}" for source in shown if source.device))
@@ -204,10 +203,10 @@ if choice:
         charts.files(shown, curves, choice)
 
     st.subheader("Roofline", anchor="roofline")
-    roofline_panel(store, backend, shown, curves, choice)
+    roofline_panel(shown, curves, choice)
 
     st.subheader("Traffic: four numbers that are not the same", anchor="traffic")
-    traffic_panel(store, backend, shown, choice)
+    traffic_panel(shown, choice)
 
     how_measured(shown)
     st.caption(theme.ABOUT_NUMBERS)

@@ -23,11 +23,10 @@ SIDEBAR_SHAPE = "chosen at the side"
 WORDS = Words(__file__)
 
 
-def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source], choice: Choice) -> None:
+def traffic_panel(shown: list[Source], choice: Choice) -> None:
     """Shapes with hardware counters come first; any other shape has three of the four totals."""
     counters = [run for source in shown for run in source.document.counters]
     problem = _problem_choice(counters, choice)
-    device_store = None if backend in NO_DEVICE else store
     st.caption(WORDS("four numbers"))
     for direction in choice.directions:
         st.markdown(f"**{direction}**")
@@ -36,7 +35,7 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
         }
         for column, peer in zip(st.columns(2, gap="large"), ("naive", "ours"), strict=True):
             with column:
-                _four_numbers(device_store, backend, peer, problem, direction, runs_by_peer.get(peer))
+                _four_numbers(peer, problem, direction, runs_by_peer.get(peer))
         if runs_by_peer:
             with st.expander("Kernel by kernel, by the hardware counters", icon=":material/table:"):
                 rows = kernel_rows(list(runs_by_peer.values()))
@@ -44,22 +43,14 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
                 st.caption(WORDS("counters"))
 
 
-def _four_numbers(
-    store: runs.RunStore | None,
-    backend: str,
-    peer: str,
-    problem: AttentionProblem,
-    direction: str,
-    counters: CounterRun | None,
-) -> None:
-    operations: tuple[Operation, ...] = ()
-    if counters:
-        operations = counters.counted
-    elif store and peer == "naive":  # by the sizes of its tensors, within milliseconds
-        counting = store.job(OperationsRequest(problem, direction))
-        operations = result_of(store, counting, "count-naive") or ()
-    elif store and direction == "forward":
-        operations = _count_ours(store, backend, problem)
+def _four_numbers(peer: str, problem: AttentionProblem, direction: str, counters: CounterRun | None) -> None:
+    store, operations = runs.run_store(), counters.counted if counters else ()
+    if counters is None and store and runs.backend(store) not in NO_DEVICE:
+        if peer == "naive":  # by the sizes of its tensors, within milliseconds
+            counting = store.job(OperationsRequest(problem, direction))
+            operations = result_of(store, counting, "count-naive") or ()
+        elif direction == "forward":
+            operations = _count_ours(store, problem)
     totals = four_totals(peer, problem, direction, operations, counters)
     title, color = {"naive": ("standard attention", "standard"), "ours": ("our kernels", "flash")}[peer]
     figure = four_numbers_figure(title, totals, getattr(colors(), color), colors())
@@ -86,10 +77,10 @@ def _shape_words(problem: AttentionProblem) -> str:
     return f"{lengths}, {format_count(heads, 'head')} of {problem.head_dim}, {problem.mask}, {problem.dtype}"
 
 
-def _count_ours(store: runs.RunStore, backend: str, problem: AttentionProblem) -> tuple[Operation, ...]:
+def _count_ours(store: runs.RunStore, problem: AttentionProblem) -> tuple[Operation, ...]:
     """Requested bytes of the forward kernel, counted on one head (all are alike); a long run asks first."""
     head, heads = problem.with_(batch=1, q_heads=1, kv_heads=1), problem.batch * problem.q_heads
-    seconds = runs.estimated_seconds(head, FLASH2, backend)
+    seconds = runs.estimated_seconds(head, FLASH2, runs.backend(store))
     label = f"Count our kernel here (about {seconds:.0f} s)"
     traced = result_of(store, asked_job(store, TraceRequest(head, FLASH2.name), seconds, label), "count-ours")
     if traced is None:

@@ -11,7 +11,6 @@ from viz.learn.counts import RULE, counted_runs
 from viz.learn.predict import ask
 from viz.learn.roofline import maths as lesson
 from viz.learn.roofline.figures import roofline_figure, times_figure
-from viz.shared import runs
 from viz.shared.layout import colors
 from viz.shared.words import Words, links
 
@@ -21,7 +20,6 @@ START = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
     with st.container(horizontal=True, gap="medium"):
         gpu = gpu_choice("roofline_gpu", 140)
@@ -87,8 +85,7 @@ def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
     perfect, none = (lesson.steps(problem, case) for case in lesson.L2_CASES)
 
     def counting() -> None:
-        store, wanted = runs.run_store(), (problem, "flash2")
-        if run := counted_runs(store, runs.backend(store), [wanted], "roofline_count").get(wanted):
+        for run in counted_runs([(problem, "flash2")], "roofline_count").values():
             WORDS.draw("counted", run=run, fused=none[-1])
 
     WORDS.draw(
