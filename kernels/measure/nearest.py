@@ -91,7 +91,6 @@ def distance(there: AttentionProblem, asked: AttentionProblem) -> float:
 
 
 def work(problem: AttentionProblem, peer: str, direction: str) -> float:
-    """What the time of an implementation grows with."""
     if peer == NAIVE:
         return standard_bytes(problem, direction)
     return compulsory_bytes(problem, direction) if is_step(problem) else attention_flops(problem, direction)

@@ -65,7 +65,6 @@ class _Fields:
         return value
 
     def needed(self, *names: str, limits: tuple[int, int] = COUNT) -> int:
-        """A whole number that must be there."""
         value, (low, high) = self.whole(*names, limits=limits), limits
         if value is None:
             others = f" ({', '.join(names[1:])} count too)" if names[1:] else ""
@@ -75,7 +74,6 @@ class _Fields:
 
 
 def _short(value: Any) -> Any:
-    """A value as an error shows it: a long one is cut."""
     text = repr(value)
     return value if len(text) <= 60 else f"{text[:60]} …"
 
@@ -102,7 +100,12 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
     inner: Mapping[str, Any] = next((values[key] for key in NESTED if isinstance(values.get(key), dict)), {})
     fields = _Fields({**values, **inner})
     model_type = fields.take("model_type") or ""
-    _refuse(fields, str(model_type))
+    for field, why in REFUSED.items():
+        if fields.values.get(field):
+            raise InvalidProblem(field, _short(fields.values[field]), why)
+    if "bert" in str(model_type):
+        words = "its queries see the keys after them; expected a decoder"
+        raise InvalidProblem("model_type", model_type, words)
     notes: list[str] = []
     q_heads = fields.needed(*Q_HEADS, limits=LIMITS["q_heads"])
     layers = fields.needed(*LAYERS, limits=(1, 1024))
@@ -126,16 +129,6 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
     for kind in model.kinds:
         model.problem(1, "decode", kind)  # the problem has limits of its own
     return model
-
-
-def _refuse(fields: _Fields, model_type: str) -> None:
-    for field, why in REFUSED.items():
-        if fields.values.get(field):
-            raise InvalidProblem(field, _short(fields.values[field]), why)
-    if "bert" in model_type:
-        raise InvalidProblem(
-            "model_type", model_type, "its queries see the keys after them; expected a decoder"
-        )
 
 
 def _kv_heads(fields: _Fields, q_heads: int, notes: list[str]) -> int:
@@ -178,7 +171,6 @@ def _dtype(fields: _Fields, notes: list[str]) -> str:
 def _layer_kinds(
     fields: _Fields, model_type: str, layers: int, notes: list[str]
 ) -> tuple[tuple[str, ...], int | None]:
-    """The kind of each layer, and the window if some have one."""
     types, switch = fields.take("layer_types"), fields.take("use_sliding_window")
     window = fields.whole("sliding_window", limits=(1, 1 << 30))
     if switch is None and window and model_type.startswith("qwen"):

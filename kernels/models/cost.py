@@ -32,12 +32,10 @@ class Costs:
 
     @property
     def ms(self) -> float | None:
-        """Time of all layers; None if it is not known."""
         return _sum(self.times)
 
     @property
     def joules(self) -> float | None:
-        """Energy of all layers; None if it is not known."""
         return _sum(self.energies)
 
 

@@ -27,7 +27,6 @@ from viz.shared.run_request import RunRequest, own_tiles
 
 
 def show() -> None:
-    """The page."""
     machine = this_machine()
     header("FlashAttention, played back", machine.store)
     glossary_style(colors())

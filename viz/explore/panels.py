@@ -43,7 +43,6 @@ OFFERS = {"here": "Run it here", "whole": "Trace the whole run"}
 
 
 def this_machine() -> Machine:
-    """What can run kernels here, now."""
     store = runs.run_store()
     return Machine(runs.backend(store), store.client.device if store else None, store)
 

@@ -66,7 +66,6 @@ def slider(
 
 
 def gpu_choice(key: str, width: Width) -> Gpu:
-    """One of GPUS."""
     return GPUS[choice("GPU", list(GPUS), DEFAULT_GPU, key, width)]
 
 

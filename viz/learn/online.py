@@ -31,7 +31,6 @@ class Update:
 
     @property
     def added(self) -> float:
-        """Sum of the terms of this block."""
         return float(self.terms.sum())
 
 

@@ -72,7 +72,6 @@ def _own_model() -> Model | None:
 
 
 def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) -> None:
-    """Everything about one model."""
     model, length = shown.model, shown.length
     facts = f"config.json of huggingface.co/{model.source}" if model.source else "config.json of yours"
     said = [f"**{words.model_line(model)}** ({facts})", words.apart_words(model), *model.notes]
@@ -128,7 +127,6 @@ def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tu
 
 
 def show() -> None:
-    """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
     header("Your model", store)

@@ -61,7 +61,6 @@ class Shown:
 
 
 def cards(shown: Shown) -> list[Card]:
-    """Scores, KV cache, a prefill and a decoding step."""
     naive, ours = shown.costs("prefill", NAIVE), shown.costs("prefill", OURS)
     times = (_time_card(shown, phase) for phase in TIMES)
     return [_scores_card(shown, naive, ours), _cache_card(shown), *times]
@@ -103,7 +102,6 @@ def _time_card(shown: Shown, phase: str) -> Card:
 
 
 def table(shown: Shown) -> str:
-    """All numbers of a prefill and a decoding step, as Markdown."""
     rows = []
     for phase, name in TIMES.items():
         both = [shown.costs(phase, peer) for peer in (NAIVE, OURS)]
@@ -176,7 +174,6 @@ def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
 
 
 def apart_words(model: Model) -> str:
-    """What of its scores is left out here."""
     if not model.apart:
         return ""
     played = " Played and checked with it." if model.scores else ""
@@ -184,7 +181,6 @@ def apart_words(model: Model) -> str:
 
 
 def kind_words(model: Model, kind: str, length: int) -> str:
-    """A kind of layer in a line: "32 layers, causal"."""
     layers = format_count(model.kinds[kind], "layer")
     if kind == "full":
         return f"**{layers}**: each token sees all before it"
@@ -193,7 +189,6 @@ def kind_words(model: Model, kind: str, length: int) -> str:
 
 
 def model_line(model: Model) -> str:
-    """Heads and types in a line."""
     heads = format_count(model.q_heads, "query head")
     heads += f" over {format_count(model.kv_heads, 'key head')}" if model.kv_heads < model.q_heads else ""
     layers = format_count(len(model.layer_kinds), "layer")

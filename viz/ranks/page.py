@@ -41,7 +41,6 @@ CALL_S = 0.2
 
 
 def recorded_traces(first: str, second: str) -> list[RanksTrace]:
-    """The recorded runs of these choices."""
     recorded = recorded_ranks()
     names = [f"{first}.forward", f"{second}.forward"]
     if first == BACKWARD:
@@ -90,7 +89,6 @@ def show_measured() -> None:
 
 
 def show() -> None:
-    """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
     header("Several GPUs", store)

@@ -36,7 +36,6 @@ Costs = Mapping[str, Mapping[int, model.Cost]]
 
 @functools.cache
 def recorded_machine() -> model.Machine:
-    """The GPU that the ranks were recorded on."""
     return model.Machine.of(recorded_document("ranks").ranks, recorded_ranks())
 
 

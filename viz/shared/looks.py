@@ -19,5 +19,4 @@ class Looks:
 
 
 def looks_of(algorithm: Algorithm) -> Looks:
-    """The words for an algorithm, known or not."""
     return Looks(**LOOKS["default"] | LOOKS.get(algorithm.name, {}))

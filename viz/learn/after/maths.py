@@ -239,7 +239,6 @@ class OutlierInputs:
     heads: int = 4
 
     def draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The seeded inputs, float64."""
         rng, shape = np.random.default_rng(self.seed), (self.heads, self.length, self.head_dim)
 
         def tensor() -> np.ndarray:
@@ -290,8 +289,6 @@ def attention_e4m3(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.
 
 @dataclass(frozen=True)
 class PrecisionResult:
-    """Error of one way to round the inputs, against float64."""
-
     label: str
     rmse: float
     largest: float

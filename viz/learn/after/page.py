@@ -46,7 +46,6 @@ PLAYED = "gpt2"
 
 
 def show() -> None:
-    """Draw the chapter."""
     draws = {"Split the keys": _split_keys, "FlashAttention-3": _flash3, "FlashAttention-4": _flash4}
     parts("after_topic", draws | {"Several GPUs": _several_gpus})
 

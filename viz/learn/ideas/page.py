@@ -46,7 +46,6 @@ STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not n
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
     asked = st.container()
     shown = switch("Leave one out", [ALL, *(f"without {name}" for name in NEEDS)], "ideas_show")

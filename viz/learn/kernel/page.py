@@ -26,7 +26,6 @@ WORDS = Words(__file__)
 
 
 def show() -> None:
-    """Draw the chapter."""
     run = runs.recorded(PROBLEM, ALGORITHM)
     assert run  # the project has it
     WORDS.draw(

@@ -28,7 +28,6 @@ ALL, PART, SPECK = "all of S", "more than a hundredth of S", "less than a hundre
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
     with st.container(horizontal=True, gap="medium"):
         length = choice("N, queries and keys", LENGTHS, 4096, "memory_n", 180)
@@ -101,7 +100,6 @@ def bars(colors: theme.Palette, *values: tuple[str, float, str, str]) -> str:
 
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
-    """Which part of S fits into the shared memory of one SM."""
     share = gpu.shared_bytes_per_sm / matrix_bytes(problem)
     answer = ALL if share >= 1 else PART if share >= 0.01 else SPECK
     ask(

@@ -24,7 +24,6 @@ EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
     given = _input()
     if given is None:

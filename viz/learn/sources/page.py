@@ -7,7 +7,6 @@ WORDS = Words(__file__)
 
 
 def show() -> None:
-    """Draw the page."""
     sources = (
         {"source": each, "title": f"[{each.title}]({each.url})" if each.url else each.title}
         for each in REFERENCES

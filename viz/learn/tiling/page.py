@@ -38,7 +38,6 @@ Matrices = Mapping[str, np.ndarray]
 
 
 def show() -> None:
-    """Draw the chapter."""
     draws = {
         "A product in tiles": lambda: _part("AB", _product),
         "Attention without softmax": lambda: _part("QKV", _no_softmax),
@@ -179,7 +178,6 @@ def _causal() -> None:
 
 
 def _say_own_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int, error: float) -> None:
-    """What goes wrong if each tile has its own softmax."""
     step = steps[place]
     if step.kv_tiles == 1:
         st.info(WORDS("one tile"), icon=":material/info:")
