@@ -35,6 +35,7 @@ FORMATS: dict[str, Callable[..., str]] = {
     "digits": formats.significant,
     "count": formats.format_count,
     "tex": formats.format_tex,
+    "entry": formats.format_entry,
 }
 """How a number is written, by what stands after its name: {{size:bytes}}, {{m:number 6}}, {{n:count tile}}.
 

@@ -5,13 +5,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.row_wise.entry import BACKWARD as ROW_WISE
-from kernels.algorithms.standard.traffic import standard_requested
+from kernels.algorithms.standard.traffic import matrix_bytes, standard_requested
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import forward_flops
@@ -20,7 +21,6 @@ from viz.learn import controls
 from viz.learn.controls import parts
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths
-from viz.learn.gradients.graphs import SQUARE, flow, layer_graph, two_tokens_graphs
 from viz.learn.io.figures import ByteBars, bytes_figure
 from viz.learn.io.maths import row_wise_block
 from viz.learn.matrices import Matrix, matrices_html
@@ -54,7 +54,7 @@ ROW_BY_ROW = ("dS deltas", "dS log")
 
 def numbers_of(lesson: GradientLesson, row: int, heads: int) -> dict[str, int | str]:
     length, dim = lesson.length, lesson.dim
-    shape = {"length": length, "square": length**2, "dim": dim, "size": dim // heads}
+    shape: dict[str, Any] = {"length": length, "square": length**2, "dim": dim, "size": dim // heads}
     return {"row": row, "heads": heads, "scale": significant(lesson.scale), **shape}
 
 
@@ -213,12 +213,34 @@ def _graphs() -> None:
         problem = traffic_problem(tiles=False)
         backward = controls.switch("Direction", ("Forward", "Backward"), "gradients_direction") == "Backward"
         st.graphviz_chart(layer_graph(problem, backward, colors()))
-        WORDS.draw("layer graph", problem=problem, kept=sum(flow(problem, name)[1] for name in SQUARE))
+        WORDS.draw("layer graph", problem=problem, kept=2 * matrix_bytes(problem))
     with st.expander("Two tokens, every path: N = 2, d = 1"):
         with _inputs():
             lesson = _lesson(length=2, dim=1)
         _two_tokens(lesson)
         WORDS.draw("two tokens")
+
+
+def layer_graph(problem: AttentionProblem, backward: bool, palette: theme.Palette) -> str:
+    """The layer in the DOT language, with bytes on its edges, forward or backward.
+
+    Chu, Liu and Lin 2026, figure 1. What flows along an edge is the tensor at its start.
+    """
+    letter, way = ("d", "back") if backward else ("", "forward")
+    matrix, square = problem.q_len * problem.head_dim * problem.itemsize, matrix_bytes(problem)
+    return _graph("layer", palette, problem=problem, d=letter, way=way, matrix=matrix, square=square)
+
+
+def two_tokens_graphs(lesson: GradientLesson, palette: theme.Palette) -> tuple[str, str]:
+    """From V to the loss, with the paths of V00 marked; and from S00 through row 0 of P to the loss. DOT."""
+    v = maths.derived(lesson)
+    v |= {"J": v["J quotient"], "PV": v["P"] * v["V"][:, 0]}
+    return _graph("paths of V00", palette, **v), _graph("paths of S00", palette, **v)
+
+
+def _graph(section: str, palette: theme.Palette, **given: Any) -> str:
+    font, parts = theme.FONT.split(",")[0], WORDS(section, c=palette, **given)
+    return WORDS("graph", c=palette, font=font, parts=parts)
 
 
 LABELS = {"length": "N, tokens", "dim": "d, features", "spread": "Spread of S", "seed": "Seed"}

@@ -26,21 +26,6 @@ ALL = "all five"
 LONGEST = 16384
 SIZES = (32, 64, 128, 256)
 """Keys, groups of keys or features that an approximation looks at."""
-PLACES = {
-    "fusion": (1, 1),
-    "tiling": (1, 3),
-    "online softmax": (1, 5),
-    "recomputation": (3, 1),
-    "lse": (3, 5),
-}
-"""idea -> (row, column) in a grid; its even rows and columns hold the arrows."""
-ARROWS = {
-    ("fusion", "tiling"): ("1 / 2", "right", "▶"),
-    ("tiling", "online softmax"): ("1 / 4", "right", "▶"),
-    ("fusion", "recomputation"): ("2 / 1", "down", "▼"),
-    ("recomputation", "lse"): ("3 / 2 / 4 / 5", "right", "▶"),
-}
-"""(needs, needed) -> grid area, direction and head."""
 STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
 """The state of an idea; "idle" if it would work but has nothing to do."""
 
@@ -87,13 +72,12 @@ def show() -> None:
 def idea_map(states: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
     """A box per idea in its state, and an arrow from each to what it needs. HTML."""
     drawn = ""
-    for name, does, figure in WORDS.cells("boxes", **numbers):
-        row, column = PLACES[name]
+    for name, row, column, does, figure in WORDS.cells("boxes", **numbers):
         said = STATE_WORDS[states[name]] and f"<em>{STATE_WORDS[states[name]]}</em>"
         about = {"name": name, "state": states[name], "said": said, "does": does, "number": figure}
         drawn += WORDS("box", row=row, column=column, **about)
-    for needs, needed, why in WORDS.cells("arrows", **numbers):
-        (area, direction, head), both, look = ARROWS[needs, needed], (states[needs], states[needed]), ""
+    for needs, needed, area, direction, head, why in WORDS.cells("arrows", **numbers):
+        both, look = (states[needs], states[needed]), ""
         if both in (("falls", "out"), ("falls", "falls")):
             look, head = "broken", "✕"
         elif {"out", "idle"} & {*both}:
@@ -162,5 +146,7 @@ def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
 def _approximations(problem: AttentionProblem) -> None:
     """Exact attention beside the three methods, with as many keys, groups or features as the reader chose."""
     size = choice("Keys, groups or features per query", SIZES, 128, "ideas_approximate", 240)
-    exact, *others = lesson.ways(problem, size)
-    say(WORDS.rows("ways", ({"way": way, "ratio": way.flops / exact.flops} for way in (exact, *others))))
+    found = lesson.ways(problem, size)
+    times = {name: way.flops / found["exact"].flops for name, way in found.items()}
+    fewer = min(size, problem.kv_len)
+    say(WORDS("ways", problem=problem, size=size, fewer=fewer, times=times, **found))
