@@ -95,8 +95,8 @@ def _ceilings() -> None:
         retry_button(store, [job], "ceilings-again", "Measure the ceilings again")
 
 
+# Sections of the words that say why a source has no curve.
 NO_SWEEP = {RECORDED: "nothing recorded", FILE: "nothing in the file"}
-"""Sections of the words that say why a source has no curve."""
 
 
 def source_row(choice: Choice) -> list[Source]:
