@@ -9,15 +9,12 @@ from kernels.problem import AttentionProblem
 from kernels.worker.requests import TraceRequest
 from viz.shared import runs
 from viz.shared.waiting import results_of
+from viz.shared.words import Words
 
 WantedRun = tuple[AttentionProblem, str]
 """A problem, and a key of kernels.algorithms.ALGORITHMS."""
 
-RULE = (
-    "**[[requested bytes|Requested]]** bytes: every load and store of one head counts. What is read "
-    "again, such as K and V for each query tile, counts again. lse counts if it is stored. "
-    "**[[compulsory bytes|At least]]**: each kernel reads its inputs once and writes its results once."
-)
+RULE = Words(__file__)("rule")
 """Said where the numbers of a chapter are from. Numbers without a word beside them are requested bytes."""
 
 AT_ONCE_S = 5.0

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from viz.shared.formats import format_number, format_tex
+from viz.shared.words import Words
+
+WORDS = Words(__file__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,29 +47,15 @@ def update(m: float, l: float, scores: np.ndarray) -> Update:
 def update_words(step: Update, digits: int = 6) -> str:
     """What happens to m, which is written with so many digits, and to l; with marked terms."""
     old, m = format_number(step.m_before, digits), format_number(step.m, digits)
-    alpha, l_before, added, l = (
-        format_number(value, 4) for value in (step.alpha, step.l_before, step.added, step.l)
-    )
-    return (
-        f"The largest score so far was {old} and is now [[row max|m]] = {m}. Everything summed up before "
-        f"counts [[rescale factor|α]] = e^({old} − {_negative(m)}) ≈ {alpha} times: [[row sum|l]] ≈ {alpha} "
-        f"· {l_before} + {added} ≈ {l}."
-    )
+    return WORDS("update", step=step, old=old, m=m, signed=_signed(m))
 
 
-def update_tex(step: Update) -> tuple[str, str, str]:
+def update_tex(step: Update) -> list[str]:
     """The new m, alpha and l in LaTeX, with the numbers."""
-    before, largest, m = (format_tex(value, 6) for value in (step.m_before, step.scores.max(), step.m))
-    alpha, l_before, added, l = (
-        format_tex(value, 4) for value in (step.alpha, step.l_before, step.added, step.l)
-    )
-    return (
-        rf"m' = \max(m, \max x) = \max({before},\, {largest}) = {m}",
-        rf"\alpha = e^{{m - m'}} = e^{{{before} - {_negative(m)}}} \approx {alpha}",
-        r"\begin{aligned} l' &= \alpha\, l + \textstyle\sum e^{x - m'} \\ "
-        rf"&\approx {alpha} \cdot {l_before} + {added} \approx {l} \end{{aligned}}",
-    )
+    old, m = format_tex(step.m_before, 6), format_tex(step.m, 6)
+    given = {"step": step, "old": old, "m": m, "signed": _signed(m), "largest": step.scores.max()}
+    return WORDS("formulas", **given).split("\n\n")
 
 
-def _negative(text: str) -> str:
+def _signed(text: str) -> str:
     return f"({text})" if text.startswith(("-", "−")) else text
