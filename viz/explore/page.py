@@ -22,7 +22,7 @@ from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot
 from viz.shared.link import takes_from_link
-from viz.shared.looks import looks_of
+from viz.shared.provenance import looks_of
 from viz.shared.run_request import RunRequest, own_tiles
 
 
