@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -45,46 +44,42 @@ def bytes_figure(bars: ByteBars, least: int, colors: theme.Palette) -> go.Figure
     return figure
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Bytes over the swept quantity; None if an algorithm does not fit."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float | None]
-    color: str
-    dash: str = "solid"
+Curves = dict[str, tuple[Sequence[float | None], str, str]]
+"""Label -> bytes, None where an algorithm does not fit, palette entry, and dash."""
 
 
 def growth_figure(
-    curves: Sequence[Curve],
+    swept: Sequence[int],
+    curves: Curves,
     counted: Mapping[str, Sequence[tuple[float, int]]],
     axis: str,
     here: float,
     colors: theme.Palette,
 ) -> go.Figure:
-    """Modelled lines on log axes, and counted points (label of the curve -> points); `here` is marked."""
+    """Modelled lines over the swept values, and counted points (label of the curve -> points), on log axes.
+
+    `here` is marked.
+    """
     traces = []
-    for curve in curves:
-        color, hover = getattr(colors, curve.color), f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, "
+    for label, (moved, entry, dash) in curves.items():
+        color, hover = getattr(colors, entry), f"{label}, {axis} = %{{x:,}}: %{{text}}, "
         line = charts.line(
-            *(curve.x, curve.y, color, 3 if curve.dash == "solid" else 2, curve.dash),
-            name=curve.label,
-            text=["" if value is None else format_bytes(value) for value in curve.y],
+            *(swept, moved, color, 3 if dash == "solid" else 2, dash),
+            name=label,
+            text=["" if value is None else format_bytes(value) for value in moved],
             hovertemplate=f"{hover}modelled<extra></extra>",
         )
         traces.append(line)
-        if of_curve := counted.get(curve.label):
+        if of_curve := counted.get(label):
             x, y = zip(*of_curve, strict=True)
             points = charts.points(
                 *(x, y, color, 13, "circle", {"color": colors.text, "width": 2}),
-                name=f"{curve.label}, counted",
+                name=f"{label}, counted",
                 showlegend=False,
                 text=[format_bytes(value) for value in y],
                 hovertemplate=f"{hover}counted<extra></extra>",
             )
             traces.append(points)
-    swept = curves[0].x
     ends = [math.log10(min(swept) / 1.1), math.log10(max(swept) * 1.1)]
     across = charts.log_ticks(swept, [f"{value:,}" for value in swept], title=axis, tickangle=0, range=ends)
     up = {"type": "log", "exponentformat": "SI", "ticksuffix": "B", "dtick": 1}

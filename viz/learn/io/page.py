@@ -15,7 +15,7 @@ from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, parts, slider, switch
 from viz.learn.counts import RULE, counted_runs, where_counted
 from viz.learn.io import maths as lesson
-from viz.learn.io.figures import Curve, blocks_figure, bytes_figure, growth_figure
+from viz.learn.io.figures import Curves, blocks_figure, bytes_figure, growth_figure
 from viz.learn.predict import ask
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
@@ -153,10 +153,11 @@ def _growth() -> None:
         "SRAM": (memory >> 10, {value: (length, d, value << 10) for value in MEMORIES_KIB}),
     }
     here, sweep = sweeps[axis]
-    curves, factors = [], []
+    curves: Curves = {}
+    factors = []
     for name, (label, color, dash, order) in CURVES.items():
         moved = [lesson.curve_bytes(name, n, d, room // size, size) for n, d, room in sweep.values()]
-        curves.append(Curve(label, list(sweep), moved, color, dash))
+        curves[label] = (moved, color, dash)
         if order:
             grown = lesson.growth(name, length, d, memory // size, size)
             words = ["–" if each is None else f"× {each:.2f}" for each in grown]
@@ -167,7 +168,7 @@ def _growth() -> None:
     with page:
         WORDS.draw(
             "curves",
-            growth=growth_figure(curves, points, AXES[axis], here, colors()),
+            growth=growth_figure(list(sweep), curves, points, AXES[axis], here, colors()),
             rule=RULE,
             problem=problem,
             memory=memory,
