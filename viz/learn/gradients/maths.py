@@ -71,10 +71,8 @@ class LoopOrder:
         return (len(self.kv_blocks) * keys + len(self.q_blocks) * queries) * problem.head_dim
 
 
-LOOP_ORDERS = tuple(
-    LoopOrder(**order)
-    for order in tomllib.loads(Path(__file__).with_name("loop_orders.toml").read_text("utf-8"))["orders"]
-)
+_TABLE = Path(__file__).with_name("loop_orders.toml").read_text("utf-8")
+LOOP_ORDERS = tuple(LoopOrder(label, **order) for label, order in tomllib.loads(_TABLE).items())
 QUERY_OUTER, DRAFT, KEY_OUTER, TWO_KERNELS = LOOP_ORDERS
 
 
