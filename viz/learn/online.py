@@ -1,13 +1,8 @@
-"""One step of the online softmax for one row: its numbers, in a sentence and in formulas."""
+"""One step of the online softmax for one row."""
 
 from dataclasses import dataclass
 
 import numpy as np
-
-from viz.shared.formats import format_number, format_tex
-from viz.shared.words import Words
-
-WORDS = Words(__file__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +37,3 @@ def update(m: float, l: float, scores: np.ndarray) -> Update:
     m_new = max(m, float(scores.max()))
     alpha = float(np.exp(m - m_new))
     return Update(scores, m, l, m_new, alpha, alpha * l + float(np.exp(scores - m_new).sum()))
-
-
-def update_words(step: Update, digits: int = 6) -> str:
-    """What happens to m, which is written with so many digits, and to l; with marked terms."""
-    old, m = format_number(step.m_before, digits), format_number(step.m, digits)
-    return WORDS("update", step=step, old=old, m=m, signed=_signed(m))
-
-
-def update_tex(step: Update) -> list[str]:
-    """The new m, alpha and l in LaTeX, with the numbers."""
-    old, m = format_tex(step.m_before, 6), format_tex(step.m, 6)
-    given = {"step": step, "old": old, "m": m, "signed": _signed(m), "largest": step.scores.max()}
-    return WORDS("formulas", **given).split("\n\n")
-
-
-def _signed(text: str) -> str:
-    return f"({text})" if text.startswith(("-", "−")) else text

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from viz.learn.online import Update
-from viz.shared.formats import format_number
+from viz.shared.formats import format_number, format_tex
 from viz.shared.glossary import say
 from viz.shared.words import Words
 
@@ -91,6 +91,23 @@ def weight_of_lse(score: float, lse: float) -> Quantity:
         SLIPS["divided by lse"]: exponential / lse if lse else np.inf,
     }
     return Quantity("P", float(np.exp(score - lse)), slips)
+
+
+def update_words(step: Update, digits: int = 6) -> str:
+    """What happens to m, which is written with so many digits, and to l; with marked terms."""
+    old, m = format_number(step.m_before, digits), format_number(step.m, digits)
+    return WORDS("update", step=step, old=old, m=m, signed=_signed(m))
+
+
+def update_tex(step: Update) -> list[str]:
+    """The new m, alpha and l in LaTeX, with the numbers."""
+    old, m = format_tex(step.m_before, 6), format_tex(step.m, 6)
+    given = {"step": step, "old": old, "m": m, "signed": _signed(m), "largest": step.scores.max()}
+    return WORDS("formulas", **given).split("\n\n")
+
+
+def _signed(text: str) -> str:
+    return f"({text})" if text.startswith(("-", "−")) else text
 
 
 def ask(words: Words, section: str, key: str, options: Sequence[str], right: str, **given: Any) -> bool:

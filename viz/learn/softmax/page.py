@@ -8,8 +8,7 @@ import streamlit as st
 from kernels.problem import AttentionProblem
 from viz.learn.controls import keep_in_url, parts, put_in_url, stepper, switch, take_from_url
 from viz.learn.numbers import UnreadableNumbers, parse_row
-from viz.learn.online import update_tex, update_words
-from viz.learn.predict import ask, next_numerator, next_state, type_in
+from viz.learn.predict import ask, next_numerator, next_state, type_in, update_tex, update_words
 from viz.learn.softmax import figures
 from viz.learn.softmax import maths as lesson
 from viz.learn.softmax.maths import OnlineStep

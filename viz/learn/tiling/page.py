@@ -12,8 +12,7 @@ from kernels.problem.tiles import visited_tiles
 from viz.learn.controls import parts, stepper, switch
 from viz.learn.matrices import matrices_html
 from viz.learn.numbers import UnreadableNumbers, parse_matrix
-from viz.learn.online import update_tex, update_words
-from viz.learn.predict import ask, next_state, type_in
+from viz.learn.predict import ask, next_state, type_in, update_tex, update_words
 from viz.learn.softmax.maths import attention
 from viz.learn.stage import stage
 from viz.learn.tiling import maths as lesson
