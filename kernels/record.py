@@ -7,11 +7,10 @@ import argparse
 import itertools
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kernels.algorithms import ALGORITHMS, FIRST, kernels_with_lanes, run_lanes, run_traced
 from kernels.device.backend import compute_capability
@@ -19,10 +18,11 @@ from kernels.file_format import write
 from kernels.measure import counters, sweep
 from kernels.measure.document import FORMAT_VERSION, RECORDINGS_FORMAT, Document, read_document
 from kernels.measure.measure import measure
-from kernels.measure.measurement import DIRECTIONS, Measurement, report, shape_words
+from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.nearest import NAIVE
 from kernels.measure.peers import PEERS
 from kernels.measure.roofline import measure_ceilings
+from kernels.measure.sweep import SweepPoint
 from kernels.models import LENGTHS, MODELS, PHASES, model_heads
 from kernels.models.cost import OURS
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -43,48 +43,46 @@ last query tile of a long one may have more."""
 ENERGY_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 MODEL_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
 DOCUMENTS = "1024 300 1748 2048 1000 2072"
-ASKED = {
-    "documents": {"mask": "documents", "documents": DOCUMENTS},
-    "prefix": {"mask": "prefix", "prefix": 1024},
-    "window with sinks": {"mask": "sinks", "window_left": 1023, "prefix": 4},
-    "window in documents": {
+ASKED: tuple[dict[str, Any], ...] = (
+    {"mask": "documents", "documents": DOCUMENTS},
+    {"mask": "prefix", "prefix": 1024},
+    {"mask": "sinks", "window_left": 1023, "prefix": 4},
+    {
         "mask": "expression",
         "expression": "k <= q and doc(q) == doc(k) and q - k < 512",
         "documents": DOCUMENTS,
     },
-    "softcap": {"mask": "causal", "softcap": 50},
-    "ALiBi": {"mask": "causal", "alibi": 1},
-    "window with sink logit": {"mask": "window", "window_left": 1023, "sink_logit": 1},
-}
-MASK_PROBLEMS = {
-    (name, head_dim): AttentionProblem(
+    {"mask": "causal", "softcap": 50},
+    {"mask": "causal", "alibi": 1},
+    {"mask": "window", "window_left": 1023, "sink_logit": 1},
+)
+MASK_PROBLEMS = [
+    AttentionProblem(
         q_heads=2048 // head_dim,
         kv_heads=2048 // head_dim,
         q_len=8192,
         kv_len=8192,
         head_dim=head_dim,
         dtype="bfloat16",
-        **fields,  # type: ignore[arg-type]  # each field is checked
+        **fields,
     )
     for head_dim in (64, 128)
-    for name, fields in ASKED.items()
-}
+    for fields in ASKED
+]
 """Masks and scores beyond a band, on which FlexAttention is timed beside ours, in the same run."""
 
 
 @dataclass(frozen=True)
 class RecordOrder:
-    """Where to write, how long the sweep may take, the command that asked for it, and of what."""
+    """Where to write, how long each part may time, the command that asked for it, and of what."""
 
     folder: Path
     command: str
     minutes: float
     algorithms: tuple[str, ...] = ()
-    """Names of those whose traces are recorded again; () for all. Other recorded traces stay."""
+    """Names of those whose traces and lanes are recorded again; () for all. Those of others stay."""
     presets: tuple[str, ...] = ()
     """Names of those of which traces and lanes are recorded again; () for all."""
-    kernels: tuple[str, ...] = ()
-    """Names of those whose lanes are recorded again; () for all. Other recorded lanes stay."""
 
 
 def record_traces(order: RecordOrder) -> None:
@@ -165,7 +163,7 @@ def record_lanes(order: RecordOrder) -> None:
     """Lanes of the kernels that set marks. About two minutes on an H200."""
     for entry in ALGORITHMS.values():
         kernel = entry.lanes
-        if kernel is None or (order.kernels and kernel.name not in order.kernels) or not _runs_here(kernel):
+        if kernel is None or entry.name not in (order.algorithms or ALGORITHMS) or not _runs_here(kernel):
             continue
         for name, problem in lane_problems(entry, kernel).items():
             if order.presets and name not in order.presets:
@@ -227,38 +225,30 @@ def record_counters(order: RecordOrder) -> None:
 
 def record_masks(order: RecordOrder) -> None:
     """Ours and FlexAttention on masks and scores beyond a band, forward and backward. About two minutes."""
-    measured = []
-    for (name, head_dim), problem in MASK_PROBLEMS.items():
-        measured.append(measure(problem, ("ours", "flex"), DIRECTIONS, budget_s=0.3))
-        _say(f"{name}, head_dim {head_dim}: {report(measured[-1])}")
-        write(order.folder / FILES["masks"], Document(order.command, tuple(measured)).to_json())
+    points = [SweepPoint(problem, ("ours", "flex")) for problem in MASK_PROBLEMS]
+    _time(order, "masks", points, goes_on=False, budget_s=0.3)
 
 
 def record_energy(order: RecordOrder) -> None:
     """Energy and sustained speed of the peers, by length and of all shapes at 4k and 16k. Nine minutes."""
     shapes = [(length, 128, "causal") for length in sorted(sweep.LENGTHS)]
     shapes += itertools.product((4096, 16384), (64, 128, 256), ("full", "causal"))
+    peers = tuple(name for name in ENERGY_PEERS if PEERS[name].is_installed)
     problems = [sweep.problem_for(*shape, "float16") for shape in dict.fromkeys(shapes)]
-    peers = [name for name in ENERGY_PEERS if PEERS[name].is_installed]
-    energies = partial(measure, peers=peers, directions=DIRECTIONS, budget_s=0.1, energy=True)
-    _go_on(order, "energy", problems, energies)
+    _time(order, "energy", [SweepPoint(each, peers) for each in problems], budget_s=0.1, energy=True)
 
 
 def record_model_energy(order: RecordOrder) -> None:
     """Energy of naive attention and ours on layers of models, forward. Nine minutes."""
-    energies = partial(measure, peers=(NAIVE, OURS), budget_s=0.1, energy=True)
-    _go_on(order, "model_energy", _model_layers(), energies)
+    points = [SweepPoint(layer, (NAIVE, OURS), DIRECTIONS[:1]) for layer in _model_layers()]
+    _time(order, "model_energy", points, budget_s=0.1, energy=True)
 
 
 def record_models(order: RecordOrder) -> None:
-    """Layers of models at their lengths."""
-
-    def times(problem: AttentionProblem) -> Measurement:
-        return measure(
-            problem, MODEL_PEERS, DIRECTIONS if problem.q_len > 1 else DIRECTIONS[:1], budget_s=0.1
-        )
-
-    _go_on(order, "models", _model_layers(), times)
+    """Layers of models at their lengths; of a decoding step only the forward pass."""
+    ways = [DIRECTIONS if layer.q_len > 1 else DIRECTIONS[:1] for layer in _model_layers()]
+    layers = zip(_model_layers(), ways, strict=True)
+    _time(order, "models", [SweepPoint(layer, MODEL_PEERS, way) for layer, way in layers], budget_s=0.1)
 
 
 def _model_layers() -> list[AttentionProblem]:
@@ -273,33 +263,29 @@ def _model_layers() -> list[AttentionProblem]:
     return sorted(layers, key=forward_flops)
 
 
-def _go_on(
-    order: RecordOrder,
-    part: str,
-    problems: list[AttentionProblem],
-    times: Callable[[AttentionProblem], Measurement],
-) -> None:
-    """Measure the problems for at most `minutes`. What the file already has stays, so that a call goes on."""
-    path = order.folder / FILES[part]
-    measured = list(read_document(path.read_bytes()).measurements) if path.exists() else []
-    known = {each.problem for each in measured}
-    until, left_out = time.monotonic() + 60 * order.minutes, []
-    for problem in (each for each in problems if each not in known):
-        if time.monotonic() > until:
-            left_out.append(f"{shape_words(problem)}: out of time")
-        else:
-            measured.append(times(problem))
-            _say(report(measured[-1]))
-        write(path, Document(order.command, tuple(measured), left_out=tuple(left_out)).to_json())
-
-
 def record_sweeps(order: RecordOrder) -> None:
-    """All peers over the lengths, for at most `minutes`; the file names what it leaves out."""
+    """All peers over the lengths."""
+    points = sweep.sweep_points()
+    sweep.compile_kernels(points, _say)
+    _time(order, "sweeps", points, goes_on=False, budget_s=sweep.BUDGET_S)
+
+
+def _time(
+    order: RecordOrder, part: str, points: list[SweepPoint], goes_on: bool = True, **options: Any
+) -> None:
+    """Measure for at most `minutes`. The file is written after each point, and names those left out.
+
+    If it `goes_on`, what the file already has stays.
+    """
+    path = order.folder / FILES[part]
+    known = read_document(path.read_bytes()).measurements if goes_on and path.exists() else ()
+    problems = {each.problem for each in known}
 
     def save(document: Document) -> None:
-        write(order.folder / FILES["sweeps"], replace(document, command=order.command).to_json())
+        write(path, replace(document, command=order.command).to_json())
 
-    sweep.run_sweep(sweep.sweep_points(), order.minutes, save, _say)
+    points = [point for point in points if point.problem not in problems]
+    sweep.run_sweep(points, order.minutes, save, _say, known, **options)
 
 
 def _say(line: str) -> None:
@@ -318,7 +304,7 @@ PARTS: dict[str, Callable[[RecordOrder], None]] = {
     "models": record_models,
     "sweeps": record_sweeps,
 }
-"""In the order in which they are recorded. The longest is last: a time limit shortens only that one."""
+"""In the order in which they are recorded."""
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -331,15 +317,13 @@ def _argument_parser() -> argparse.ArgumentParser:
         help_words = about.format(f"some of {','.join(known)} (default: all)")
         parser.add_argument(option, type=some_of(known), default=[], help=help_words)
 
-    limit = "time limit of sweeps and models (default 7); the files name what is left out"
+    limit = "time limit of each part that times (default 7); its file names what is left out"
     out = "folder to write to (default: the shipped recordings)"
     parser.add_argument("--out", type=Path, default=FOLDER, help=out)
     add_names("--parts", PARTS, "{}")
     parser.add_argument("--minutes", type=float, default=7.0, help=limit)
-    add_names("--algorithms", ALGORITHMS, "part traces: {}; other recorded traces stay")
+    add_names("--algorithms", ALGORITHMS, "parts traces and lanes: {}; others stay")
     add_names("--presets", PRESETS, "parts traces and lanes: of {}; others stay")
-    lanes = [kernel.name for kernel in kernels_with_lanes()]
-    add_names("--kernels", lanes, "part lanes: {}; other recorded lanes stay")
     return parser
 
 
@@ -352,7 +336,7 @@ def main(argv: list[str] | None = None) -> int:
         wanted = "expected a GPU, since the shipped recordings are of one"
         print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
         return 2
-    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "presets", "kernels")}
+    chosen = {name: tuple(getattr(arguments, name)) for name in ("parts", "algorithms", "presets")}
     options = "".join(f" --{name} {','.join(names)}" for name, names in chosen.items() if names)
     command = f"python -m kernels.record{options} --minutes {arguments.minutes:g}"
     parts = chosen.pop("parts") or tuple(PARTS)

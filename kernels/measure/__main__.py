@@ -91,15 +91,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     command = " ".join(["python -m kernels.measure", *(sys.argv[1:] if argv is None else argv)])
     text = Document(command, tuple(measurements), left_out=tuple(left_out)).to_json()
-    try:
-        if arguments.out is None:
-            print(text, end="")
-        else:
-            arguments.out.write_text(text)
-    except OSError as error:
-        print(f"error: {error}; standard output has the JSON instead", file=sys.stderr)
+    if arguments.out is None:
         print(text, end="")
-        return 2
+    else:
+        arguments.out.write_text(text)
     return 1 if left_out else 0
 
 

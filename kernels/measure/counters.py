@@ -16,7 +16,6 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernels import ROOT
 from kernels.device.backend import DeviceInfo, device_info, utc_now
@@ -25,9 +24,6 @@ from kernels.file_format import Amount, Day
 from kernels.measure.measurement import Direction
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.traffic.operations import Operation
-
-if TYPE_CHECKING:
-    from kernels.primitives.launch import TileConfig
 
 LIMIT_S = 150
 COUNTED_PROBLEMS = tuple(
@@ -259,7 +255,8 @@ def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Ope
     if HOPPER_KERNEL and (config := dispatch.hopper.chosen_config(*inputs, problem.band)):
         from kernels.algorithms.flash3.run import requested_bytes
 
-        return (_operation("_attn_fwd_hopper", *requested_bytes(problem, config), config),)
+        tiles = f"{config.block_m}x{config.block_n} tiles"
+        return (Operation("_attn_fwd_hopper", *requested_bytes(problem, config), tiles),)
     return (_traced(problem, "flash2", "_attn_fwd", "forward"),)
 
 
@@ -275,11 +272,7 @@ def _traced(problem: AttentionProblem, algorithm: str, name: str, tuned: str) ->
     trace = run_traced(problem.with_(block_m=config.block_m, block_n=config.block_n), algorithm)
     steps = trace.kernel == trace.kernels.index(name)
     read, written = trace.tensor_bytes_read[steps].sum(), trace.tensor_bytes_written[steps].sum()
-    return _operation(name, int(read), int(written), config)
-
-
-def _operation(name: str, read: int, written: int, config: "TileConfig") -> Operation:
-    return Operation(name, read, written, f"{config.block_m}x{config.block_n} tiles")
+    return Operation(name, int(read), int(written), f"{config.block_m}x{config.block_n} tiles")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -47,7 +47,6 @@ class TrafficTotal:
 
     @property
     def missing(self) -> str:
-        """What is said if there are no parts."""
         return "no formula for the kernels that ran" if self.kind == "modelled" else f"not {self.origin}"
 
 

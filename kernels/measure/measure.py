@@ -68,8 +68,6 @@ def _peer_names(peers: Iterable[str] | None, backend: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Bench:
-    """The problem, its tensors and the clock, which are the same for every peer and direction."""
-
     problem: AttentionProblem
     tensors: CallTensors
     clock: Clock
@@ -195,6 +193,5 @@ def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> i
 
 
 def refuse_naive(problem: AttentionProblem, free_bytes: int, direction: str = "forward") -> str | None:
-    """Why naive attention is not run on this problem; None if it fits."""
     needed = naive_peak_bytes(problem, direction)
     return None if needed <= free_bytes else f"needs {needed / 1e9:,.1f} GB, {free_bytes / 1e9:,.1f} GB free"

@@ -91,42 +91,30 @@ def distance(there: AttentionProblem, asked: AttentionProblem) -> float:
 
 
 def work(problem: AttentionProblem, peer: str, direction: str) -> float:
-    """What the time of an implementation grows with."""
     if peer == NAIVE:
         return standard_bytes(problem, direction)
     return compulsory_bytes(problem, direction) if is_step(problem) else attention_flops(problem, direction)
 
 
-def time_of(
-    problem: AttentionProblem, peer: str, measurements: Iterable[Measurement], direction: str = "forward"
-) -> Estimate | None:
-    """Milliseconds of one call by a peer; None if nothing like it was timed on a GPU."""
-
-    def ms(result: PeerResult) -> float | None:
-        return result.timing.median_ms if result.timing else None
-
-    return _estimate(problem, peer, measurements, direction, ms)
+AMOUNTS: dict[str, Callable[[PeerResult], float | None]] = {
+    "ms": lambda result: result.timing.median_ms if result.timing else None,
+    "joules": lambda result: result.sustained.joules if result.sustained else None,
+}
+"""Milliseconds of one call; joules of one of many calls without a pause."""
 
 
-def energy_of(
-    problem: AttentionProblem, peer: str, measurements: Iterable[Measurement], direction: str = "forward"
-) -> Estimate | None:
-    """Joules of one of many calls without a pause by a peer; None if of nothing like it they were counted."""
-
-    def joules(result: PeerResult) -> float | None:
-        return result.sustained.joules if result.sustained else None
-
-    return _estimate(problem, peer, measurements, direction, joules)
-
-
-def _estimate(
+def estimate(
     problem: AttentionProblem,
     peer: str,
     measurements: Iterable[Measurement],
-    direction: str,
-    amount: Callable[[PeerResult], float | None],
+    direction: str = "forward",
+    unit: str = "ms",
 ) -> Estimate | None:
-    """Of equally near measurements the first one counts."""
+    """What one call by a peer takes, in a unit of AMOUNTS; None if of nothing like it a GPU gave that.
+
+    Of equally near measurements the first one counts.
+    """
+    amount = AMOUNTS[unit]
     on_gpus = [each for each in measurements if each.device.backend == "cuda"]
     results = ((each, each.result(peer, direction)) for each in on_gpus)
     known = [(each, found) for each, result in results if result and (found := amount(result)) is not None]

@@ -6,12 +6,13 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from kernels.measure import peers
 from kernels.measure.document import Document
 from kernels.measure.measure import draw_tensors, make_call, measure
-from kernels.measure.measurement import DIRECTIONS, report, shape_words
+from kernels.measure.measurement import DIRECTIONS, Measurement, report, shape_words
 from kernels.measure.series import SweepView
 from kernels.problem import AttentionProblem
 
@@ -31,6 +32,7 @@ COMPILE_LIMIT_S = 150
 class SweepPoint:
     problem: AttentionProblem
     peers: tuple[str, ...]
+    directions: tuple[str, ...] = DIRECTIONS
 
     @property
     def name(self) -> str:
@@ -64,36 +66,36 @@ def run_sweep(
     minutes: float,
     save: Callable[[Document], None],
     say: Callable[[str], None],
+    known: tuple[Measurement, ...] = (),
+    **options: Any,
 ) -> Document:
     """Measure point by point until `minutes` have passed.
 
-    `save` is called after each point with everything measured so far and with the names of the points left
-    out, `say` with a line of progress.
+    `save` is called after each point with everything measured so far, what is `known` first, and with the
+    names of the points left out; `say` with a line of progress. `options` are those of `measure`.
     """
-    began = time.monotonic()
-    compile_kernels(points, say)
-    document = Document(left_out=tuple(point.name for point in points))
-    for index, point in enumerate(points):
+    began, measured, left = time.monotonic(), list(known), list(points)
+
+    def document() -> Document:
+        return Document(measurements=tuple(measured), left_out=tuple(point.name for point in left))
+
+    for point in points:
         if time.monotonic() - began > 60 * minutes:
-            say(f"stopped after {minutes:g} minutes: {len(points) - index} of {len(points)} are left out")
+            say(f"stopped after {minutes:g} minutes: {len(left)} of {len(points)} are left out")
             break
         try:
-            measurement = measure(point.problem, point.peers, DIRECTIONS, budget_s=BUDGET_S)
+            measured.append(measure(point.problem, point.peers, point.directions, **options))
         except RuntimeError as error:
             say(f"{point.name}: {str(error).splitlines()[0]}")
             if "CUDA error" in str(error):
                 break  # the context is lost: all points after this one are left out
             continue
-        document = replace(
-            document,
-            measurements=(*document.measurements, measurement),
-            left_out=tuple(name for name in document.left_out if name != point.name),
-        )
-        save(document)
+        left.remove(point)
+        save(document())
         seconds = time.monotonic() - began
-        say(f"{index + 1}/{len(points)} {seconds:4.0f} s  {report(measurement)}")
-    save(document)
-    return document
+        say(f"{len(points) - len(left)}/{len(points)} {seconds:4.0f} s  {report(measured[-1])}")
+    save(document())
+    return document()
 
 
 CompileJob = tuple[str, tuple[AttentionProblem, ...]]

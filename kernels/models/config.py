@@ -1,41 +1,20 @@
 """Hugging Face's config.json -> Model. What is missing, strange or not accepted is said by its name there."""
 
 import json
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kernels.models.model import Model
 from kernels.problem import DTYPES, LIMITS, InvalidProblem
 
 MOST_CHARACTERS = 1 << 16
-NESTED = ("text_config", "llm_config", "language_config", "attn_config")
-"""Where models that also see pictures keep the fields of their language model."""
-Q_HEADS = ("num_attention_heads", "n_head", "n_heads")
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads")
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
-HIDDEN = ("hidden_size", "n_embd", "d_model")
-LENGTH = ("max_position_embeddings", "n_positions", "max_seq_len")
-DTYPE = ("dtype", "torch_dtype")
-LAYER_TYPES = {"full_attention": "full", "sliding_attention": "window"}
-FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gpt_oss": 2, "cohere2": 4}
-"""By model_type: every how many layers one is full, if the config names no layer_types (transformers)."""
-OWN_HEAD_DIM = ("gemma", "qwen3", "gpt_oss")
-"""Beginnings of model_types whose head_dim, if missing, is not hidden_size / num_attention_heads."""
+FIELDS = tomllib.loads(Path(__file__).with_name("config_fields.toml").read_text("utf-8"))
+NAMES, LAYER_TYPES = FIELDS["names"], FIELDS["layer_types"]
 NO_DTYPE = "float16"
 COUNT = (1, 1 << 20)
 """Limits of a number that has none of its own."""
-
-REFUSED = {
-    "kv_lora_rank": "multi-head latent attention (MLA) keeps compressed keys, which no kernel here reads",
-    "attention_chunk_size": "attention within chunks is not a mask of these kernels",
-    "linear_num_key_heads": "some of its layers have linear attention, which has no scores",
-    "layers_block_type": "some of its layers are not attention",
-    "block_types": "some of its layers are not attention",
-    "mamba_d_state": "some of its layers are state spaces, not attention",
-    "state_size": "its layers are state spaces, not attention",
-    "is_encoder_decoder": "an encoder and a decoder have three kinds of attention; give a decoder alone",
-}
-"""Fields that name another kind of attention, if they are given and not false."""
 
 
 class _Fields:
@@ -65,7 +44,6 @@ class _Fields:
         return value
 
     def needed(self, *names: str, limits: tuple[int, int] = COUNT) -> int:
-        """A whole number that must be there."""
         value, (low, high) = self.whole(*names, limits=limits), limits
         if value is None:
             others = f" ({', '.join(names[1:])} count too)" if names[1:] else ""
@@ -75,7 +53,6 @@ class _Fields:
 
 
 def _short(value: Any) -> Any:
-    """A value as an error shows it: a long one is cut."""
     text = repr(value)
     return value if len(text) <= 60 else f"{text[:60]} …"
 
@@ -99,13 +76,18 @@ def from_config(text: str, name: str = "your model") -> Model:
 
 def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
     """The model of the fields of a config.json. Raises InvalidProblem, which names the field."""
-    inner: Mapping[str, Any] = next((values[key] for key in NESTED if isinstance(values.get(key), dict)), {})
-    fields = _Fields({**values, **inner})
+    nested = (values[key] for key in FIELDS["nested"] if isinstance(values.get(key), dict))
+    fields = _Fields({**values, **next(nested, {})})
     model_type = fields.take("model_type") or ""
-    _refuse(fields, str(model_type))
+    for field, why in FIELDS["refused"].items():
+        if fields.values.get(field):
+            raise InvalidProblem(field, _short(fields.values[field]), why)
+    if "bert" in str(model_type):
+        words = "its queries see the keys after them; expected a decoder"
+        raise InvalidProblem("model_type", model_type, words)
     notes: list[str] = []
-    q_heads = fields.needed(*Q_HEADS, limits=LIMITS["q_heads"])
-    layers = fields.needed(*LAYERS, limits=(1, 1024))
+    q_heads = fields.needed(*NAMES["q_heads"], limits=LIMITS["q_heads"])
+    layers = fields.needed(*NAMES["layers"], limits=(1, 1024))
     kinds, window = _layer_kinds(fields, str(model_type), layers, notes)
     apart, scores = _apart(fields, str(model_type))
     model = Model(
@@ -117,7 +99,7 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
         dtype=_dtype(fields, notes),
         layer_kinds=kinds,
         window=window,
-        max_length=fields.whole(*LENGTH, limits=(1, 1 << 30)),
+        max_length=fields.whole(*NAMES["length"], limits=(1, 1 << 30)),
         apart=apart,
         scores=scores,
         notes=tuple(notes),
@@ -128,18 +110,8 @@ def read_model(values: Mapping[str, Any], name: str, source: str = "") -> Model:
     return model
 
 
-def _refuse(fields: _Fields, model_type: str) -> None:
-    for field, why in REFUSED.items():
-        if fields.values.get(field):
-            raise InvalidProblem(field, _short(fields.values[field]), why)
-    if "bert" in model_type:
-        raise InvalidProblem(
-            "model_type", model_type, "its queries see the keys after them; expected a decoder"
-        )
-
-
 def _kv_heads(fields: _Fields, q_heads: int, notes: list[str]) -> int:
-    kv_heads = fields.whole(*KV_HEADS, limits=LIMITS["kv_heads"])
+    kv_heads = fields.whole(*NAMES["kv_heads"], limits=LIMITS["kv_heads"])
     if kv_heads is None:
         shared = fields.take("multi_query")
         kv_heads = 1 if shared is True else q_heads
@@ -152,12 +124,12 @@ def _kv_heads(fields: _Fields, q_heads: int, notes: list[str]) -> int:
 
 def _head_dim(fields: _Fields, model_type: str, q_heads: int) -> int:
     limits = low, high = LIMITS["head_dim"]
-    if model_type.startswith(OWN_HEAD_DIM):
+    if model_type.startswith(tuple(FIELDS["own_head_dim"])):
         return fields.needed("head_dim", limits=limits)
     head_dim = fields.whole("head_dim", limits=limits)
     if head_dim is not None:
         return head_dim
-    hidden = fields.needed(*HIDDEN)
+    hidden = fields.needed(*NAMES["hidden"])
     if hidden % q_heads or not low <= hidden // q_heads <= high:
         words = f"without head_dim it must be {low} to {high} times the {q_heads} query heads"
         raise InvalidProblem("hidden_size", hidden, words, "Add head_dim.")
@@ -165,7 +137,7 @@ def _head_dim(fields: _Fields, model_type: str, q_heads: int) -> int:
 
 
 def _dtype(fields: _Fields, notes: list[str]) -> str:
-    given = fields.take(*DTYPE)
+    given = fields.take(*NAMES["dtype"])
     if given is None or given == "auto":
         notes.append(f"`dtype` is missing: counted as {NO_DTYPE}.")
         return NO_DTYPE
@@ -178,7 +150,6 @@ def _dtype(fields: _Fields, notes: list[str]) -> str:
 def _layer_kinds(
     fields: _Fields, model_type: str, layers: int, notes: list[str]
 ) -> tuple[tuple[str, ...], int | None]:
-    """The kind of each layer, and the window if some have one."""
     types, switch = fields.take("layer_types"), fields.take("use_sliding_window")
     window = fields.whole("sliding_window", limits=(1, 1 << 30))
     if switch is None and window and model_type.startswith("qwen"):
@@ -212,8 +183,8 @@ def _pattern(fields: _Fields, model_type: str, layers: int, notes: list[str]) ->
     """Which layers have the window, if no field names them one by one."""
     every = fields.whole("sliding_window_pattern")
     first = fields.whole("max_window_layers", limits=(0, 1 << 20))
-    if every is None and model_type in FULL_EVERY:
-        every = FULL_EVERY[model_type]
+    if every is None and model_type in FIELDS["full_every"]:
+        every = FIELDS["full_every"][model_type]
         notes.append(f"`layer_types` is missing: one layer of {every} is full, as for every {model_type}.")
     if every is not None:
         return tuple("window" if (layer + 1) % every else "full" for layer in range(layers))

@@ -1,12 +1,12 @@
 """What the attention of a whole model costs: by formula, but times and energies from measurements."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kernels.algorithms.standard.traffic import standard_bytes
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement
-from kernels.measure.nearest import NAIVE, Estimate, energy_of, time_of
+from kernels.measure.nearest import AMOUNTS, NAIVE, Estimate, estimate
 from kernels.models.model import Model
 from kernels.traffic.modelled import LSE_BYTES, attention_flops, compulsory_bytes
 
@@ -32,12 +32,10 @@ class Costs:
 
     @property
     def ms(self) -> float | None:
-        """Time of all layers; None if it is not known."""
         return _sum(self.times)
 
     @property
     def joules(self) -> float | None:
-        """Energy of all layers; None if it is not known."""
         return _sum(self.energies)
 
 
@@ -59,7 +57,7 @@ def costs(
 ) -> Costs:
     """What `peer` costs; NAIVE is naive attention, any other name a fused kernel."""
     measurements, moved, flops, ran_out = tuple(measurements), 0, 0.0, False
-    found: dict[Callable, list[tuple[int, Estimate]]] = {time_of: [], energy_of: []}
+    found: dict[str, list[tuple[int, Estimate]]] = {unit: [] for unit in AMOUNTS}
     for kind, layers in model.kinds.items():
         problem = model.problem(length, phase, kind, batch)
         is_naive = peer == NAIVE
@@ -67,8 +65,8 @@ def costs(
         flops += layers * attention_flops(problem.with_(mask="full") if is_naive else problem, "forward")
         tried = (each.result(peer) for each in measurements if each.problem == problem)
         ran_out |= any(result.out_of_memory for result in tried if result)
-        for estimate, known in found.items():
-            if each := estimate(problem, peer, measurements):
+        for unit, known in found.items():
+            if each := estimate(problem, peer, measurements, unit=unit):
                 known.append((layers, each))
     times, energies = (tuple(known) if len(known) == len(model.kinds) else () for known in found.values())
     memory = layer_memory(model, length, batch, peer, phase)

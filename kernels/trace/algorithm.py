@@ -1,8 +1,8 @@
 """How an algorithm is described.
 
 One `Algorithm` holds all facts that the rest of the project knows of it. Schedule, traffic, checks, player
-and pages take this entry; only words of pages are looked up by its name (`viz/shared/looks.py`). The entries
-are in `kernels/algorithms/`.
+and pages take this entry; only words of pages are looked up by its name (`viz/shared/looks.toml`). The
+entries are in `kernels/algorithms/`.
 """
 
 from collections.abc import Callable

@@ -29,9 +29,11 @@ from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of, results_of
+from viz.shared.words import Words
 
 ORACLE_FLOPS = {"cuda": 2e11, "interpreter": 4e9}
 """Operations per second of the float64 oracle and its references; a rough, low guess."""
+WORDS = Words(__file__)
 CLOSED = "trace_closed"
 """Key in the session: whether the user has closed the trace that the command line names."""
 
@@ -54,11 +56,8 @@ def opened_run(machine: Machine) -> runs.Run | None:
 def _opened() -> tuple[bytes, str]:
     """The file that was dropped in the sidebar, or that of the command line; its name is "" for none."""
     with st.sidebar.expander("Open a saved trace (.npz)"):
-        file = st.file_uploader(
-            "A trace that Explore or `Trace.save` wrote",
-            ["npz"],
-            help="It plays as it was recorded. Its error is computed here from its problem and its output.",
-        )
+        label = "A trace that Explore or `Trace.save` wrote"
+        file = st.file_uploader(label, ["npz"], help=WORDS("file"))
     if file is not None:
         return file.getvalue(), file.name
     path = named_file("--trace")
@@ -139,7 +138,7 @@ def _measured_lanes(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
         st.button(
             "Measure the lanes of an SM here",
             icon=":material/view_timeline:",
-            help="Runs the kernels again, with and without marks that say when its warps did what.",
+            help=WORDS("lanes"),
             on_click=store.start,
             args=(requests,),
         )

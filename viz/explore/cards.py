@@ -6,7 +6,7 @@ from kernels.algorithms.standard.entry import ENTRY as STANDARD
 from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.device.clocks import METHODS
 from kernels.measure.measurement import Measurement, PeerResult, ratio_to_naive
-from kernels.measure.nearest import time_of
+from kernels.measure.nearest import estimate
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
@@ -15,18 +15,13 @@ from viz.shared.glossary import in_words
 from viz.shared.layout import Card
 from viz.shared.provenance import library_versions, measurement_source, runner_words
 from viz.shared.runs import Run
+from viz.shared.words import Words
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 CPU_PEER = "sdpa"
 ON_CPU = "Torch on this CPU (our kernel is not timed here)"
 TIME, MEMORY = "Time of one call", "Extra memory"
-REQUESTED = (
-    "Requested bytes: what loads and stores asked for, repeated reads each time. Some come from the L2 "
-    "cache. For standard attention they are modelled, with the same tiles: the scores S and the weights P "
-    "are written to HBM and read back (Dao et al. 2022, algorithm 0). With small tiles reading K and V again "
-    "can cost more than that: try 128 × 128."
-)
-EXTRA = "The most memory that the call needed at a time, beyond its inputs."
+WORDS = Words(__file__)
 
 
 def four_cards(run: Run, measurement: Measurement | None, other: Run | None = None) -> list[Card]:
@@ -40,39 +35,30 @@ def _error_card(run: Run, mark: str) -> Card:
     label = f"{mark}Largest error of the result · {'measured' if run.file else run.origin}"
     report = run.report
     if report is None:
-        return Card(label, "–", "not known", "The error of a file is computed from its output.")
+        return Card(label, "–", "not known", WORDS("no error"))
     allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
-    rule = (
-        "The algorithm is exact; its numbers are rounded. This is the largest difference from the same "
-        f"computed in float64. {rule_words(FACTORS[run.algorithm.direction])}"
-    )
     sampled = " (sampled rows)" if run.trace.sample else ""
+    rule = WORDS("error", rule=rule_words(FACTORS[run.algorithm.direction]))
     return Card(label, format_error(report.max_error), allowed + sampled, rule, report.passes)
 
 
+AGREES = {None: "without a formula", True: "the formula agrees", False: "the formula differs"}
+
+
 def _bytes_card(run: Run, mark: str, other: Run | None) -> Card:
+    """Bytes of the run; those of a sampled one are modelled, and the sample has counted some of them."""
     label = f"{mark}Bytes requested · {'modelled' if run.traffic.modelled else 'counted'}"
-    ours, problem = run.traffic.total, run.trace.problem
+    ours, problem, about = run.traffic.total, run.trace.problem, WORDS("requested")
     name, rival = "standard", standard_requested(problem, run.algorithm.direction)
     if other:
         name, rival = "B", other.traffic.total
     compared = less_or_more(rival / ours, f"{name} {format_bytes(rival)}")
     if run.algorithm is STANDARD and not other:
         compared = f"K and V read once: {format_bytes(standard_bytes(problem))}"
-    return Card(label, format_bytes(ours), compared, _requested_words(run))
-
-
-def _requested_words(run: Run) -> str:
-    """What the bytes are. Those of a sampled run are modelled, and the sample has counted some of them."""
-    if run.trace.sample is None:
-        return REQUESTED
-    counted, sample = format_bytes(run.trace.total_bytes), run.trace.sample.words(run.trace.problem)
-    agrees = {
-        None: "Heads are alike, so the whole run has that for each of them.",
-        True: "The formula gives exactly that.",
-        False: "The formula does NOT give that.",
-    }[run.traffic.agrees]
-    return f"Modelled by a formula. A sample was traced, {sample}: {counted} were counted there. {agrees}"
+    if sample := run.trace.sample:
+        about = WORDS("sample", sample=sample.words(problem), counted=run.trace.total_bytes)
+        about = f"{about} {WORDS(AGREES[run.traffic.agrees])}"
+    return Card(label, format_bytes(ours), compared, about)
 
 
 def less_or_more(ratio: float, words: str) -> str:
@@ -101,7 +87,8 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
         names = [f"{whose}: {what.lower()}" if whose else f"{mark}{what}" for what in (TIME, MEMORY)]
         labels = [f"{name} · {run.origin}" for name in names]
         compared = _compared(measurement, ours)
-    return [Card(*card) for card in zip(labels, values, compared, (why, f"{why} {EXTRA}"), strict=True)]
+    about = (why, f"{why} {WORDS('extra memory')}")
+    return [Card(*card) for card in zip(labels, values, compared, about, strict=True)]
 
 
 def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
@@ -164,12 +151,9 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
         return f"{origin} on {device.name}, {library_versions(device)}: {METHODS['cuda']}. {naive}"
     traced = ""
     if run.seconds:
-        how, took = runner_words(run.algorithm, run.trace.device), format_ms(run.seconds * 1e3)
-        traced = f" The trace took {took} {how}; that is not the kernel's speed."
-    return (
-        f"**Measured** here on {device.name}, in float32 (CPUs emulate float16 products): torch's operations "
-        f"and torch's fused attention. {METHODS['interpreter'].capitalize()}.{traced} {naive}"
-    )
+        traced = f" {WORDS('took', how=runner_words(run.algorithm, run.trace.device), took=run.seconds)}"
+    method = METHODS["interpreter"].capitalize()
+    return WORDS("timed on a CPU", device=device, method=method, traced=traced, naive=naive)
 
 
 def on_gpu_words(measurement: Measurement | None, run: Run, recorded: Iterable[Measurement]) -> str:
@@ -178,7 +162,7 @@ def on_gpu_words(measurement: Measurement | None, run: Run, recorded: Iterable[M
         return ""
     recorded, direction = tuple(recorded), run.algorithm.direction
     problem = run.trace.problem
-    times = {peer: time_of(problem, peer, recorded, direction) for peer in ("ours", "naive")}
+    times = {peer: estimate(problem, peer, recorded, direction) for peer in ("ours", "naive")}
     ours, naive = times["ours"], times["naive"]
     if ours is None or naive is None:
         return "No recording is near enough to give a time on a GPU."

@@ -29,8 +29,6 @@ recording, or one of a run that this machine cannot make; a stand-in while the w
 
 @dataclass(frozen=True)
 class Machine:
-    """What can run kernels here."""
-
     backend: str
     """As `viz.shared.runs.backend` names it."""
     device: DeviceInfo | None = None
@@ -45,8 +43,6 @@ class Machine:
 
 @dataclass(frozen=True)
 class RunChoice:
-    """The decision about one run."""
-
     request: RunRequest
     case: Case
     words: str = ""
@@ -71,7 +67,6 @@ class RunChoice:
 
 
 def choose(request: RunRequest, machine: Machine, asked: Extent = "") -> RunChoice:
-    """What is shown of a run that was asked for."""
     entry, recording, device = ALGORITHMS[request.algorithm], runs.recorded(*request), machine.device
     if refused := entry.refusal(request.problem):
         return RunChoice(request, "refused", str(refused))

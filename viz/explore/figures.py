@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import requested_ledger
-from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm, RecordedSum
 from kernels.trace.schedule import ProgramSpan
@@ -39,32 +38,28 @@ def timeline_figure(spans: list[ProgramSpan], algorithm: Algorithm, colors: them
         (span.sm, span.kernel, span.batch_head, word, tile, steps, span.start / 1e3, span.end / 1e3)
         for span, word, tile, steps in zip(spans, words, tiles, counts, strict=True)
     ]
+    last = len(colors.scale) - 1
     bars = charts.rows(
         [lines[span.sm] for span in spans],
         [(span.end - span.start) / 1e3 for span in spans],
         base=[span.start / 1e3 for span in spans],
-        marker=_tile_marker(tiles, words, colors),
+        marker={
+            "color": tiles,
+            "colorscale": [[i / last, color] for i, color in enumerate(colors.scale)],
+            "colorbar": {
+                "title": {"text": "<br>or ".join(sorted(set(words), reverse=True))},
+                "thickness": 12,
+                "tickformat": "d",
+                "nticks": min(max(tiles, default=0) + 1, 9),
+            },
+            "line": {"width": 0.5, "color": colors.background},
+        },
         customdata=details,
         hovertemplate=HOVER,
     )
     height = min(150 + 5 * len(lines), 620) if len(lines) > 6 else 120 + 22 * len(lines)
     x, y = {"title": "time in µs"}, {"title": "SM", "showticklabels": False, **charts.DOWNWARDS}
     return charts.chart([bars], colors, height, "", x, y, bargap=0.05, showlegend=False, margin_t=12)
-
-
-def _tile_marker(tiles: list[int], words: list[str], colors: theme.Palette) -> dict:
-    last = len(colors.scale) - 1
-    return {
-        "color": tiles,
-        "colorscale": [[i / last, color] for i, color in enumerate(colors.scale)],
-        "colorbar": {
-            "title": {"text": "<br>or ".join(sorted(set(words), reverse=True))},
-            "thickness": 12,
-            "tickformat": "d",
-            "nticks": min(max(tiles, default=0) + 1, 9),
-        },
-        "line": {"width": 0.5, "color": colors.background},
-    }
 
 
 def without_pauses(spans: list[ProgramSpan]) -> list[ProgramSpan]:
@@ -168,8 +163,8 @@ class Line(NamedTuple):
     y: np.ndarray
 
 
-def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
-    """(batch_head, row) of `count` rows spread evenly over the rows of the first head that were recorded."""
+def spread_rows(trace: Trace) -> list[tuple[int, int]]:
+    """(batch_head, row) of SPREAD rows, spread evenly over those of the first head that were recorded."""
     recorded = trace.row_max if trace.row_max is not None else trace.row_share
     if recorded is None:
         return []
@@ -177,7 +172,7 @@ def spread_rows(trace: Trace, count: int = SPREAD) -> list[tuple[int, int]]:
     known = (trace.batch_head == head) & (trace.q_tile >= 0)
     step, offset = np.nonzero(~np.isnan(recorded) & known[:, None])
     rows = np.unique(trace.q_tile[step] * trace.problem.block_m + offset)
-    return [(int(head), int(row)) for row in rows[charts.evenly_spaced(len(rows), count)]]
+    return [(int(head), int(row)) for row in rows[charts.evenly_spaced(len(rows), SPREAD)]]
 
 
 def state_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:
@@ -220,15 +215,11 @@ def _row_line(trace: Trace, kernel: int, field: str, batch_head: int, row: int) 
     if algorithm.kernels[kernel].splits_keys:
         breaks = np.flatnonzero(np.diff(trace.program[steps])) + 1
         x, y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
-    return Line(_row_name(algorithm, trace.problem, batch_head, row), x, y)
-
-
-def _row_name(algorithm: Algorithm, problem: AttentionProblem, batch_head: int, row: int) -> str:
-    """Such as "row 3"; if rows of several heads are packed into a tile, "head 1, query 3"."""
-    if not algorithm.packs_heads or problem.group_size == 1:
-        return f"row {row}"
-    member, query = divmod(row, problem.q_len)
-    return f"head {batch_head * problem.group_size + member}, query {query}"
+    name, group = f"row {row}", trace.problem.group_size
+    if algorithm.packs_heads and group > 1:  # rows of several heads are packed into a tile
+        member, query = divmod(row, trace.problem.q_len)
+        name = f"head {batch_head * group + member}, query {query}"
+    return Line(name, x, y)
 
 
 def gradient_figures(trace: Trace, colors: theme.Palette) -> dict[str, go.Figure]:

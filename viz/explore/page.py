@@ -17,17 +17,16 @@ from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.figures.sweep import memory_figure, time_figure
-from viz.shared.formats import format_bytes, plain
+from viz.shared.formats import plain
 from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot
 from viz.shared.link import takes_from_link
-from viz.shared.looks import looks_of
+from viz.shared.provenance import looks_of
 from viz.shared.run_request import RunRequest, own_tiles
 
 
 def show() -> None:
-    """The page."""
     machine = this_machine()
     header("FlashAttention, played back", machine.store)
     glossary_style(colors())
@@ -122,13 +121,7 @@ def _state(run: runs.Run) -> None:
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     st.subheader("Traffic by tensor", anchor="traffic")
-    least = format_bytes(least_bytes(run.trace.problem, run.algorithm))
-    st.caption(
-        "**Counted**: bytes that the loads and stores asked for; repeated reads may come from the L2 cache, "
-        "so this is not the traffic of HBM itself. **Modelled**: standard attention writes its matrices to "
-        "HBM and reads them back (Dao et al. 2022, algorithms 0 and 3). A kernel that reads each row that "
-        f"is seen once, and writes each result once, moves {least} (modelled)."
-    )
+    st.caption(cards.WORDS("traffic", least=least_bytes(run.trace.problem, run.algorithm)))
     ledgers = ledgers_of(run.trace, other.trace if other else None)
     plot(ledger_figure(*ledgers, colors()), key="ledger")
 

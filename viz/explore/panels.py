@@ -29,7 +29,9 @@ from viz.shared.layout import PLAYER, TRACE, colors, download, explore_link, plo
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
+from viz.shared.words import Words
 
+WORDS = Words(__file__)
 LAST = "last_run"
 """Key in the session of the run that was shown last."""
 ASKED = "runs_asked_for"
@@ -38,7 +40,6 @@ OFFERS = {"here": "Run it here", "whole": "Trace the whole run"}
 
 
 def this_machine() -> Machine:
-    """What can run kernels here, now."""
     store = runs.run_store()
     return Machine(runs.backend(store), store.client.device if store else None, store)
 
@@ -197,12 +198,9 @@ def timeline_panel(run: runs.Run, gpu: Gpu) -> None:
     schedule = step_schedule(run.trace, run.algorithm, gpu)
     spans = without_pauses(program_spans(run.trace, schedule, run.algorithm))
     sm_count = run.trace.device.sm_count if schedule.measured else gpu.sm_count
-    if schedule.measured:
-        launch = "the traced launch, slower than an untraced one; without the pauses between launches"
-        words = f"**{run.origin.capitalize()}** by the GPU's timer in {launch}"
-    else:
-        which = "the sample alone" if run.trace.sample else "the programs"
-        words = f"**Modelled**: {which} on the SMs of the {gpu.name}, in launch order"
+    which = "the sample alone" if run.trace.sample else "the programs"
+    section = "measured timeline" if schedule.measured else "modelled timeline"
+    words = WORDS(section, origin=run.origin.capitalize(), which=which, gpu=gpu)
     programs = format_count(len(spans), "query tile" if run.algorithm.persistent else "program")
     used, busy = len({span.sm for span in spans}), 100 * busy_share(spans, sm_count)
     words += f". {programs} on {used} of {sm_count} SMs; {busy:.0f} % of the SMs' time in use."
@@ -235,6 +233,5 @@ def take_away(run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = ()) -> None
         return export_html(_player_data(trace, run.provenance, gpu, lanes))
 
     with st.container(horizontal=True):
-        download(PLAYER, player, f"{name}.html", "Opens in any browser without a network or a server.")
-        read_by = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
-        download(TRACE, lambda: trace.to_bytes(compress=True), f"{name}.npz", read_by)
+        download(PLAYER, player, f"{name}.html", WORDS("player"))
+        download(TRACE, lambda: trace.to_bytes(compress=True), f"{name}.npz", WORDS("trace"))

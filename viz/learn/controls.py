@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
-from kernels.device.gpus import DEFAULT_GPU, GPUS
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS
-from viz.shared import runs
 
 Number = TypeVar("Number", int, float)
 Option = TypeVar("Option")
@@ -66,15 +65,8 @@ def slider(
     return st.select_slider(label, options, value, key=key, bind="query-params", help=words, width=width)
 
 
-def gpu_here(store: runs.RunStore | None) -> str:
-    """Name of this machine's GPU; "" if it has none, or if the worker has not said yet."""
-    device = store.client.device if store else None
-    return device.name if device and runs.backend(store) == "cuda" else ""
-
-
-def gpu_choice(key: str, width: Width, words: str | None = None) -> str:
-    """A key of GPUS. `words` is the help text."""
-    return choice("GPU", list(GPUS), DEFAULT_GPU, key, width, words)
+def gpu_choice(key: str, width: Width) -> Gpu:
+    return GPUS[choice("GPU", list(GPUS), DEFAULT_GPU, key, width)]
 
 
 def switch(

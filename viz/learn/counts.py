@@ -9,15 +9,12 @@ from kernels.problem import AttentionProblem
 from kernels.worker.requests import TraceRequest
 from viz.shared import runs
 from viz.shared.waiting import results_of
+from viz.shared.words import Words
 
 WantedRun = tuple[AttentionProblem, str]
 """A problem, and a key of kernels.algorithms.ALGORITHMS."""
 
-RULE = (
-    "**[[requested bytes|Requested]]** bytes: every load and store of one head counts. What is read "
-    "again, such as K and V for each query tile, counts again. lse counts if it is stored. "
-    "**[[compulsory bytes|At least]]**: each kernel reads its inputs once and writes its results once."
-)
+RULE = Words(__file__)("rule")
 """Said where the numbers of a chapter are from. Numbers without a word beside them are requested bytes."""
 
 AT_ONCE_S = 5.0
@@ -27,9 +24,7 @@ WAIT_S = 0.3
 """How long a page waits for the first counts before it is drawn without them."""
 
 
-def counted_runs(
-    store: runs.RunStore | None, backend: str, wanted: Sequence[WantedRun], key: str, ask: bool = False
-) -> dict[WantedRun, runs.Run]:
+def counted_runs(wanted: Sequence[WantedRun], key: str, ask: bool = False) -> dict[WantedRun, runs.Run]:
     """The wanted runs that are ready. Those that are not are started.
 
     Short runs start at once; long ones, or all with `ask`, start by a button that is drawn here. Progress,
@@ -40,6 +35,8 @@ def counted_runs(
     missing = [item for item in wanted if item not in ready]
     if not missing:
         return ready
+    store = runs.run_store()
+    backend = runs.backend(store)
     if store is None or backend == "replay":
         st.caption(
             ":material/history: Kernels cannot run here (the badge “replay” says why): only recorded runs "

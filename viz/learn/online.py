@@ -1,10 +1,8 @@
-"""One step of the online softmax for one row: its numbers, in a sentence and in formulas."""
+"""One step of the online softmax for one row."""
 
 from dataclasses import dataclass
 
 import numpy as np
-
-from viz.shared.formats import format_number, format_tex
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +29,6 @@ class Update:
 
     @property
     def added(self) -> float:
-        """Sum of the terms of this block."""
         return float(self.terms.sum())
 
 
@@ -40,34 +37,3 @@ def update(m: float, l: float, scores: np.ndarray) -> Update:
     m_new = max(m, float(scores.max()))
     alpha = float(np.exp(m - m_new))
     return Update(scores, m, l, m_new, alpha, alpha * l + float(np.exp(scores - m_new).sum()))
-
-
-def update_words(step: Update, digits: int = 6) -> str:
-    """What happens to m, which is written with so many digits, and to l; with marked terms."""
-    old, m = format_number(step.m_before, digits), format_number(step.m, digits)
-    alpha, l_before, added, l = (
-        format_number(value, 4) for value in (step.alpha, step.l_before, step.added, step.l)
-    )
-    return (
-        f"The largest score so far was {old} and is now [[row max|m]] = {m}. Everything summed up before "
-        f"counts [[rescale factor|α]] = e^({old} − {_negative(m)}) ≈ {alpha} times: [[row sum|l]] ≈ {alpha} "
-        f"· {l_before} + {added} ≈ {l}."
-    )
-
-
-def update_tex(step: Update) -> tuple[str, str, str]:
-    """The new m, alpha and l in LaTeX, with the numbers."""
-    before, largest, m = (format_tex(value, 6) for value in (step.m_before, step.scores.max(), step.m))
-    alpha, l_before, added, l = (
-        format_tex(value, 4) for value in (step.alpha, step.l_before, step.added, step.l)
-    )
-    return (
-        rf"m' = \max(m, \max x) = \max({before},\, {largest}) = {m}",
-        rf"\alpha = e^{{m - m'}} = e^{{{before} - {_negative(m)}}} \approx {alpha}",
-        r"\begin{aligned} l' &= \alpha\, l + \textstyle\sum e^{x - m'} \\ "
-        rf"&\approx {alpha} \cdot {l_before} + {added} \approx {l} \end{{aligned}}",
-    )
-
-
-def _negative(text: str) -> str:
-    return f"({text})" if text.startswith(("-", "−")) else text

@@ -9,12 +9,16 @@ import numpy as np
 import streamlit as st
 
 from viz.learn.online import Update
-from viz.learn.words import Words
-from viz.shared.formats import format_number
+from viz.shared.formats import format_number, format_tex
 from viz.shared.glossary import say
+from viz.shared.words import Words
 
 RELATIVE, ABSOLUTE = 0.02, 0.006
 """A prediction by hand from numbers of three digits may be off by so much."""
+WORDS = Words(__file__)
+SLIPS = dict(WORDS.cells("slips"))
+NOT_RESCALED, DROPPED, NOT_ADDED = SLIPS["not rescaled"], SLIPS["dropped"], SLIPS["not added"]
+BLOCK_MAX = SLIPS["max of the block"]
 
 
 @dataclass(frozen=True)
@@ -48,19 +52,16 @@ def next_state(step: Update) -> tuple[Quantity, Quantity, Quantity]:
     with np.errstate(over="ignore"):  # a slip that gives infinity is nobody's answer
         inverse, of_max = float(np.exp(step.m - m)), float(np.exp(block_max))
         with_old_max, with_block_max = (float(np.exp(scores - each).sum()) for each in (m, block_max))
-    of_m = {
-        "this is the largest of the new scores alone; the old m is larger": block_max,
-        "this is the old m, but one of the new scores is larger": m,
-    }
+    of_m = {SLIPS["m of the block"]: block_max, SLIPS["old m"]: m}
     of_alpha = {
-        "1 would mean that m stayed, but it grew": 1.0,
-        "this is exp(new m − old m), the inverse: the old sum has to shrink when m grows": inverse,
-        "this is old m − new m; exp of it is missing": m - step.m,
-        "this is exp of the new max; the factor is exp of the difference, old m − new m": of_max,
+        SLIPS["α of 1"]: 1.0,
+        SLIPS["inverse α"]: inverse,
+        SLIPS["α without exp"]: m - step.m,
+        SLIPS["α of the max"]: of_max,
     }
     of_l = {
         NOT_RESCALED: l + step.added,
-        "the new terms were computed with the old m": l + with_old_max,
+        SLIPS["terms of the old m"]: l + with_old_max,
         DROPPED: step.added,
         NOT_ADDED: step.alpha * l,
         BLOCK_MAX: step.alpha * l + with_block_max,
@@ -75,7 +76,7 @@ def next_numerator(y_before: float, step: Update, values: np.ndarray) -> Quantit
         NOT_RESCALED: y_before + added,
         DROPPED: added,
         NOT_ADDED: kept,
-        "the new terms are not multiplied by their values": kept + step.added,
+        SLIPS["without values"]: kept + step.added,
     }
     return Quantity("Y", kept + added, slips)
 
@@ -84,18 +85,29 @@ def weight_of_lse(score: float, lse: float) -> Quantity:
     """A weight of P from its score and the lse of its row: exp(score - lse)."""
     exponential = float(np.exp(score))
     slips = {
-        "this is e^score; lse is not subtracted": exponential,
-        "this is exp(lse − score), the inverse": float(np.exp(lse - score)),
-        "this is score − lse; exp of it is missing": score - lse,
-        "lse is subtracted inside exp, not divided by": exponential / lse if lse else np.inf,
+        SLIPS["without lse"]: exponential,
+        SLIPS["inverse P"]: float(np.exp(lse - score)),
+        SLIPS["P without exp"]: score - lse,
+        SLIPS["divided by lse"]: exponential / lse if lse else np.inf,
     }
     return Quantity("P", float(np.exp(score - lse)), slips)
 
 
-NOT_RESCALED = "the old sum was added without being rescaled by α"
-DROPPED = "the old sum was dropped; it has to be multiplied by α and kept"
-NOT_ADDED = "the old sum was rescaled, but the new terms were not added"
-BLOCK_MAX = "the new terms were computed with the max of this block; the larger old m stays"
+def update_words(step: Update, digits: int = 6) -> str:
+    """What happens to m, which is written with so many digits, and to l; with marked terms."""
+    old, m = format_number(step.m_before, digits), format_number(step.m, digits)
+    return WORDS("update", step=step, old=old, m=m, signed=_signed(m))
+
+
+def update_tex(step: Update) -> list[str]:
+    """The new m, alpha and l in LaTeX, with the numbers."""
+    old, m = format_tex(step.m_before, 6), format_tex(step.m, 6)
+    given = {"step": step, "old": old, "m": m, "signed": _signed(m), "largest": step.scores.max()}
+    return WORDS("formulas", **given).split("\n\n")
+
+
+def _signed(text: str) -> str:
+    return f"({text})" if text.startswith(("-", "−")) else text
 
 
 def ask(words: Words, section: str, key: str, options: Sequence[str], right: str, **given: Any) -> bool:
@@ -153,10 +165,7 @@ def type_in(key: str, question: str, wanted: Sequence[Quantity], because: str) -
             row.form_submit_button("Check", icon=":material/check:")
             if row.form_submit_button("Show", icon=":material/visibility:"):
                 st.session_state[f"{key}_shown"] = True
-        st.caption(
-            "Three significant digits are enough, as in 0.0498 or 20.1. A number counts as right if it "
-            f"is off by at most {100 * RELATIVE:g} % of the right one plus {ABSOLUTE}."
-        )
+        st.caption(WORDS("enough digits", percent=100 * RELATIVE, more=ABSOLUTE))
         lines, rights = [], 0
         for quantity, number in zip(wanted, given, strict=True):
             if number is not None:

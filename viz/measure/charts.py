@@ -13,6 +13,7 @@ from viz.player.talk.chart import fixed_words
 from viz.shared.figures import sweep
 from viz.shared.formats import format_length, format_ratio, plain
 from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
+from viz.shared.words import Words
 
 CHARTS = {
     "time": "time",
@@ -24,30 +25,7 @@ CHARTS = {
 }
 OURS = ("ours", "sdpa")
 """Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
-EXPONENT = (
-    "Exponents are of one sequence (a call's value over its batch), fitted to the logarithms of the larger "
-    "half of the lengths."
-)
-NOTES = {
-    "time": "±: half the distance from the 10th to the 90th percentile. A mark is hollow if that distance is "
-    "over a quarter of the median.",
-    "speedup": "–: naive attention has no time there.",
-    "energy": "Each call is repeated for 2 s without a pause. Energy is that of the driver's counter (NVML), "
-    "less what the GPU takes at rest. That time has four parts; ±: half of what the most costly of them took "
-    "more than the cheapest. At the power limit a GPU lowers its clock, so less energy per FLOP is then also "
-    "faster.",
-    "call": "Calls in a row, launched by the host as a program does. The other charts show the kernels "
-    "alone, replayed from a CUDA graph. Queued after: until the call returns and the host is free.",
-}
-EMPTY = {
-    "call": "There is no call time here. It is taken on a GPU, with Measure here or "
-    "`python -m kernels.measure`. On a CPU the chart “time” shows whole calls.",
-    "energy": "There is no energy here. A GPU whose driver counts it gives one, with Measure here while this "
-    "chart is open, or with `python -m kernels.measure --energy`.",
-    "speedup": "No peer was timed beside naive attention of the same source. Choose naive (torch) among the "
-    "peers.",
-}
-"""What a chart says that has no value to draw."""
+WORDS = Words(__file__)
 
 
 def shown_curves(sources: list[Source], choice: Choice) -> list[PeerCurve]:
@@ -151,7 +129,8 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
         grows = [curve.exponent(metric) for curve in (naive, fused)]
         if None not in grows:
             of_naive, own = (f"∝ N^{exponent:.1f}" for exponent in grows)
-            shown.append(Card(f"{metric.capitalize()} of a sequence", own, f"naive {of_naive}", EXPONENT))
+            label, compared = f"{metric.capitalize()} of a sequence", f"naive {of_naive}"
+            shown.append(Card(label, own, compared, WORDS("exponents")))
     draw_cards(shown)
 
 
@@ -166,24 +145,22 @@ def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice)
     for direction in directions:
         in_direction = [curve for curve in curves if curve.direction == direction]
         st.markdown(f"**{direction}**" + ("" if in_direction else ": nothing was measured yet."))
-        if metric in EMPTY and not any(sweep.curve_values(curve, curves, metric) for curve in in_direction):
-            st.info(EMPTY[metric], icon=":material/search_off:")
-        else:
-            _chart_and_table(in_direction, metric, choice, direction)
+        has_any = any(sweep.curve_values(curve, curves, metric) for curve in in_direction)
+        if not has_any and (reason := f"without {metric}") in WORDS.sections:
+            st.info(WORDS(reason), icon=":material/search_off:")
+            continue
+        rows = point_rows(in_direction)
+        if choice.axis != ONE_POINT:
+            rows = table_rows(in_direction, metric, choice.view.axis)
+            figure = sweep.sweep_figure(in_direction, metric, choice.view.axis, colors())
+            plot(figure, key=f"sweep-{direction}")
+        st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
+        if (note := f"note {metric}") in WORDS.sections:
+            st.caption(WORDS(note))
     for source in sources:
         drawn = {(curve.peer, curve.direction) for curve in curves if curve.source == source.name}
         if drawn and (missing := missing_peers(source, drawn, choice)):
             st.caption(plain(f"Not measured ({source.name}): {missing}."))
-
-
-def _chart_and_table(curves: list[PeerCurve], metric: str, choice: Choice, direction: str) -> None:
-    axis, rows = choice.view.axis, point_rows(curves)
-    if choice.axis != ONE_POINT:
-        rows = table_rows(curves, metric, axis)
-        plot(sweep.sweep_figure(curves, metric, axis, colors()), key=f"sweep-{direction}")
-    st.dataframe(rows, hide_index=True, key=f"table-{direction}", height="content")
-    if metric in NOTES:
-        st.caption(NOTES[metric])
 
 
 def table_rows(curves: list[PeerCurve], metric: str, axis: str) -> dict[str, list[str]]:
@@ -202,7 +179,8 @@ def point_rows(curves: list[PeerCurve]) -> dict[str, list[str]]:
     """A row per peer with everything that was measured at one point."""
     rows = {"peer": sweep.curve_names(curves)}
     for words, metric in CHARTS.items():
-        if metric != "speedup" and (metric not in EMPTY or any(curve.values(metric) for curve in curves)):
+        is_rare = metric in ("call", "energy")
+        if metric != "speedup" and (not is_rare or any(curve.values(metric) for curve in curves)):
             last = [(curve.points[-1], curve.direction) for curve in curves]
             rows[words] = [_cell(point, point.value(metric), metric, of) for point, of in last]
     return rows

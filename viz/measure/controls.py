@@ -19,6 +19,7 @@ from viz.shared.formats import number_help
 from viz.shared.kept_problem import keep_measured, open_with_kept
 from viz.shared.layout import segments
 from viz.shared.link import is_just_opened, opened_with
+from viz.shared.words import Words
 
 ONE_POINT = "one point"
 BOTH = "both"
@@ -33,20 +34,7 @@ FIXED_BATCH = "batch"
 FIXED_TOKENS = f"{TOKENS:,} tokens"
 NOT_OFFERED = ("flash2", "flash3")
 """Peers that only Explore measures: they run with the tiles of its run."""
-
-
-CPU_DTYPE_HELP = (
-    "Chooses which recordings are shown. Measurements on a CPU always run in float32, because a CPU emulates "
-    "products of 16-bit types."
-)
-RANGE_HELP = (
-    "“Measure here” measures from the first value to the last. Recorded numbers are drawn in any case."
-)
-FIXED_HELP = (
-    f"{FIXED_TOKENS} per launch and heads × head_dim = {WIDTH:,}, as in the recorded sweep: the batch "
-    "shrinks as the length grows."
-)
-
+WORDS = Words(__file__)
 MOST = LIMITS["q_heads"][1]
 """Of batch, heads and key heads."""
 KEY_HEADS_HELP = "Each serves as many query heads. 0: every query head has its own. "
@@ -61,8 +49,6 @@ Option = TypeVar("Option", str, int)
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user asked to see and to measure."""
-
     view: SweepView
     axis: str
     """One of kernels.measure.series.AXES, or ONE_POINT; the view's axis is then the length."""
@@ -72,7 +58,6 @@ class Choice:
     peers: tuple[str, ...]
 
     def problems(self, dtype: str) -> list[AttentionProblem]:
-        """What a live sweep measures, in order of rising cost."""
         return [self.view.moved_to(x).problem(dtype) for x in self.points]
 
 
@@ -91,7 +76,8 @@ def measure_controls(backend: str) -> Choice | None:
         if axis != "length":
             length = _pick(right, "length", lengths, 1024, "len")
         mask = _pick(left, "mask", MASKS, "full", "masking")
-        dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", CPU_DTYPE_HELP if on_cpu else None)
+        on_dtype = WORDS("dtype on a CPU") if on_cpu else None
+        dtype = _pick(right, "dtype", tuple(DTYPES), "float16", "element", on_dtype)
         view = SweepView(axis if axis in AXES else "length", length, head_dim, dtype, mask)
         view = _with_batch_and_heads(view, on_cpu)
         own = [] if on_cpu else [name for name in USERS if name in PEERS]
@@ -101,35 +87,22 @@ def measure_controls(backend: str) -> Choice | None:
             st.caption("Your kernel is timed on a GPU alone: the interpreter's time is not the kernel's.")
     directions = DIRECTIONS if which == BOTH else (which,)
     points = (length,) if axis == ONE_POINT else points
-    if not points:
-        st.error("“from” must not be larger than “to”. Choose another range.", icon=":material/error:")
-    elif refused := _refused(view):
-        st.error(refused, icon=":material/error:")
-    elif not peers:
-        some = ", ".join(map(_short_label, offered))
-        st.error(f"No peer is chosen. Choose some of {some}.", icon=":material/error:")
-    else:
-        choice = Choice(view, axis, points, directions, peers)
-        _keep(choice)
-        return choice
-    return None
-
-
-def _refused(view: SweepView) -> str:
-    """Why there is no problem of the chosen fields; "" if there is one."""
+    refused = ""
     try:
-        view.problem()
+        problem = view.problem()
     except InvalidProblem as error:
-        return str(error)
-    return ""
-
-
-def _keep(choice: Choice) -> None:
-    """Hand what was chosen here to the other pages: the fields that have a control."""
-    names = {"head_dim", "mask", "dtype"}
-    names |= {"q_len", "kv_len"} if choice.axis != "length" or is_just_opened() else set()
-    names |= {"batch", "q_heads", "kv_heads"} if not choice.view.tokens else set()
-    keep_measured(choice.view.problem(), names)
+        refused = str(error)
+    if not points:
+        refused = "“from” must not be larger than “to”. Choose another range."
+    elif not (refused or peers):
+        refused = f"No peer is chosen. Choose some of {', '.join(map(_short_label, offered))}."
+    if refused:
+        st.error(refused, icon=":material/error:")
+        return None
+    chosen = {"head_dim", "mask", "dtype"}  # what has a control, for the other pages
+    chosen |= {"q_len", "kv_len"} if axis != "length" or is_just_opened() else set()
+    keep_measured(problem, chosen | ({"batch", "q_heads", "kv_heads"} if not view.tokens else set()))
+    return Choice(view, axis, points, directions, peers)
 
 
 def _short_label(peer: str) -> str:
@@ -182,11 +155,10 @@ def _given(key: str) -> int:
 
 
 def _range(axis: str, longest: int) -> tuple[int, ...]:
-    """The values between two ends, of those that the axis offers."""
     offered = tuple(x for x in RANGES[axis] if axis != "length" or x <= longest)
     first, last = FIRST_RANGES[axis]
     left, right = st.columns(2)
-    low = _pick(left, "measure from", offered, first, f"{axis}_from", RANGE_HELP)
+    low = _pick(left, "measure from", offered, first, f"{axis}_from", WORDS("range"))
     high = _pick(right, "to", offered, last, f"{axis}_to")
     return tuple(x for x in offered if low <= x <= high)
 
@@ -196,7 +168,8 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
     # The backend may become known after the first run. Keys of its own give each backend its own defaults.
     prefix, first = ("", FIXED_BATCH) if on_cpu else ("gpu_", FIXED_TOKENS)
     with st.expander("Batch and heads"):
-        fixed = segments("hold fixed", (FIXED_BATCH, FIXED_TOKENS), f"{prefix}load", first, help=FIXED_HELP)
+        about = WORDS("hold fixed", tokens=TOKENS, width=WIDTH)
+        fixed = segments("hold fixed", (FIXED_BATCH, FIXED_TOKENS), f"{prefix}load", first, help=about)
         if fixed == FIXED_TOKENS and view.axis != "batch":
             return replace(view, tokens=TOKENS, width=WIDTH)
         left, right = st.columns(2)

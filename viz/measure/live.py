@@ -44,7 +44,6 @@ class LiveSweep:
 
     @property
     def active(self) -> bool:
-        """Whether a point runs or waits."""
         return not self.cancelled and self.ended < len(self.requests)
 
     def advance(self) -> Measurement | None:
@@ -63,15 +62,15 @@ class LiveSweep:
         return None
 
     def cancel(self) -> None:
-        """Stop the points that are left."""
         self.cancelled = True
         if self.running is not None:
             self.running.cancel()
 
 
-def start_button(store: runs.RunStore | None, backend: str, choice: Choice) -> None:
+def start_button(choice: Choice) -> None:
     """The button that measures the chosen points here; its tooltip says why if it cannot."""
-    device, sweep = store.client.device if store else None, st.session_state.get("sweep")
+    store, sweep = runs.run_store(), st.session_state.get("sweep")
+    device, backend = store.client.device if store else None, runs.backend(store)
     here = [name for name in choice.peers if backend in PEERS[name].backends]
     peers = tuple(name for name in here if PEERS[name].is_installed)
     words = NO_DEVICE.get(backend, "")
@@ -102,12 +101,10 @@ def _start(store: runs.RunStore, choice: Choice, peers: tuple[str, ...], backend
 
 
 def dtype_here(backend: str, choice: Choice) -> str:
-    """The type of a measurement here."""
     return choice.view.dtype if backend == "cuda" else CPU_DTYPE
 
 
 def command_for(choice: Choice, dtype: str, peers: tuple[str, ...], budget_s: float) -> str:
-    """The shell command that measures the same again."""
     view = choice.view
     load = {"tokens": view.tokens, "width": view.width} if view.tokens else {}
     options = {
@@ -125,10 +122,9 @@ def command_for(choice: Choice, dtype: str, peers: tuple[str, ...], budget_s: fl
     return " ".join(["python -m kernels.measure", *(f"--{name} {value}" for name, value in options.items())])
 
 
-def live_source(backend: str) -> Source:
-    """What this session has measured so far."""
+def live_source() -> Source:
     document = st.session_state.setdefault("live", Document())
-    return Source(HERE, document, CPU_DTYPE if backend != "cuda" else None)
+    return Source(HERE, document, CPU_DTYPE if runs.backend(runs.run_store()) != "cuda" else None)
 
 
 def live_panel() -> None:

@@ -6,15 +6,13 @@ import streamlit as st
 
 from kernels.device.gpu_state import clock_words
 from kernels.file_format import UnreadableFile
-from kernels.measure.counters import CounterRun
 from kernels.measure.document import MAX_FILE_BYTES
 from kernels.measure.roofline import RoofPoint, counter_points, roofs, timed_points
 from kernels.measure.series import PeerCurve
-from kernels.problem import AttentionProblem
 from kernels.worker.requests import CeilingsRequest
 from viz.measure import charts, live
 from viz.measure.charts import missing_peers
-from viz.measure.controls import IN_URL, LENGTHS, Choice, measure_controls
+from viz.measure.controls import IN_URL, Choice, measure_controls
 from viz.measure.figures import roofline_figure
 from viz.measure.sources import FILE, HERE, RECORDED, Source, file_source, recorded_source
 from viz.measure.traffic import traffic_panel
@@ -26,23 +24,14 @@ from viz.shared.kept_problem import kept_problem, measured_words
 from viz.shared.layout import colors, header, plot, segments
 from viz.shared.link import takes_from_link
 from viz.shared.waiting import asked_job, result_of, retry_button
+from viz.shared.words import Words
 
 # About what the ceilings of a device take.
 CEILINGS_S = 10.0
-EXPLAINED = (
-    "Left of a roof's corner the memory limits the speed, right of it the matrix units. Each mark is a call "
-    "at its FLOP per byte: a filled circle by **requested** bytes (counted), a diamond by **DRAM** bytes "
-    "(recorded by hardware counters), a ring by **modelled** bytes (with S and P for naive attention, "
-    "compulsory bytes for fused ones). A line joins the marks of one call: if the diamond lies further "
-    "right, caches served the difference. A measured roof is what one copy and one product of torch reached "
-    "on random numbers. It is not a limit: a mark may lie above it, a circle also because caches served its "
-    "bytes."
-)
+WORDS = Words(__file__)
 
 
-def roofline_panel(
-    store: runs.RunStore | None, backend: str, shown: list[Source], curves: list[PeerCurve], choice: Choice
-) -> None:
+def roofline_panel(shown: list[Source], curves: list[PeerCurve], choice: Choice) -> None:
     """One device at a time: points of different devices do not belong under one roof."""
     sources = {source.name: source for source in shown if source.device is not None}
     if not sources:
@@ -54,9 +43,9 @@ def roofline_panel(
     document, dtype = source.document, source.dtype or choice.view.dtype
     lines = roofs(document.ceilings, document.devices[0], dtype, found)
     points = source_points(source, curves, choice)
-    st.caption(f"**{source.name}**: {source.words}. {EXPLAINED}")
+    st.caption(f"**{source.name}**: {source.words}. {WORDS('roofline')}")
     if source.name == HERE:
-        _ceilings(store, backend)
+        _ceilings()
     if lines or points:
         plot(roofline_figure(lines, points, colors()), key="roofline")
     if missing := missing_peers(source, {(point.peer, point.direction) for point in points}, choice):
@@ -76,7 +65,12 @@ def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> li
     ]
     points = counter_points(counted)
     drawn = {(point.peer, point.direction) for point in points}
-    problems = _problems_beside(counted, [curve for curve in curves if curve.source == source.name])
+    # those at the length of the counter runs, or at the largest x if none was measured there
+    timed = [p for each in curves if each.source == source.name for p in each.points if p.result.timing]
+    lengths = {run.problem.q_len for run in counted}
+    timed = [point for point in timed if point.problem.q_len in lengths] or timed
+    largest = max((point.x for point in timed), default=None)
+    problems = {point.problem for point in timed if point.x == largest}
     for measurement in source.document.measurements:
         if measurement.problem in problems and measurement.device.name == device:
             for point in timed_points(measurement, choice.directions):
@@ -86,18 +80,10 @@ def source_points(source: Source, curves: list[PeerCurve], choice: Choice) -> li
     return points
 
 
-def _problems_beside(counted: list[CounterRun], curves: list[PeerCurve]) -> set[AttentionProblem]:
-    """The problems at the length of the counter runs, or at the largest x if none was measured there."""
-    lengths = {run.problem.q_len for run in counted}
-    measured = [point for curve in curves for point in curve.points if point.result.timing]
-    candidates = [point for point in measured if point.problem.q_len in lengths] or measured
-    largest = max((point.x for point in candidates), default=None)
-    return {point.problem for point in candidates if point.x == largest}
-
-
-def _ceilings(store: runs.RunStore | None, backend: str) -> None:
+def _ceilings() -> None:
     """Measure the ceilings of this machine's device, for the rest of the session."""
-    if store is None or backend in live.NO_DEVICE:
+    store = runs.run_store()
+    if store is None or runs.backend(store) in live.NO_DEVICE:
         return
     button = "Measure the ceilings of this device"
     job = asked_job(store, CeilingsRequest(), CEILINGS_S, button, key="ceilings")
@@ -109,33 +95,18 @@ def _ceilings(store: runs.RunStore | None, backend: str) -> None:
         retry_button(store, [job], "ceilings-again", "Measure the ceilings again")
 
 
-SOURCE_HELP = (
-    "**recorded**: on the GPU and at the date named, shipped with the app. **measured**: on this machine, in"
-    " this session. **file**: recorded in a file of yours, on the device and at the date that it names. "
-    "Several are compared in one chart."
-)
-NO_SWEEP = {
-    RECORDED: "This copy has no recorded sweep. On a GPU machine `python -m kernels.record` makes one.",
-    FILE: "Your file holds no sweep; its ceilings and counters are used below.",
-}
-METHOD_WORDS = (
-    "Each number is the median of samples after warm-up, with the 10th and 90th percentile. Peers take "
-    "turns, one sample per round. On CUDA a sample is one call by device events around a captured graph, "
-    "with the L2 flushed before it; on a CPU it is the processor time of one thread in the fastest of up to "
-    "30 calls. Peak memory is what torch allocates during a call beyond the inputs; results count. TFLOP/s "
-    "count 4 N² d per head, half of that if causal, 2.5 times that backward, and 4 d per visible pair under "
-    "a window or a causal mask of unequal lengths. Triton's interpreter is never timed."
-)
+# Sections of the words that say why a source has no curve.
+NO_SWEEP = {RECORDED: "nothing recorded", FILE: "nothing in the file"}
 
 
-def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> list[Source]:
+def source_row(choice: Choice) -> list[Source]:
     """The chosen sources. One row: origins, a file to show beside them, the button that measures here."""
     pills, popover, button = st.columns([3, 1.4, 1.4], vertical_alignment="bottom")
     with popover.popover("Your own file", icon=":material/upload_file:", width="stretch"):
         uploaded = _upload()
     with button:
-        live.start_button(store, backend, choice)
-    sources = [recorded_source(), live.live_source(backend), *([uploaded] if uploaded else [])]
+        live.start_button(choice)
+    sources = [recorded_source(), live.live_source(), *([uploaded] if uploaded else [])]
     names = pills.pills(
         "Numbers",
         [source.name for source in sources],
@@ -143,17 +114,14 @@ def source_row(store: runs.RunStore | None, backend: str, choice: Choice) -> lis
         default=[RECORDED, HERE],
         key="from",
         bind="query-params",
-        help=SOURCE_HELP,
+        help=WORDS("sources"),
     )
     return [source for source in sources if source.name in names]
 
 
 def _upload() -> Source | None:
     """The user's file, or None after showing why it is not accepted."""
-    st.markdown(
-        "A file from `python -m kernels.measure --out my.json` or `python -m kernels.record`, or this page's "
-        "JSON download."
-    )
+    st.markdown(WORDS("file"))
     file = st.file_uploader(
         "Measurements (.json)",
         type="json",
@@ -177,13 +145,13 @@ def _show_file() -> None:
 
 
 def say_missing(shown: list[Source], curves: list[PeerCurve]) -> None:
-    """Say of each source that gave no curve what it holds instead, and offer to show that."""
+    """Say of each source that gave no curve what it holds instead."""
     drawn = {curve.source for curve in curves}
     for source in (source for source in shown if source.name not in drawn):
         measurements = source.document.measurements
         if not measurements:
             if source.name in NO_SWEEP:
-                st.info(NO_SWEEP[source.name], icon=":material/search_off:")
+                st.info(WORDS(NO_SWEEP[source.name]), icon=":material/search_off:")
             continue
         fields = {"head_dim": "head_dim", "length": "q_len", "mask": "mask", "dtype": "dtype"}
         held = {
@@ -193,16 +161,6 @@ def say_missing(shown: list[Source], curves: list[PeerCurve]) -> None:
         words = "; ".join(f"{name} {', '.join(map(str, sorted(values)))}" for name, values in held.items())
         nothing = f"**{source.name}** has nothing for this choice. It holds {plain(words)}."
         st.info(nothing, icon=":material/search_off:")
-        st.button("Show what it holds", key=f"jump-{source.name}", on_click=_jump, args=(source,))
-
-
-def _jump(source: Source) -> None:
-    """Choose the source's first problem, and all peers."""
-    first = source.document.measurements[0].problem
-    st.session_state.update({"hd": first.head_dim, "masking": first.mask, "element": first.dtype})
-    if first.q_len in LENGTHS:
-        st.session_state["len"] = first.q_len
-    st.query_params.pop("peers", None)
 
 
 def how_measured(shown: list[Source]) -> None:
@@ -218,7 +176,7 @@ def how_measured(shown: list[Source]) -> None:
                 st.caption(plain(clocks))
             if document.left_out:
                 st.caption(plain(f"Left out ({len(document.left_out)}): {'; '.join(document.left_out)}"))
-        st.caption(METHOD_WORDS)
+        st.caption(WORDS("method"))
 
 
 store = runs.run_store()
@@ -230,7 +188,7 @@ choice = measure_controls(backend)
 if choice:
     if (kept := kept_problem()) and (left_out := measured_words(kept)):
         st.caption(f":material/info: {left_out}")
-    shown = source_row(store, backend, choice)
+    shown = source_row(choice)
     live.live_panel()
     curves = charts.shown_curves(shown, choice)
     st.caption("  \n".join(f"**{source.name}**: {source.words}" for source in shown if source.device))
@@ -245,10 +203,10 @@ if choice:
         charts.files(shown, curves)
 
     st.subheader("Roofline", anchor="roofline")
-    roofline_panel(store, backend, shown, curves, choice)
+    roofline_panel(shown, curves, choice)
 
     st.subheader("Traffic: four numbers that are not the same", anchor="traffic")
-    traffic_panel(store, backend, shown, choice)
+    traffic_panel(shown, choice)
 
     how_measured(shown)
     st.caption(theme.ABOUT_NUMBERS)

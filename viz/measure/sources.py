@@ -22,8 +22,6 @@ RECORDED, HERE, FILE = "recorded", "measured", "file"
 
 @dataclass(frozen=True)
 class Source:
-    """One origin of measurements."""
-
     name: str
     document: Document
     dtype: str | None = None
@@ -79,13 +77,11 @@ def file_source(content: bytes) -> Source:
 def merged(documents: list[Document]) -> Document:
     """One document with everything, each command once."""
     commands = (command for document in documents for command in document.command.split(" && "))
-    return Document(
-        command=" && ".join(dict.fromkeys(filter(None, commands))),
-        measurements=tuple(entry for document in documents for entry in document.measurements),
-        ceilings=tuple(entry for document in documents for entry in document.ceilings),
-        counters=tuple(entry for document in documents for entry in document.counters),
-        left_out=tuple(words for document in documents for words in document.left_out),
-    )
+    parts = {
+        name: tuple(entry for document in documents for entry in getattr(document, name))
+        for name in ("measurements", "ceilings", "counters", "left_out")
+    }
+    return Document(" && ".join(dict.fromkeys(filter(None, commands))), **parts)
 
 
 PROBLEM_COLUMNS = ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "mask")

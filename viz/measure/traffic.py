@@ -17,32 +17,17 @@ from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import format_bytes, format_count, format_length, format_ms, format_ratio
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import asked_job, result_of
+from viz.shared.words import Words
 
 SIDEBAR_SHAPE = "chosen at the side"
-EXPLAINED = (
-    "**Modelled**: a formula. **Requested**: what loads and stores ask for, most of it served by caches; "
-    "counted by our kernels, modelled from the tensors of each torch operation for standard attention. "
-    "**Compulsory**: each input read once, each result written once (modelled). **DRAM**: what the L2 could "
-    "not serve, recorded by the GPU's hardware counters. Each of the two charts has its own scale."
-)
-NO_COUNTERS = (
-    "DRAM bytes come from hardware counters. On a GPU machine that allows them, "
-    "`python -m kernels.record --parts counters` reads them."
-)
-ABOUT_COUNTERS = (
-    "Each kernel begins with an empty L2. L2 bytes count every access to it, from the SMs and from DRAM; "
-    "some requests are merged before it, so they can be fewer than requested. The GPU's clocks "
-    "were not fixed. DRAM can move less than the compulsory bytes: the last writes were still in the L2. It "
-    "can move more than was requested: a torch operation may run several kernels."
-)
+WORDS = Words(__file__)
 
 
-def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source], choice: Choice) -> None:
+def traffic_panel(shown: list[Source], choice: Choice) -> None:
     """Shapes with hardware counters come first; any other shape has three of the four totals."""
     counters = [run for source in shown for run in source.document.counters]
     problem = _problem_choice(counters, choice)
-    device_store = None if backend in NO_DEVICE else store
-    st.caption(EXPLAINED)
+    st.caption(WORDS("four numbers"))
     for direction in choice.directions:
         st.markdown(f"**{direction}**")
         runs_by_peer = {
@@ -50,30 +35,22 @@ def traffic_panel(store: runs.RunStore | None, backend: str, shown: list[Source]
         }
         for column, peer in zip(st.columns(2, gap="large"), ("naive", "ours"), strict=True):
             with column:
-                _four_numbers(device_store, backend, peer, problem, direction, runs_by_peer.get(peer))
+                _four_numbers(peer, problem, direction, runs_by_peer.get(peer))
         if runs_by_peer:
             with st.expander("Kernel by kernel, by the hardware counters", icon=":material/table:"):
                 rows = kernel_rows(list(runs_by_peer.values()))
                 st.dataframe(rows, hide_index=True, key=f"kernels-{direction}", height="content")
-                st.caption(ABOUT_COUNTERS)
+                st.caption(WORDS("counters"))
 
 
-def _four_numbers(
-    store: runs.RunStore | None,
-    backend: str,
-    peer: str,
-    problem: AttentionProblem,
-    direction: str,
-    counters: CounterRun | None,
-) -> None:
-    operations: tuple[Operation, ...] = ()
-    if counters:
-        operations = counters.counted
-    elif store and peer == "naive":  # by the sizes of its tensors, within milliseconds
-        counting = store.job(OperationsRequest(problem, direction))
-        operations = result_of(store, counting, "count-naive") or ()
-    elif store and direction == "forward":
-        operations = _count_ours(store, backend, problem)
+def _four_numbers(peer: str, problem: AttentionProblem, direction: str, counters: CounterRun | None) -> None:
+    store, operations = runs.run_store(), counters.counted if counters else ()
+    if counters is None and store and runs.backend(store) not in NO_DEVICE:
+        if peer == "naive":  # by the sizes of its tensors, within milliseconds
+            counting = store.job(OperationsRequest(problem, direction))
+            operations = result_of(store, counting, "count-naive") or ()
+        elif direction == "forward":
+            operations = _count_ours(store, problem)
     totals = four_totals(peer, problem, direction, operations, counters)
     title, color = {"naive": ("standard attention", "standard"), "ours": ("our kernels", "flash")}[peer]
     figure = four_numbers_figure(title, totals, getattr(colors(), color), colors())
@@ -87,9 +64,8 @@ def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProb
     chosen = choice.view.problem(choice.view.dtype)
     alike = [(each.head_dim, each.mask) == (chosen.head_dim, chosen.mask) for each in problems.values()]
     first = alike.index(True) if True in alike else 0
-    words = "A shape with hardware counters, or the one chosen in the sidebar, which has three of the totals."
     options = [*problems, SIDEBAR_SHAPE]
-    picked = st.selectbox("Shape", options, first, key="shape", bind="query-params", help=words)
+    picked = st.selectbox("Shape", options, first, key="shape", bind="query-params", help=WORDS("shapes"))
     if picked == SIDEBAR_SHAPE:
         st.caption(f"{_shape_words(chosen)}, {chosen.batch} x {format_count(chosen.q_heads, 'head')}")
     return problems.get(picked, chosen)
@@ -101,10 +77,10 @@ def _shape_words(problem: AttentionProblem) -> str:
     return f"{lengths}, {format_count(heads, 'head')} of {problem.head_dim}, {problem.mask}, {problem.dtype}"
 
 
-def _count_ours(store: runs.RunStore, backend: str, problem: AttentionProblem) -> tuple[Operation, ...]:
+def _count_ours(store: runs.RunStore, problem: AttentionProblem) -> tuple[Operation, ...]:
     """Requested bytes of the forward kernel, counted on one head (all are alike); a long run asks first."""
     head, heads = problem.with_(batch=1, q_heads=1, kv_heads=1), problem.batch * problem.q_heads
-    seconds = runs.estimated_seconds(head, FLASH2, backend)
+    seconds = runs.estimated_seconds(head, FLASH2, runs.backend(store))
     label = f"Count our kernel here (about {seconds:.0f} s)"
     traced = result_of(store, asked_job(store, TraceRequest(head, FLASH2.name), seconds, label), "count-ours")
     if traced is None:
@@ -119,7 +95,7 @@ def share_words(totals: FourTotals, counters: CounterRun | None) -> str:
     """L2 bytes, DRAM bytes over compulsory bytes, and the caches' share of the requested bytes."""
     _, requested, compulsory, dram = totals
     if counters is None or not dram.bytes or not compulsory.bytes:
-        return NO_COUNTERS
+        return WORDS("no counters")
     share = cache_share(requested, dram)
     served = "" if share is None else f" · caches served **{share:.0%}** of the requested bytes"
     ratio = format_ratio(dram.bytes / compulsory.bytes)

@@ -72,15 +72,14 @@ def _own_model() -> Model | None:
 
 
 def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) -> None:
-    """Everything about one model."""
     model, length = shown.model, shown.length
     facts = f"config.json of huggingface.co/{model.source}" if model.source else "config.json of yours"
     said = [f"**{words.model_line(model)}** ({facts})", words.apart_words(model), *model.notes]
     if model.max_length and length > model.max_length:
-        said.append(f"It has positions for {model.max_length:,} tokens, fewer than the {length:,} shown.")
+        said.append(words.WORDS("positions", most=model.max_length, length=length))
     st.markdown("  \n".join(filter(None, said)))
     draw_cards(words.cards(shown))
-    st.page_link("viz/learn/page.py", label=words.WHY, icon=":material/school:")
+    st.page_link("viz/learn/page.py", label=words.WORDS("why"), icon=":material/school:")
     chart, table = st.columns(2, gap="large")
     with chart:
         plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")
@@ -128,7 +127,6 @@ def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tu
 
 
 def show() -> None:
-    """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
     header("Your model", store)

@@ -19,7 +19,9 @@ from viz.shared.formats import (
 )
 from viz.shared.layout import Card
 from viz.shared.provenance import measurement_source
+from viz.shared.words import Words
 
+WORDS = Words(__file__)
 NEAREST = "nearest recording"
 SDPA_PEERS = {
     "CUDNN_ATTENTION": "sdpa_cudnn",
@@ -59,7 +61,6 @@ class Shown:
 
 
 def cards(shown: Shown) -> list[Card]:
-    """Scores, KV cache, a prefill and a decoding step."""
     naive, ours = shown.costs("prefill", NAIVE), shown.costs("prefill", OURS)
     times = (_time_card(shown, phase) for phase in TIMES)
     return [_scores_card(shown, naive, ours), _cache_card(shown), *times]
@@ -70,11 +71,7 @@ def _scores_card(shown: Shown, naive: Costs, ours: Costs) -> Card:
     words = f"naive attention {format_bytes(theirs)}"
     if theirs > shown.gpu.hbm_bytes:
         words += f", more than an {shown.gpu.name} has"
-    explained = (
-        "Of one layer, beyond Q, K and V, in a prefill. Naive attention keeps the scores S and the weights "
-        "P; FlashAttention keeps only the output O and one number per row, lse."
-    )
-    return Card("Memory of a layer · modelled", format_bytes(own), words, explained)
+    return Card("Memory of a layer · modelled", format_bytes(own), words, WORDS("scores"))
 
 
 def _cache_card(shown: Shown) -> Card:
@@ -84,14 +81,11 @@ def _cache_card(shown: Shown) -> Card:
     words = "each query head has its own keys"
     if model.kv_heads < model.q_heads:
         words = f"{model.q_heads // model.kv_heads}× less than with {model.q_heads}: {format_bytes(whole)}"
-    kept = f" A layer with a window keeps its last {model.window:,} tokens." if model.window else ""
-    explained = (
-        f"K and V of all layers, kept for the tokens to come: {model.kv_heads} key heads per layer.{kept}"
-    )
+    window = f" {WORDS('window', window=model.window)}" if model.window else ""
+    explained = WORDS("cache", kv_heads=model.kv_heads, window=window)
     return Card("KV cache · modelled", format_bytes(size), words, explained)
 
 
-WHY = "The result is the same to rounding; the scores never go to memory. Why that is fast"
 TIMES = {"prefill": "Prefill", "decode": "Decoding step"}
 
 
@@ -99,44 +93,32 @@ def _time_card(shown: Shown, phase: str) -> Card:
     naive, ours = shown.costs(phase, NAIVE), shown.costs(phase, OURS)
     if ours.ms is None:
         return Card(f"{TIMES[phase]}, all layers", "–", "not recorded")
-    words = f"naive attention {_time(shown, naive)}"
+    words = f"naive attention {_known(shown, naive, naive.ms, format_ms)}"
     if naive.ms and naive.ms > ours.ms and _fits(shown, naive):
         words = f"{format_ratio(naive.ms / ours.ms)} faster: {words}"
-    explained = (
-        f"Attention alone, from Q, K and V to O, of all layers one after the other, on {_device(ours)}."
-    )
+    devices = dict.fromkeys(each.measurement.device.name for _, each in ours.times)
+    explained = WORDS("time", device=" and ".join(devices))
     return Card(f"{TIMES[phase]} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
 
 
-def _device(found: Costs) -> str:
-    return " and ".join(dict.fromkeys(each.measurement.device.name for _, each in found.times))
-
-
 def table(shown: Shown) -> str:
-    """All numbers of a prefill and a decoding step, as Markdown."""
-    rows = ["| all layers | naive attention | FlashAttention |", "|---|---:|---:|"]
+    rows = []
     for phase, name in TIMES.items():
         both = [shown.costs(phase, peer) for peer in (NAIVE, OURS)]
+        times = [_known(shown, each, each.ms, format_ms) for each in both]
+        energies = [_known(shown, each, each.joules, format_joules) for each in both]
         cells = {
             "bytes, modelled": [format_bytes(each.moved_bytes) for each in both],
             "FLOPs, modelled": [format_flops(each.flops).removesuffix("FLOP") for each in both],
-            f"time, {shown.origin(both[1].times)}": [_time(shown, each) for each in both],
-            f"energy, {shown.origin(both[1].energies)}": [_energy(shown, each) for each in both],
+            f"time, {shown.origin(both[1].times)}": times,
+            f"energy, {shown.origin(both[1].energies)}": energies,
         }
-        rows += [f"| {name}: {what} | {' | '.join(texts)} |" for what, texts in cells.items()]
-    return "\n".join(rows)
+        rows += [{"phase": name, "what": what, "naive": a, "ours": b} for what, (a, b) in cells.items()]
+    return WORDS.rows("table", rows)
 
 
 def _fits(shown: Shown, found: Costs) -> bool:
     return not found.ran_out and found.layer_memory_bytes <= shown.gpu.hbm_bytes
-
-
-def _time(shown: Shown, found: Costs) -> str:
-    return _known(shown, found, found.ms, format_ms)
-
-
-def _energy(shown: Shown, found: Costs) -> str:
-    return _known(shown, found, found.joules, format_joules)
 
 
 def _known(shown: Shown, found: Costs, amount: float | None, words: Callable[[float], str]) -> str:
@@ -175,32 +157,30 @@ def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
         return ""
     peer = SDPA_PEERS.get(chosen or "CUDNN_ATTENTION", "")
     where = where or ASKED
-    said = [f"`F.scaled_dot_product_attention` picks **{peer_label(peer)}** for this shape ({where})."]
+    said = [WORDS("picked", peer=peer_label(peer), where=where)]
     for phase, name in TIMES.items():
         naive, theirs, ours = (shown.costs(phase, each) for each in (NAIVE, peer, OURS))
         is_window = any(each.problem.mask == "window" for _, each in ours.times)
         if is_window and shown.origin(theirs.times) == NEAREST:
-            said.append("A window it takes only as a mask of N × N; at this length none was recorded.")
+            said.append(WORDS("window as a mask"))
         elif naive.ms and theirs.ms and ours.ms:
             faster = f"{format_ratio(naive.ms / theirs.ms)} faster than naive attention"
             above = faster if _fits(shown, naive) else "naive attention does not fit"
-            beside = f"these kernels take {ours.ms / theirs.ms:.2f} times as long"
-            said.append(f"{name}, {shown.origin(theirs.times)}: {above}; {beside}.")
+            beside = {"above": above, "times": ours.ms / theirs.ms, "origin": shown.origin(theirs.times)}
+            said.append(WORDS("beside", phase=name, **beside))
     if shown.model.scores:
-        said.append(f"It takes no softcap, sinks or slopes: {shown.model.name} itself calls another kernel.")
+        said.append(WORDS("scores apart", name=shown.model.name))
     return " ".join(said)
 
 
 def apart_words(model: Model) -> str:
-    """What of its scores is left out here."""
     if not model.apart:
         return ""
     played = " Played and checked with it." if model.scores else ""
-    return f"{model.name} has {' and '.join(model.apart)}, which the numbers here leave out.{played}"
+    return WORDS("apart", model=model, apart=" and ".join(model.apart), played=played)
 
 
 def kind_words(model: Model, kind: str, length: int) -> str:
-    """A kind of layer in a line: "32 layers, causal"."""
     layers = format_count(model.kinds[kind], "layer")
     if kind == "full":
         return f"**{layers}**: each token sees all before it"
@@ -209,7 +189,6 @@ def kind_words(model: Model, kind: str, length: int) -> str:
 
 
 def model_line(model: Model) -> str:
-    """Heads and types in a line."""
     heads = format_count(model.q_heads, "query head")
     heads += f" over {format_count(model.kv_heads, 'key head')}" if model.kv_heads < model.q_heads else ""
     layers = format_count(len(model.layer_kinds), "layer")

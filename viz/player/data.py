@@ -28,7 +28,7 @@ from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
 from viz.shared.formats import format_kib, problem_words
-from viz.shared.looks import looks_of
+from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
 """Row values between 0 and 1, and what joins those of the steps that are drawn as one."""

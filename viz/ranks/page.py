@@ -19,7 +19,9 @@ from viz.shared.link import UrlField, takes_from_link
 from viz.shared.problem_form import by_name
 from viz.shared.provenance import library_versions
 from viz.shared.waiting import asked_job, result_of
+from viz.shared.words import Words
 
+WORDS = Words(__file__)
 NONE = "none"
 RECORDED, HERE = "Recorded on 4 GPUs", "Run here"
 WAYS = {f"ring.{layout}": ("ring", layout) for layout in LAYOUTS} | {
@@ -39,7 +41,6 @@ CALL_S = 0.2
 
 
 def recorded_traces(first: str, second: str) -> list[RanksTrace]:
-    """The recorded runs of these choices."""
     recorded = recorded_ranks()
     names = [f"{first}.forward", f"{second}.forward"]
     if first == BACKWARD:
@@ -82,25 +83,16 @@ def show_measured() -> None:
     st.subheader(f"How close to {first.ranks} times one GPU", anchor=False)
     direction = segments("Direction", ("forward", BACKWARD), "direction")
     plot(ideal_figure(times, direction, colors()), key="ideal")
-    problem, longest = first.problem, format_length(LONGEST_ALONE)
-    shape = f"{problem.q_heads} heads over {problem.kv_heads}, head_dim {problem.head_dim}, {problem.dtype}"
-    st.markdown(
-        f"{shape}, {problem.mask}. 100 %: every GPU at the rate of one alone with the whole sequence, of "
-        f"{longest} tokens at most. With a part of the queries, a rank can be faster than that."
-    )
+    st.markdown(WORDS("ideal", problem=first.problem, longest=format_length(LONGEST_ALONE)))
     versions = library_versions(first.device)
     st.caption(f"Recorded on {first.ranks} {first.device.name}, {first.recorded_at[:10]}, {versions}.")
 
 
 def show() -> None:
-    """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
     header("Several GPUs", store)
-    st.markdown(
-        "A sequence that is too long for one GPU is shared out: each **rank** (a GPU) holds Q, K, V and O "
-        "of some tokens. Its queries need the keys of all ranks, so keys travel."
-    )
+    st.markdown(WORDS("start"))
     left, right, source_place = st.columns([2, 2, 2], vertical_alignment="bottom")
     first = by_name(left, "Watch", FIRST, WAY_LABELS)
     second = by_name(right, "Against", SECOND, WAY_LABELS)

@@ -14,8 +14,9 @@ from kernels.recordings import recorded_document, recorded_ranks
 from viz.ranks.figures import LOOKS
 from viz.shared import theme
 from viz.shared.figures import charts
-from viz.shared.formats import format_bytes, format_ms
+from viz.shared.formats import format_ms
 from viz.shared.layout import colors, plot
+from viz.shared.words import Words
 
 GPU_COUNTS = tuple(2**power for power in range(1, 13))
 TOKENS = {"512k": 1 << 19, "1M": 1 << 20, "4M": 4 << 20, "10M": 10 << 20}
@@ -28,18 +29,13 @@ WAYS = {
     HYBRID: ("hybrid", "zigzag", "star"),
 }
 """Words -> method, layout and mark."""
-ROW = "| {} | {} | {} | {} | {} | {} |\n"
-MEASURED_ROW = "| {} | {} | {} | {} | {} |\n"
-HEAD = ROW.format("per rank, modelled", "memory", "sent", "time", "of it waiting", "of one GPU's rate")
-BESIDE = MEASURED_ROW.format("recorded on 4 GPUs", "time", "modelled", "extra memory", "modelled")
-RULE = ROW.format(":--", *["--:"] * 5)
+WORDS = Words(__file__)
 Costs = Mapping[str, Mapping[int, model.Cost]]
 """Words of a way -> number of GPUs that it can have -> what it costs each."""
 
 
 @functools.cache
 def recorded_machine() -> model.Machine:
-    """The GPU that the ranks were recorded on."""
     return model.Machine.of(recorded_document("ranks").ranks, recorded_ranks())
 
 
@@ -67,27 +63,20 @@ def worlds_panel() -> None:
     costs = {name: {n: model.cost(each, machine) for n, each in of.items()} for name, of in worlds.items()}
     ideal = {count: each.ideal_s(machine) for count, each in worlds[RING].items()}
     plot(worlds_figure(costs, ideal, ranks, colors()), key="worlds")
-    rows, most = "", GPUS["H200"].hbm_bytes
+    rows = []
     for name, of in costs.items():
         if each := of.get(ranks):
-            memory = worlds[name][ranks].input_bytes + each.extra_bytes
-            size = format_bytes(memory) + (", **too much**" if memory > most else "")
+            size = worlds[name][ranks].input_bytes + each.extra_bytes
+            much = ", **too much**" if size > GPUS["H200"].hbm_bytes else ""
             waits = format_ms(1e3 * each.exposed_s) if each.exposed_s else "0"
-            share = f"{ideal[ranks] / each.seconds:.0%}"
-            sent, taken = format_bytes(each.bytes_sent), format_ms(1e3 * each.seconds)
-            rows += ROW.format(name, size, sent, taken, waits, share)
-    st.markdown(HEAD + RULE + rows)
+            row = {"name": name, "cost": each, "size": size, "much": much, "waits": waits}
+            rows.append(row | {"share": ideal[ranks] / each.seconds})
+    st.markdown(WORDS.rows("worlds", rows))
     st.markdown(fastest_words(costs))
-    st.caption(
-        f"**Modelled** for 32 query heads over 8 key heads, head_dim 128, bfloat16, causal, one call. "
-        f"Memory: a rank's inputs and all that is allocated beside them, forward up to "
-        f"{model.MOST_PARTS + 1} results that wait for their merge. "
-        f"**Recorded** on {machine.device}: the rate of one GPU, launches, merges, and "
-        f"{machine.nvlink.bytes_per_s / 1e9:.0f} GB/s of NVLink, whose datasheet gives "
-        f"{model.NVLINK_BYTES_PER_S / 1e9:.0f} in each direction. {between.name}: "
-        f"{between.bytes_per_s / 1e9:.0f} GB/s, {1e6 * between.latency_s:.0f} µs per message "
-        f"({between.source}). The last way is not built."
-    )
+    said = {"results": model.MOST_PARTS + 1, "machine": machine, "nvlink": machine.nvlink.bytes_per_s / 1e9}
+    said |= {"datasheet": model.NVLINK_BYTES_PER_S / 1e9, "between": between}
+    said |= {"rate": between.bytes_per_s / 1e9, "latency": 1e6 * between.latency_s}
+    st.caption(WORDS("model", **said))
     with st.expander("Modelled beside measured"):
         st.markdown(beside_measured(machine))
 
@@ -119,14 +108,13 @@ def fastest_words(costs: Costs) -> str:
 
 def beside_measured(machine: model.Machine) -> str:
     """Each recorded time and memory of ours, and how far the model is from it."""
-    rows = ""
+    rows = []
     for time in recorded_document("ranks").ranks:
         if time.method in model.METHODS and time.timing and time.peak_extra_bytes:
             p, ms, memory = time.problem, time.timing.median_ms, time.peak_extra_bytes
             way = (time.ranks, p.q_len, time.direction, time.method, time.layout, model.INFINIBAND[0])
             cost = model.cost(model.World(*way, p.q_heads, p.kv_heads), machine)
             about = f"{p.q_len:,} tokens, {p.q_heads} over {p.kv_heads} heads, {', '.join(way[2:5])}"
-            off = f"{1e3 * cost.seconds / ms - 1:+.0%}"
-            more = f"{cost.extra_bytes / memory - 1:+.0%}"
-            rows += MEASURED_ROW.format(about, format_ms(ms), off, format_bytes(memory), more)
-    return BESIDE + MEASURED_ROW.format(":--", *["--:"] * 4) + rows
+            row = {"about": about, "ms": ms, "off": 1e3 * cost.seconds / ms - 1}
+            rows.append(row | {"memory": memory, "more": cost.extra_bytes / memory - 1})
+    return WORDS.rows("beside", rows)

@@ -25,7 +25,6 @@ def kept_problem() -> AttentionProblem | None:
 
 
 def keep_problem(problem: AttentionProblem) -> None:
-    """Remember what a page shows."""
     if KEPT in st.session_state or problem not in UNCHOSEN:
         st.session_state[KEPT] = problem
 

@@ -92,7 +92,9 @@ def header(title: str, store: runs.RunStore | None) -> None:
     left.markdown(f"#### {title}")
     with right:
         _named_kernels()
-        _chip(store)
+        words, icon, color = CHIPS[runs.backend(store)]
+        with st.container(horizontal=True, horizontal_alignment="right"):
+            st.badge(words, icon=icon, color=color, help=_backend_words(store))
         if store and runs.backend(store) == "starting":
             _redraw_when_started(store)
 
@@ -112,12 +114,6 @@ def _named_kernels() -> None:
             help=", ".join(names),
             query_params={"kernel": names[0]},
         )
-
-
-def _chip(store: runs.RunStore | None) -> None:
-    words, icon, color = CHIPS[runs.backend(store)]
-    with st.container(horizontal=True, horizontal_alignment="right"):
-        st.badge(words, icon=icon, color=color, help=_backend_words(store))
 
 
 @fragment(run_every=0.5)
@@ -184,7 +180,6 @@ class Card:
 
 
 def draw_cards(cards: list[Card]) -> None:
-    """The cards in one row."""
     row = st.container(horizontal=True, gap="small", key="figures")
     for each in cards:
         row.metric(

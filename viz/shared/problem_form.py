@@ -1,6 +1,8 @@
 """Widgets -> AttentionProblem, each bound to the URL, and validated again because a URL can hold anything."""
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -46,40 +48,8 @@ SECOND = {
 """What a second run may have otherwise, by the field of the problem."""
 EXPLORE_IN_LINK = (ALGORITHM, *PROBLEM_IN_LINK.values(), VERSUS, *SECOND.values(), GPU)
 
-INPUT_WORDS = {
-    "normal": "scores of spread 1",
-    "growing_max": "the row max grows at every tile: each step rescales",
-    "falling_max": "the row max lies in the first tile: no rescale after it",
-    "large": "scores of several hundred: naive exponentials overflow",
-    "one_hot": "each query finds one key",
-    "constant": "all scores equal: the mean of the values",
-    "text": "the words of a sentence, with random vectors: no trained model is in it",
-    "shared": "the same keys and values in every head and batch",
-}
-INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in INPUT_WORDS.items())
-SHAPE = {
-    "q_len": ("N, queries", ""),
-    "kv_len": ("M, keys", ""),
-    "head_dim": ("d, head_dim", ""),
-    "dtype": ("dtype", ""),
-    "block_m": ("BLOCK_M", "rows of a query tile"),
-    "block_n": ("BLOCK_N", "rows of a key tile"),
-    "seed": ("seed", ""),
-}
-SPLITS = "For split-KV decoding; 0: as many as fill the device. The interpreter counts as 8 SMs"
-FURTHER = {
-    "q_heads": ("query heads", ""),
-    "kv_heads": ("key heads", ""),
-    "batch": ("batch", ""),
-    "kv_splits": ("key splits", SPLITS),
-    "window_left": ("keys before", "Of the diagonal; for the masks window and sinks"),
-    "window_right": ("keys after", "Of the diagonal; for the mask window"),
-    "prefix": ("first keys", "For the mask prefix every query sees them, for sinks all later ones"),
-    "softcap": ("softcap", "A score s becomes softcap · tanh(s / softcap), as in Gemma-2; 0: as it is"),
-    "alibi": ("ALiBi", "1: a score falls with the distance of its key, by a slope of its head"),
-    "sink_logit": ("sink logit", "1: each head has a logit that takes part in the row sum, as in gpt-oss"),
-}
-"""Fields of the problem: the label of a control and what its help says."""
+FIELDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in FIELDS["inputs"].items())
 EXAMPLE = "example_documents"
 """Key in the session of the lengths that were filled in: they follow the number of keys until changed."""
 OF_MASK = {
@@ -91,15 +61,6 @@ OF_MASK = {
 }
 """Fields that a mask alone uses."""
 OF_ANY_MASK = {name for names in OF_MASK.values() for name in names}
-OF_MASK_IN_WORDS = {
-    "expression": (
-        "mask, of q, k, h, b, doc(q), doc(k)",
-        "q and k are positions. Such as `k <= q and q - k < 64`, `k <= q or k < 8`, `abs(q - k) <= 16`, "
-        "`k <= q and (q - k) % 4 == 0`",
-    ),
-    "documents": ("lengths of the documents", "They lie one after the other in the keys; each is causal"),
-}
-"""Of them, those that are a text: the label and the help of its control."""
 PRESET_ALGORITHMS = {preset.algorithm for preset in PRESETS.values() if preset.algorithm}
 """Algorithms that a preset brings: a preset that brings none takes them back."""
 
@@ -183,7 +144,7 @@ def problem_controls(first: AttentionProblem = DEFAULT) -> tuple[AttentionProble
     _take_link(first)
     preset_place, button_place = st.sidebar.container(), st.sidebar.container()
     with st.sidebar:
-        _fields(SHAPE)
+        _fields(FIELDS["shape"])
         _field(st.container(), "mask", "mask", "")
         _words_of_mask()
         _field(st.container(), "inputs", "inputs", INPUT_HELP)
@@ -191,7 +152,7 @@ def problem_controls(first: AttentionProblem = DEFAULT) -> tuple[AttentionProble
             st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
             _say_length(len(words_in(st.session_state["text"])))
         with st.expander("Batch, heads, splits, scores"):
-            _fields(FURTHER)
+            _fields(FIELDS["further"])
     problem = None
     try:
         problem = _problem()
@@ -227,12 +188,12 @@ def _words_of_mask() -> None:
     example = f"{keys // 3} {keys // 6} {keys - keys // 3 - keys // 6}"
     if "documents" in used and st.session_state.get("documents", "") in ("", st.session_state.get(EXAMPLE)):
         st.session_state["documents"] = st.session_state[EXAMPLE] = example
-    for name, (label, about) in OF_MASK_IN_WORDS.items():
+    for name, (label, about) in FIELDS["of_mask"].items():
         if name in used:
             st.text_input(label, getattr(DEFAULT, name), key=name, help=about, bind="query-params")
 
 
-def _fields(table: dict[str, tuple[str, str]]) -> None:
+def _fields(table: dict[str, list[str]]) -> None:
     columns = st.columns(2)
     for place, (field, (label, about)) in enumerate(table.items()):
         _field(columns[place % 2], field, label, about)

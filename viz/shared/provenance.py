@@ -1,4 +1,8 @@
-"""Where a run is from, in words. Pure: no streamlit."""
+"""What is said of a run: where it is from, and what its algorithm is like. Pure: no streamlit."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
 
 from kernels.algorithms import algorithm_of
 from kernels.device.backend import DeviceInfo
@@ -6,6 +10,21 @@ from kernels.measure.measurement import Measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.lanes import Lanes
+
+LOOKS = tomllib.loads(Path(__file__).with_name("looks.toml").read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The words for one algorithm, Markdown; `looks.toml` says where each stands."""
+
+    headline: str
+    grid_words: str
+    chip_words: str
+
+
+def looks_of(algorithm: Algorithm) -> Looks:
+    return Looks(**LOOKS["default"] | LOOKS.get(algorithm.name, {}))
 
 
 def trace_provenance(trace: Trace) -> str:

@@ -7,8 +7,6 @@ from kernels.problem import AttentionProblem
 
 
 class RunRequest(NamedTuple):
-    """Which run is asked for."""
-
     problem: AttentionProblem
     algorithm: str
 

@@ -43,7 +43,6 @@ class Run:
 
     @property
     def algorithm(self) -> Algorithm:
-        """The entry of the trace's algorithm."""
         return algorithm_of(self.trace)
 
     @property
@@ -147,7 +146,6 @@ def run_store() -> RunStore | None:
 
 
 def session_name() -> str:
-    """A name of the session, which no other has."""
     return st.session_state.setdefault("session_name", uuid.uuid4().hex)
 
 
@@ -166,7 +164,6 @@ def recorded(problem: AttentionProblem, algorithm: str) -> Run | None:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def live_run(traced: TracedRun) -> Run:
-    """A run on this machine."""
     return Run(traced.trace, traced.report, recorded=False, seconds=traced.seconds)
 
 

@@ -21,7 +21,6 @@ NIGHT_TO_CREAM = (
 
 
 def _both(light: str, dark: str) -> Any:
-    """A colour in the light and in the dark appearance."""
     return field(default="", metadata={"both": (light, dark)})
 
 
@@ -112,7 +111,6 @@ def tensor_entry(name: str) -> str:
 
 
 def tensor_color(name: str, colors: Palette) -> str:
-    """Colour of a tensor or of its gradient."""
     return getattr(colors, tensor_entry(name))
 
 

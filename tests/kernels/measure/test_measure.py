@@ -147,19 +147,6 @@ def test_memory_that_runs_out_on_one_problem_does_not_lose_the_others(tmp_path, 
     assert words in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_after_all_goes_to_standard_output(tmp_path, monkeypatch, capsys):
-    measured, folder = measurement(512), tmp_path / "folder"
-    folder.mkdir()
-
-    def leaves_no_folder(*_, **options):
-        folder.rmdir()
-        return measured
-
-    monkeypatch.setattr("kernels.measure.__main__.measure", leaves_no_folder)
-    assert main(["--out", str(folder / "m.json")]) == 2
-    assert read_document(capsys.readouterr().out).measurements == (measured,)
-
-
 @pytest.mark.parametrize(
     ("error", "reason", "out_of_memory"),
     [

@@ -26,7 +26,7 @@ def test_the_sweep_is_that_of_the_benchmarks_and_the_most_wanted_comes_first():
 
 def test_every_point_is_saved_as_soon_as_it_is_measured(quick_points):
     saved = []
-    document = sweep.run_sweep(quick_points, 1.0, saved.append, ignore)
+    document = sweep.run_sweep(quick_points, 1.0, saved.append, ignore, budget_s=0.01)
     assert [len(partial.measurements) for partial in saved] == [1, 2, 2]
     assert [len(partial.left_out) for partial in saved] == [1, 0, 0]
     assert [measured.problem.q_len for measured in document.measurements] == [32, 64]
@@ -47,7 +47,7 @@ def test_what_there_was_no_time_for_is_named(quick_points):
 def test_a_failure_leaves_out_its_point_and_a_lost_device_the_rest(
     quick_points, monkeypatch, message, left_out
 ):
-    def fail(problem, peers, directions, budget_s):
+    def fail(problem, peers, directions):
         if problem.q_len == 32:
             raise RuntimeError(message)
         return measurement(512)

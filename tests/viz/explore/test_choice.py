@@ -151,9 +151,10 @@ def test_a_comparison_runs_both_on_the_same_tiles(names):
 # --- what stands in ---
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_recording_stands_in_for_every_algorithm_its_own_if_there_is_one(algorithm):
-    assert stand_in(algorithm).trace.algorithm == algorithm or not recorded_problems(algorithm)
+def test_a_recording_stands_in_for_every_algorithm_its_own_if_there_is_one():
+    own = [name for name in ALGORITHMS if recorded_problems(name)]
+    assert [stand_in(name).trace.algorithm for name in own] == own
+    assert all(map(stand_in, ALGORITHMS))
 
 
 def test_times_are_in_words_that_people_use():

@@ -91,7 +91,7 @@ def test_row_state_draws_one_line_per_row_over_the_tiles_it_visited():
 def test_rows_are_spread_over_those_that_were_recorded():
     """Of a trace of some query tiles, no line is empty."""
     trace = hand_built(PROBLEM)
-    assert spread_rows(trace, 3) == [(0, 0), (0, 32), (0, 63)]
+    assert spread_rows(trace) == [(0, 0), (0, 16), (0, 32), (0, 47), (0, 63)]
     kept = np.isin(trace.q_tile, (1, 3))
     rows = spread_rows(replace(trace, row_max=np.where(kept[:, None], trace.row_max, np.nan)))
     assert {row // 16 for _, row in rows} == {1, 3}

@@ -26,23 +26,17 @@ LONG_ROW = " ".join(map(str, range(64)))
 WRONG_URLS = (
     ("after", {"keys": 16384, "splits": 1024, "queries": 1024, "kv_heads": 32, "group": 8}),
     ("after", {"topic": "FlashAttention-3", "outliers": 0, "size": -1, "tokens": 33, "head_dim": 65}),
-    ("after", {"topic": "FlashAttention-4", "threshold": 3, "inputs": "none", "degree": 9}),
     ("after", {"topic": "FlashAttention-5", "keys": 63, "queries": 0, "kv_heads": 3, "gpu": "TPU"}),
     ("gradients", {"view": "Row sums D", "length": 900, "dim": -3, "spread": "nan", "seed": "x", "block": 0}),
     ("gradients", {"view": "Line by line", "derivation": "dX", "row": 99, "length": "9"}),
-    ("gradients", {"view": "Traffic", "tokens": "1e9", "head_dim": 12, "block_m": 1}),
     ("gradients", {"view": "Graphs", "direction": "", "seed": "x"}),
     ("ideas", dict.fromkeys(("n", "d", "block_m", "block_n", "gpu", "show", "approximate"), "x")),
-    ("ideas", dict.fromkeys(("n", "d", "block_m", "block_n", "gpu", "show"), 10**12)),
-    ("io", {"view": "?", "t": 7, "d": "x", "m": -1, "bm": "1e9", "gpu": "none"}),
     ("io", {"view": "SRAM", "t": 128, "d": 256, "m": 16}),
     ("io", {"view": "Growth", "axis": "Q"}),
     ("roofline", {"q": 3, "k": "", "d": 9999, "gpu": "<b>", "view": ""}),
-    ("softmax", {"part": "x", "step": "x", "block": "x", "x": "7"}),
     ("softmax", {"part": "One pass", "step": 99, "block": 99, "x": "1000, 0"}),
     ("softmax", {"part": "One pass", "step": -(10**9), "block": -1, "x": LONG_ROW}),
     ("softmax", {"part": "Just add", "block": 1, "x": "-1e6 1e6 65504 -65504 0"}),
-    ("softmax", {"part": "Three passes, two, one", "block": 3, "x": LONG_ROW, "reads": 0}),
     ("tiling", {"part": "Softmax in between", "step": "x", "tile": 99, "join": "?"}),
 )
 

@@ -27,15 +27,3 @@ def test_traffic_and_five_ideas_show_the_requested_and_the_least_bytes():
     assert card.delta.endswith(f"standard {format_bytes(STANDARD)}")
     for said in (f"less than {with_lse}", f"at least {format_bytes(least)}"):
         assert said in words(ideas)
-
-
-def test_roofline_shows_the_same_bytes_step_by_step():
-    shape = {"roofline_q": 2048, "roofline_k": 2048, "roofline_d": 128, "roofline_bm": 128}
-    app = open_whole_chapter("roofline", roofline_view="Tables", **shape)
-    tables = [each.value for each in app.markdown if "| elements moved | bytes |" in each.value]
-    wholes = ((compulsory_bytes(PROBLEM), standard_bytes(PROBLEM)), (FLASH, STANDARD))
-    for table, (fused, three) in zip(tables, wholes, strict=True):
-        moved = [row.split("|")[3].split() for row in table.splitlines()[2:]]
-        assert f"| {format_bytes(fused)} |" in table
-        assert {unit for _, unit in moved} == {"MB"}
-        assert sum(float(number) for number, _ in moved[:3]) == pytest.approx(three / 1e6, rel=0.01)

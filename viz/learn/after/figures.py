@@ -70,7 +70,6 @@ def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = Tr
 
 
 def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
-    """Root mean square error of each way to round."""
     patterns = ["." if "block" in result.label else "" for result in results]
     looks = {"rotated": colors.flash, "e4m3": colors.standard, "float16": colors.muted}
     shades = [next(looks[word] for word in looks if word in result.label) for result in results]

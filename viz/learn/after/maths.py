@@ -27,7 +27,6 @@ ROW_TILE = 16
 class SplitRow:
     """One query's attention in parts, and merged. Arrays are (parts,) or (parts, head_dim), float64."""
 
-    parts: tuple[slice, ...]
     row_max: np.ndarray
     row_sum: np.ndarray
     outputs: np.ndarray
@@ -63,7 +62,7 @@ def split_row(row: AttentionProblem, splits: int) -> SplitRow:
         float(np.abs(got - whole).max()) for got in (weights @ outputs, outputs.mean(axis=0))
     )
     row_sum = np.exp(lse_of_part - row_max)
-    return SplitRow(parts, row_max, row_sum, outputs, lse_of_part, lse, weights, error, mean_error)
+    return SplitRow(row_max, row_sum, outputs, lse_of_part, lse, weights, error, mean_error)
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,6 @@ class OutlierInputs:
     heads: int = 4
 
     def draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The seeded inputs, float64."""
         rng, shape = np.random.default_rng(self.seed), (self.heads, self.length, self.head_dim)
 
         def tensor() -> np.ndarray:
@@ -291,8 +289,6 @@ def attention_e4m3(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.
 
 @dataclass(frozen=True)
 class PrecisionResult:
-    """Error of one way to round the inputs, against float64."""
-
     label: str
     rmse: float
     largest: float

@@ -19,12 +19,12 @@ from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
 from viz.learn.stage import stage
-from viz.learn.words import Words
 from viz.player.component import show_lanes
 from viz.player.lanes import LanesRun, lanes_data, recorded_lane_runs
 from viz.shared.formats import format_count
 from viz.shared.layout import colors, explore_link, plot
 from viz.shared.problem_form import INPUT_HELP
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 HEADS = (1, 2, 4, 8, 16, 32)
@@ -43,13 +43,9 @@ GAINS = {0.5: "half as many", 1.0: "as many"}
 PLAIN, HOPPER = "flash2", "flash3"
 PLAYED = "gpt2"
 """The preset of which Explore plays lanes."""
-FIRST = "full128"
-"""The problem that is shown first: its programs fill all SMs."""
-Pair = tuple[LanesRun, LanesRun]
 
 
 def show() -> None:
-    """Draw the chapter."""
     draws = {"Split the keys": _split_keys, "FlashAttention-3": _flash3, "FlashAttention-4": _flash4}
     parts("after_topic", draws | {"Several GPUs": _several_gpus})
 
@@ -94,7 +90,7 @@ def _decoding() -> tuple[AttentionProblem, Gpu]:
     with st.container(horizontal=True, gap="small"):
         kv_len = number("M, keys", 64, 16384, 8192, 64, "after_keys", 140)
         splits = number("Parts (0: the kernel chooses)", 0, 1024, 0, 1, "after_splits", 220)
-        gpu = GPUS[gpu_choice("after_gpu", 110)]
+        gpu = gpu_choice("after_gpu", 110)
     with st.expander("Other numbers of queries and heads, other tiles"), st.container(horizontal=True):
         q_len = number("N, queries", 1, 1024, 1, 1, "after_queries", 120)
         kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
@@ -159,7 +155,8 @@ def _flash4() -> None:
         "FlashAttention-4",
         clocks=_units,
         late=_late_rescale,
-        exp2=_exp2,
+        errors=WORDS.rows("degrees", ({"degree": n, "error": lesson.exp2_error(n)} for n in lesson.DEGREES)),
+        rounding=lesson.ROUNDING,
         source=reference("Zadouri et al. 2026").full,
     )
 
@@ -277,54 +274,29 @@ def _late_rescale() -> None:
     WORDS.draw("late results", rows=rows, link=link)
 
 
-def _exp2() -> None:
-    errors = ({"degree": degree, "error": lesson.exp2_error(degree)} for degree in lesson.DEGREES)
-    WORDS.draw("exp2", rows=WORDS.rows("degrees", errors), rounding=lesson.ROUNDING)
-
-
 @functools.cache
-def recorded_pair(problem: AttentionProblem) -> Pair | None:
-    """The plain and the Hopper kernel with tiles that both can have, if their lanes are recorded."""
-    own = named(HOPPER).with_own_tiles(problem)
-    found = {run.lanes.kernel: run for run in recorded_lane_runs(own, "forward")}
-    return (found[PLAIN], found[HOPPER]) if PLAIN in found and HOPPER in found else None
+def recorded_pair() -> tuple[LanesRun, LanesRun]:
+    """The plain and the Hopper kernel on a problem whose programs fill all SMs, with tiles of both."""
+    problem = named(HOPPER).with_own_tiles(LANE_PROBLEMS["full128"])
+    found = {run.lanes.kernel: run for run in recorded_lane_runs(problem, "forward")}
+    return found[PLAIN], found[HOPPER]
 
 
 def lanes_panel() -> None:
-    """What the warps of both kernels did; nothing if their lanes are not recorded."""
-    pairs = {
-        _lane_words(problem): pair for problem in LANE_PROBLEMS.values() if (pair := recorded_pair(problem))
-    }
-    if not pairs:
-        return
+    """What the warps of the plain kernel did; once it is predicted, of the Hopper kernel too."""
+    plain, hopper = recorded_pair()
+    problem, shares = plain.lanes.problem, [f"{run.lanes.product_share:.0%}" for run in recorded_pair()]
     st.subheader("Seen from inside", anchor=False)
-    WORDS.draw("lanes")
-    names, first = list(pairs), _lane_words(LANE_PROBLEMS[FIRST])
-    first = first if first in names else names[0]
-    plain, hopper = pairs[choice("Problem", names, first, "after_lanes_problem", 420)]
-    if _predict_lanes(plain, hopper):
+    WORDS.draw("lanes", problem=problem)
+    options = sorted({*shares, "100%"}, key=lambda share: float(share[:-1]))
+    busy, product = (ns.mean() / 1e3 for ns in (hopper.lanes.sm_busy_ns, hopper.lanes.sm_product_ns))
+    given = {"plain": plain, "hopper": hopper, "problem": problem, "busy": busy, "product": product}
+    if ask(WORDS, "lanes question", "after_lanes", options, shares[1], **given):
         show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
-        WORDS.draw("lanes overlap", plain=plain, hopper=hopper, problem=plain.lanes.problem)
+        WORDS.draw("lanes overlap", **given)
     else:
         show_lanes(lanes_data((plain,)), "after_plain_lanes")
-    problem = named(HOPPER).with_own_tiles(PRESETS[PLAYED].problem)
-    label = f"{named(HOPPER).label} in Explore: lanes beside the grid of {problem.q_len:,} queries and keys"
-    link = functools.partial(explore_link, label, problem, HOPPER, lanes="open")
+    played = named(HOPPER).with_own_tiles(PRESETS[PLAYED].problem)
+    label = f"{named(HOPPER).label} in Explore: lanes beside the grid of {played.q_len:,} queries and keys"
+    link = functools.partial(explore_link, label, played, HOPPER, lanes="open")
     WORDS.draw("lanes source", plain=plain, link=link)
-
-
-def _lane_words(problem: AttentionProblem) -> str:
-    return f"{problem.q_heads} heads of {problem.q_len:,} keys, head_dim {problem.head_dim}, {problem.mask}"
-
-
-def _predict_lanes(plain: LanesRun, hopper: LanesRun) -> bool:
-    problem, shares = plain.lanes.problem, [f"{run.lanes.product_share:.0%}" for run in (plain, hopper)]
-    options = sorted({*shares, "100%"}, key=lambda share: float(share[:-1]))
-    return ask(
-        *(WORDS, "lanes question", f"after_lanes_{problem.mask}{problem.head_dim}", options, shares[1]),
-        busy=hopper.lanes.sm_busy_ns.mean() / 1e3,
-        product=hopper.lanes.sm_product_ns.mean() / 1e3,
-        plain=plain,
-        hopper=hopper,
-        problem=problem,
-    )

@@ -11,8 +11,10 @@ without a mask. There, algorithms and equations given by number alone are those 
 
 import functools
 import math
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -39,17 +41,16 @@ class LoopOrder:
 
     label: str
     color: str
-    q_blocks: tuple[str, ...] = ()
+    q_blocks: Sequence[str] = ()
     """Blocks of a query tile's rows by head_dim."""
-    kv_blocks: tuple[str, ...] = ()
+    kv_blocks: Sequence[str] = ()
     """Blocks of a key tile's rows by head_dim."""
     algorithm: str = ""
     """Key of kernels.algorithms.ALGORITHMS if a kernel of ours has this order; "" for the draft."""
 
     @property
-    def blocks(self) -> tuple[str, ...]:
-        """All that a step moves."""
-        return self.q_blocks + self.kv_blocks
+    def blocks(self) -> list[str]:
+        return [*self.q_blocks, *self.kv_blocks]
 
     def requested_bytes(self, problem: AttentionProblem) -> int:
         """Of the whole pass, modelled. The draft as one kernel: dQ in float32, and O at every step, not D."""
@@ -70,33 +71,8 @@ class LoopOrder:
         return (len(self.kv_blocks) * keys + len(self.q_blocks) * queries) * problem.head_dim
 
 
-LOOP_ORDERS = (
-    LoopOrder(
-        "query outside (alg. 6)",
-        "query",
-        kv_blocks=("load K", "load V", "store dK", "store dV", "load dK", "load dV"),
-        algorithm="backward_q_outer",
-    ),
-    LoopOrder(
-        "key outside, draft (alg. 7)",
-        "value",
-        q_blocks=("load Q", "load dO", "load O", "store dQ", "load dQ"),
-    ),
-    LoopOrder(
-        "key outside (alg. 8)",
-        "value",
-        q_blocks=("load Q", "load dO", "store dQ", "load dQ"),
-        algorithm="backward_kv_outer",
-    ),
-    LoopOrder(
-        "our two kernels",
-        "flash",
-        q_blocks=("load Q", "load dO"),
-        kv_blocks=("load K", "load V"),
-        algorithm="backward",
-    ),
-)
-"""The draft computes D again and again. A stored sum is loaded first, which the paper leaves out."""
+_TABLE = Path(__file__).with_name("loop_orders.toml").read_text("utf-8")
+LOOP_ORDERS = tuple(LoopOrder(label, **order) for label, order in tomllib.loads(_TABLE).items())
 QUERY_OUTER, DRAFT, KEY_OUTER, TWO_KERNELS = LOOP_ORDERS
 
 

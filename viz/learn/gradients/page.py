@@ -5,13 +5,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.row_wise.entry import BACKWARD as ROW_WISE
-from kernels.algorithms.standard.traffic import standard_requested
+from kernels.algorithms.standard.traffic import matrix_bytes, standard_requested
 from kernels.lessons.gradients import LIMITS, GradientLesson
 from kernels.problem import AttentionProblem
 from kernels.traffic.modelled import forward_flops
@@ -20,23 +21,20 @@ from viz.learn import controls
 from viz.learn.controls import parts
 from viz.learn.counts import counted_runs, where_counted
 from viz.learn.gradients import maths
-from viz.learn.gradients.graphs import SQUARE, flow, layer_graph, two_tokens_graphs
-from viz.learn.io.figures import ByteBar, bytes_figure
+from viz.learn.io.figures import ByteBars, bytes_figure
 from viz.learn.io.maths import row_wise_block
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import type_in, weight_of_lse
 from viz.learn.stage import stage
-from viz.learn.words import Words, filled, formulas, links
 from viz.shared import runs, theme
 from viz.shared.formats import format_error, format_tex, significant
 from viz.shared.layout import colors
 from viz.shared.waiting import result_of
+from viz.shared.words import Words, filled, formulas, links
 
 
 @dataclass(frozen=True)
 class DerivationLine:
-    """One line of the derivation, as `derivation.toml` has it."""
-
     words: str
     formulas: tuple[str, ...]
     equations: tuple[str, ...]
@@ -55,9 +53,8 @@ ROW_BY_ROW = ("dS deltas", "dS log")
 
 
 def numbers_of(lesson: GradientLesson, row: int, heads: int) -> dict[str, int | str]:
-    """The numbers in the words and equations of a line."""
     length, dim = lesson.length, lesson.dim
-    shape = {"length": length, "square": length**2, "dim": dim, "size": dim // heads}
+    shape: dict[str, Any] = {"length": length, "square": length**2, "dim": dim, "size": dim // heads}
     return {"row": row, "heads": heads, "scale": significant(lesson.scale), **shape}
 
 
@@ -115,7 +112,6 @@ References = Mapping[str, Mapping[str, np.ndarray]]
 
 
 def show() -> None:
-    """Draw the chapter."""
     draws = {
         "P from lse": _rebuild,
         "Row sums D": _row_sums,
@@ -178,7 +174,7 @@ def _row_sums() -> None:
 
 
 def _line_by_line() -> None:
-    """One line of the derivation, and folded the checks of all lines."""
+    """One line of the derivation, checked against autograd and our kernels."""
     WORDS.draw("Line by line")
     lines = list(LINES)
     name = controls.switch("Line of the derivation", lines, "gradients_derivation")
@@ -197,14 +193,15 @@ def _line_by_line() -> None:
     slide, below = st.container(border=True, key="gradients_slide"), st.container()
     with below:  # its progress would push the line down
         references, note = _references(lesson)
+        st.caption(note)
+        if references:
+            WORDS.draw("with kernels")
     with slide:
         _one_line(name, lesson, row, heads, references)
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             # arrow keys for the speaker
             controls.step_buttons("gradients_derivation", lines, name, "Back", "Forward")
             st.caption(f"line {lines.index(name) + 1} of {len(lines)}", width="content")
-    with st.expander("Every line against autograd and our kernels"):
-        _all_lines(lesson, references, note)
     with st.expander("If scores are capped, fall with the distance, or have a sink"):
         WORDS.draw("changed scores")
 
@@ -212,19 +209,38 @@ def _line_by_line() -> None:
 def _graphs() -> None:
     """The layer on the reader's N and d, and two tokens with the reader's seed and spread."""
     WORDS.draw("Graphs")
-    st.html(
-        "<style>.stGraphVizChart { overflow-x: auto; } .stGraphVizChart svg { min-width: 44rem; }</style>"
-    )
     with st.expander("The graph: what flows from Z to the output, and back", expanded=True):
         problem = traffic_problem(tiles=False)
         backward = controls.switch("Direction", ("Forward", "Backward"), "gradients_direction") == "Backward"
         st.graphviz_chart(layer_graph(problem, backward, colors()))
-        WORDS.draw("layer graph", problem=problem, kept=sum(flow(problem, name)[1] for name in SQUARE))
+        WORDS.draw("layer graph", problem=problem, kept=2 * matrix_bytes(problem))
     with st.expander("Two tokens, every path: N = 2, d = 1"):
         with _inputs():
             lesson = _lesson(length=2, dim=1)
         _two_tokens(lesson)
         WORDS.draw("two tokens")
+
+
+def layer_graph(problem: AttentionProblem, backward: bool, palette: theme.Palette) -> str:
+    """The layer in the DOT language, with bytes on its edges, forward or backward.
+
+    Chu, Liu and Lin 2026, figure 1. What flows along an edge is the tensor at its start.
+    """
+    letter, way = ("d", "back") if backward else ("", "forward")
+    matrix, square = problem.q_len * problem.head_dim * problem.itemsize, matrix_bytes(problem)
+    return _graph("layer", palette, problem=problem, d=letter, way=way, matrix=matrix, square=square)
+
+
+def two_tokens_graphs(lesson: GradientLesson, palette: theme.Palette) -> tuple[str, str]:
+    """From V to the loss, with the paths of V00 marked; and from S00 through row 0 of P to the loss. DOT."""
+    v = maths.derived(lesson)
+    v |= {"J": v["J quotient"], "PV": v["P"] * v["V"][:, 0]}
+    return _graph("paths of V00", palette, **v), _graph("paths of S00", palette, **v)
+
+
+def _graph(section: str, palette: theme.Palette, **given: Any) -> str:
+    font, parts = theme.FONT.split(",")[0], WORDS(section, c=palette, **given)
+    return WORDS("graph", c=palette, font=font, parts=parts)
 
 
 LABELS = {"length": "N, tokens", "dim": "d, features", "spread": "Spread of S", "seed": "Seed"}
@@ -272,37 +288,19 @@ def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, reference
     for equation in equations_of(name, lesson, row, heads):
         st.html(matrices_html(equation, colors()))
     formulas(*line.formulas)
-    if line.checks and references:
-        who, reference = next(iter(references.items()))
+    remark = f" · {line.checked_against}" if line.checked_against else ""
+    for who, reference in references.items():
         differences = maths.largest_differences(lesson, reference)
-        checks = [
-            f"{LINE_WORDS[check]} {_verdict(lesson, check, differences[check], who)}" for check in line.checks
+        verdicts = [
+            f"{LINE_WORDS[check]} {_verdict(lesson, check, differences[check], who)}"
+            for check in line.checks
+            if check in differences
         ]
-        remark = f" · {line.checked_against}" if line.checked_against else ""
-        st.markdown(f"Largest difference from {who}{remark}: " + " · ".join(checks))
-
-
-def _all_lines(lesson: GradientLesson, references: References, note: str) -> None:
-    st.caption(note)
-    if not references:
-        return
-    found = {who: maths.largest_differences(lesson, reference) for who, reference in references.items()}
-    rows = [
-        {"line": words}
-        | {
-            key: _verdict(lesson, line, found[who][line], who) if line in found[who] else ""
-            for key, who in (("autograd", AUTOGRAD), ("kernel", KERNEL))
-        }
-        for line, words in LINE_WORDS.items()
-    ]
-    half = -(-len(rows) // 2)
-    for column, part in zip(st.columns(2), (rows[:half], rows[half:]), strict=True):
-        column.markdown(WORDS.rows("lines", part))
-    WORDS.draw("with kernels")
+        if verdicts:
+            st.markdown(f"Largest difference from {who}{remark}: {' · '.join(verdicts)}")
 
 
 def _two_tokens(lesson: GradientLesson) -> None:
-    """Both graphs, and the sum over the paths of each."""
     v = maths.derived(lesson)
     of_value = ("dV_{00}", v["dV"][0, 0], v["dO"][:, 0], v["P"][:, 0])
     of_score = ("dS_{00}", v["dS"][0, 0], v["dP"][0], v["J quotient"][0][:, 0])
@@ -322,13 +320,13 @@ def _traffic() -> None:
     """Bytes of each way through the backward pass, and folded what moves and what is computed."""
     WORDS.draw("Traffic")
     problem = traffic_problem()
-    page, store = st.container(), runs.run_store()
+    page = st.container()
     wanted = [(problem, name) for name in LINKS.values()]
     rows = row_wise_block(problem, SRAM_BYTES, ROW_WISE)
     by_rows = problem.with_(block_m=rows or problem.block_m)
     wanted += [(by_rows, ROW_WISE.name)] if rows else []
-    found = counted_runs(store, runs.backend(store), wanted, "gradients_orders")  # below the rest, which its
-    ready = {name: run for (_, name), run in found.items()}  # progress would push down
+    found = counted_runs(wanted, "gradients_orders")  # below the rest, which its progress would push down
+    ready = {name: run for (_, name), run in found.items()}
     forward, backward = ALGORITHMS["flash2"], ALGORITHMS["backward"]
     squares = 7 * problem.q_len * problem.kv_len
     least = 8 * problem.q_len * problem.head_dim * problem.itemsize
@@ -381,14 +379,13 @@ def traffic_problem(tiles: bool = True) -> AttentionProblem:
         )
 
 
-def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> list[ByteBar]:
+def byte_bars(problem: AttentionProblem, ready: Mapping[str, runs.Run]) -> ByteBars:
     """A bar for each way through the backward pass; counted if a kernel has run."""
-    bars = [ByteBar("standard", standard_requested(problem, "backward"), None, "standard")]
+    bars: dict = {"standard": (standard_requested(problem, "backward"), None, "standard")}
     counted = {name: run.trace.total_bytes for name, run in ready.items()}
     if rows := row_wise_block(problem, SRAM_BYTES, ROW_WISE):
         moved = ROW_WISE.requested_bytes(problem.with_(block_m=rows))
-        bars.append(ByteBar(f"row-wise, {rows} rows", moved, counted.get(ROW_WISE.name), "state"))
+        bars[f"row-wise, {rows} rows"] = (moved, counted.get(ROW_WISE.name), "state")
     for order in maths.LOOP_ORDERS:
-        modelled = order.requested_bytes(problem)
-        bars.append(ByteBar(order.label, modelled, counted.get(order.algorithm), order.color))
+        bars[order.label] = (order.requested_bytes(problem), counted.get(order.algorithm), order.color)
     return bars

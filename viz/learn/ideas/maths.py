@@ -7,6 +7,7 @@ with the approximation; here it replaces attention on given numbers.
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -168,50 +169,35 @@ CHUNK = 4096
 """Keys whose random features are in memory at once."""
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way to attention on one head: the FLOPs of its products, modelled, and the error of O, measured."""
+class Way(NamedTuple):
+    """One way to attention on one head."""
 
-    name: str
-    source: str
-    looks_at: str
     flops: int
+    """Of its products, modelled."""
     error: float
+    """Largest of O, measured."""
 
 
 @functools.lru_cache(maxsize=16)
-def ways(problem: AttentionProblem, size: int) -> tuple[Way, ...]:
+def ways(problem: AttentionProblem, size: int) -> dict[str, Way]:
     """Exact attention in tiles, and three approximations on the same rows; one head without a mask."""
     query, key, value = first_head(problem, ROWS)
     exact, fewer = attention(query, key, value), min(size, problem.kv_len)
     queries, keys, d = problem.q_len, problem.kv_len, problem.head_dim
-
-    def way(name: str, source: str, looks_at: str, flops: int, output: np.ndarray) -> Way:
-        return Way(name, source, looks_at, flops, float(np.abs(output - exact).max()))
-
-    in_tiles = tiled_attention(query, key, value, problem.block_n, "online")[-1].output
-    return (
-        way("exact attention", "in tiles", f"all {keys:,} keys", forward_flops(problem), in_tiles),
-        way(
-            *("Linformer", "Wang et al. 2020", f"means of {fewer:,} groups of keys"),
-            4 * queries * fewer * d + 2 * keys * d,
-            _grouped(query, key, value, fewer),
+    found = {
+        "exact": (
+            forward_flops(problem),
+            tiled_attention(query, key, value, problem.block_n, "online")[-1].output,
         ),
-        way(
-            *("Performer", "Choromanski et al. 2021", f"{size:,} random features instead of exponentials"),
-            4 * (queries + keys) * size * d,
-            _random_features(query, key, value, size),
-        ),
-        way(
-            *("Longformer", "Beltagy, Peters and Cohan 2020", f"the {fewer:,} keys nearest to the query"),
-            4 * queries * fewer * d,
-            _window(query, key, value, fewer),
-        ),
-    )
+        "linformer": (4 * queries * fewer * d + 2 * keys * d, _grouped(query, key, value, fewer)),
+        "performer": (4 * (queries + keys) * size * d, _random_features(query, key, value, size)),
+        "longformer": (4 * queries * fewer * d, _window(query, key, value, fewer)),
+    }
+    return {name: Way(flops, float(np.abs(out - exact).max())) for name, (flops, out) in found.items()}
 
 
 def _grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """Keys and values averaged in `size` groups of neighbours, instead of a learned projection."""
+    """Keys and values averaged in `size` groups of neighbours; learned in Wang et al. 2020."""
     starts = np.linspace(0, len(key), size, endpoint=False).astype(int)
     counts = np.diff(np.append(starts, len(key)))[:, None]
     grouped_key, grouped_value = (np.add.reduceat(array, starts) / counts for array in (key, value))
@@ -237,7 +223,7 @@ def _random_features(query: np.ndarray, key: np.ndarray, value: np.ndarray, size
 
 
 def _window(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """Each query sees `size` keys around its own position."""
+    """Each query sees `size` keys around its own position (Beltagy, Peters and Cohan 2020)."""
     starts = [min(max(position - size // 2, 0), len(key) - size) for position in range(len(query))]
     seen = [slice(start, start + size) for start in starts]
     return np.vstack(

@@ -1,35 +1,36 @@
 """Chapter "Five ideas": the summary: how they need each other, and what breaks without one of them."""
 
 import functools
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import streamlit as st
 
 from kernels.algorithms.chip import FLOAT32_BYTES
 from kernels.algorithms.flash2.entry import FORWARD, requested_bytes
 from kernels.algorithms.standard.traffic import matrix_bytes, standard_bytes, standard_requested
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import Gpu
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.traffic.modelled import LSE_BYTES, compulsory_bytes, forward_flops
 from viz.learn.controls import choice, gpu_choice, number, switch
 from viz.learn.counts import RULE
 from viz.learn.ideas import maths as lesson
-from viz.learn.ideas.figures import Box, idea_map_html
 from viz.learn.ideas.maths import NEEDS, ROWS, falls_with, idle_without
 from viz.learn.predict import ask
-from viz.learn.words import Words
 from viz.shared.formats import count_tex, format_kib
 from viz.shared.glossary import say
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 ALL = "all five"
 LONGEST = 16384
 SIZES = (32, 64, 128, 256)
 """Keys, groups of keys or features that an approximation looks at."""
+STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
+"""The state of an idea; "idle" if it would work but has nothing to do."""
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
     asked = st.container()
     shown = switch("Leave one out", [ALL, *(f"without {name}" for name in NEEDS)], "ideas_show")
@@ -41,7 +42,7 @@ def show() -> None:
         head_dim = number("d, head_dim", 16, 256, 64, 16, "ideas_d", 160)
         block_m = choice("BLOCK_M", BLOCKS, 128, "ideas_block_m", 140)
         block_n = choice("BLOCK_N", BLOCKS, 64, "ideas_block_n", 140)
-        gpu = GPUS[gpu_choice("ideas_gpu", 140)]
+        gpu = gpu_choice("ideas_gpu", 140)
     tiles = {"block_m": block_m, "block_n": block_n}
     problem = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim).with_(**tiles)
     with asked:
@@ -53,9 +54,7 @@ def show() -> None:
     states |= dict.fromkeys(falls_with(left_out, problem, gpu), "falls")
     states |= {left_out: "out"} if left_out else {}
     with picture:
-        cells = WORDS.cells("boxes", **numbers)
-        boxes = [Box(name, does, number, states[name]) for name, does, number in cells]
-        st.html(idea_map_html(boxes, WORDS.cells("arrows", **numbers)))
+        st.html(idea_map(states, numbers))
         is_whole = left_out == "online softmax" and problem.kv_tiles == 1
         WORDS.draw("one tile" if is_whole else left_out or ALL, **numbers)
     worse = (
@@ -68,6 +67,24 @@ def show() -> None:
         color: Literal["red", "off"] = "red" if is_worse else "off"
         cards.metric(label, value, than, delta_color=color, delta_arrow="off", border=True)
     WORDS.draw("what stays", **numbers)
+
+
+def idea_map(states: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
+    """A box per idea in its state, and an arrow from each to what it needs. HTML."""
+    drawn = ""
+    for name, row, column, does, figure in WORDS.cells("boxes", **numbers):
+        said = STATE_WORDS[states[name]] and f"<em>{STATE_WORDS[states[name]]}</em>"
+        about = {"name": name, "state": states[name], "said": said, "does": does, "number": figure}
+        drawn += WORDS("box", row=row, column=column, **about)
+    for needs, needed, area, direction, head, why in WORDS.cells("arrows", **numbers):
+        both, look = (states[needs], states[needed]), ""
+        if both in (("falls", "out"), ("falls", "falls")):
+            look, head = "broken", "✕"
+        elif {"out", "idle"} & {*both}:
+            look = "moot"
+        place = {"area": area, "look": f"{direction} {look}", "head": head}
+        drawn += WORDS("arrow", needs=needs, needed=needed, why=why, **place)
+    return f'<div class="idea-map">{drawn}</div>'
 
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
@@ -129,5 +146,7 @@ def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
 def _approximations(problem: AttentionProblem) -> None:
     """Exact attention beside the three methods, with as many keys, groups or features as the reader chose."""
     size = choice("Keys, groups or features per query", SIZES, 128, "ideas_approximate", 240)
-    exact, *others = lesson.ways(problem, size)
-    say(WORDS.rows("ways", ({"way": way, "ratio": way.flops / exact.flops} for way in (exact, *others))))
+    found = lesson.ways(problem, size)
+    times = {name: way.flops / found["exact"].flops for name, way in found.items()}
+    fewer = min(size, problem.kv_len)
+    say(WORDS("ways", problem=problem, size=size, fewer=fewer, times=times, **found))

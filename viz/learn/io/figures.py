@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -10,23 +9,17 @@ from viz.shared import theme
 from viz.shared.figures import charts
 from viz.shared.formats import format_bytes, format_kib, significant
 
-
-@dataclass(frozen=True)
-class ByteBar:
-    """Bytes of one algorithm."""
-
-    label: str
-    modelled: int
-    counted: int | None
-    color: str
+ByteBars = Mapping[str, tuple[int, int | None, str]]
+"""Label -> bytes modelled, bytes counted or None, and palette entry."""
 
 
-def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> go.Figure:
+def bytes_figure(bars: ByteBars, least: int, colors: theme.Palette) -> go.Figure:
     """Two bars per algorithm, modelled (hatched) and counted (solid). A line at `least`: each tensor once."""
-    fills = [getattr(colors, bar.color) for bar in bars]
+    modelled, counted, entries = zip(*bars.values(), strict=True)
+    fills = [getattr(colors, entry) for entry in entries]
     traces = [
         charts.rows(
-            [bar.label for bar in bars],
+            list(bars),
             values,
             name=name,
             marker=charts.hatched(fills, pattern, colors),
@@ -36,11 +29,11 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
             hovertemplate=f"%{{y}}<br>%{{x:,}} bytes, {name}<extra></extra>",
         )
         for name, pattern, values in (
-            ("counted", "", [bar.counted for bar in bars]),
-            ("modelled", "/", [bar.modelled for bar in bars]),
+            ("counted", "", counted),
+            ("modelled", "/", modelled),
         )
     ]
-    longest = max(max(bar.modelled, bar.counted or 0) for bar in bars)
+    longest = max(*modelled, *(each or 0 for each in counted))
     x, y = charts.lengths(longest, 1.38), {"tickfont_size": 15, "ticklabelstandoff": 6, **charts.DOWNWARDS}
     looks = {"legend_y": 1.08, "margin_t": 56, "bargap": 0.25}
     figure = charts.chart(traces, colors, 84 + 62 * len(bars), "", x, y, **looks)
@@ -51,48 +44,42 @@ def bytes_figure(bars: Sequence[ByteBar], least: int, colors: theme.Palette) -> 
     return figure
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Bytes over the swept quantity; None if an algorithm does not fit."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float | None]
-    color: str
-    dash: str = "solid"
+Curves = dict[str, tuple[Sequence[float | None], str, str]]
+"""Label -> bytes, None where an algorithm does not fit, palette entry, and dash."""
 
 
 def growth_figure(
-    curves: Sequence[Curve],
+    swept: Sequence[int],
+    curves: Curves,
     counted: Mapping[str, Sequence[tuple[float, int]]],
     axis: str,
     here: float,
     colors: theme.Palette,
 ) -> go.Figure:
-    """Modelled lines on log axes, and counted points (label of the curve -> points); `here` is marked."""
+    """Modelled lines over the swept values, and counted points (label of the curve -> points), on log axes.
+
+    `here` is marked.
+    """
     traces = []
-    for curve in curves:
-        color, hover = getattr(colors, curve.color), f"{curve.label}, {axis} = %{{x:,}}: %{{text}}, "
-        traces.append(
-            charts.line(
-                *(curve.x, curve.y, color, 3 if curve.dash == "solid" else 2, curve.dash),
-                name=curve.label,
-                text=["" if value is None else format_bytes(value) for value in curve.y],
-                hovertemplate=f"{hover}modelled<extra></extra>",
-            )
+    for label, (moved, entry, dash) in curves.items():
+        color, hover = getattr(colors, entry), f"{label}, {axis} = %{{x:,}}: %{{text}}, "
+        line = charts.line(
+            *(swept, moved, color, 3 if dash == "solid" else 2, dash),
+            name=label,
+            text=["" if value is None else format_bytes(value) for value in moved],
+            hovertemplate=f"{hover}modelled<extra></extra>",
         )
-        if of_curve := counted.get(curve.label):
+        traces.append(line)
+        if of_curve := counted.get(label):
             x, y = zip(*of_curve, strict=True)
-            traces.append(
-                charts.points(
-                    *(x, y, color, 13, "circle", {"color": colors.text, "width": 2}),
-                    name=f"{curve.label}, counted",
-                    showlegend=False,
-                    text=[format_bytes(value) for value in y],
-                    hovertemplate=f"{hover}counted<extra></extra>",
-                )
+            points = charts.points(
+                *(x, y, color, 13, "circle", {"color": colors.text, "width": 2}),
+                name=f"{label}, counted",
+                showlegend=False,
+                text=[format_bytes(value) for value in y],
+                hovertemplate=f"{hover}counted<extra></extra>",
             )
-    swept = curves[0].x
+            traces.append(points)
     ends = [math.log10(min(swept) / 1.1), math.log10(max(swept) * 1.1)]
     across = charts.log_ticks(swept, [f"{value:,}" for value in swept], title=axis, tickangle=0, range=ends)
     up = {"type": "log", "exponentformat": "SI", "ticksuffix": "B", "dtick": 1}
@@ -100,29 +87,21 @@ def growth_figure(
     return figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
 
 
-@dataclass(frozen=True)
-class SramBar:
-    """What is in SRAM at the same time."""
+def blocks_figure(
+    modelled: Mapping[str, Mapping[str, int]],
+    recorded: Mapping[str, int],
+    limits: Mapping[str, int],
+    colors: theme.Palette,
+) -> go.Figure:
+    """Stacked blocks (label -> block -> bytes) and recorded bytes, against two capacities (label -> bytes).
 
-    label: str
-    blocks: Sequence[tuple[str, int]]
-    capacity: int | None = None
-    """Bytes that there is room for, if that is not the first limit of the figure."""
-
-    @property
-    def total(self) -> int:
-        """Bytes of all blocks."""
-        return sum(size for _, size in self.blocks)
-
-
-def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: theme.Palette) -> go.Figure:
-    """Stacked blocks against the capacities in `limits` (label -> bytes).
-
-    A bar past its capacity, the first limit unless it has its own, says by how many KiB.
+    A bar past its capacity says by how many KiB: the first is that of modelled bars, the second of recorded.
     """
+    bars = {**modelled, **{label: {"shared memory": size} for label, size in recorded.items()}}
+    totals = {label: sum(blocks.values()) for label, blocks in bars.items()}
     traces = [
         charts.rows(
-            [bar.label],
+            [label],
             [size],
             showlegend=False,
             marker={
@@ -136,18 +115,18 @@ def blocks_figure(bars: Sequence[SramBar], limits: Mapping[str, int], colors: th
             textfont={"color": colors.background, "size": 14},
             hovertemplate=f"{name}: {format_kib(size)}<extra></extra>",
         )
-        for bar in bars
-        for name, size in bar.blocks
+        for label, blocks in bars.items()
+        for name, size in blocks.items()
     ]
-    longest = max(*(bar.total for bar in bars), *limits.values())
+    longest = max(*totals.values(), *limits.values())
     x, y = charts.lengths(longest, 1.32), {"tickfont_size": 14, "ticklabelstandoff": 6, **charts.DOWNWARDS}
     looks = {"barmode": "stack", "bargap": 0.35, "margin_t": 30 + 18 * len(limits)}
     figure = charts.chart(traces, colors, 96 + 58 * len(bars), "", x, y, **looks)
-    for bar in bars:
-        over = bar.total - (bar.capacity or next(iter(limits.values())))
-        words = format_kib(bar.total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
+    for label, total in totals.items():
+        over = total - list(limits.values())[label in recorded]
+        words = format_kib(total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
         look = {"bgcolor": colors.background, "font_color": colors.bad if over > 0 else colors.text}
-        charts.note(figure, words, bar.total, y=bar.label, **charts.BEHIND, **look)
+        charts.note(figure, words, total, y=label, **charts.BEHIND, **look)
     for index, (label, size) in enumerate(limits.items()):  # the first is solid
         color, dash = (colors.muted, "dash") if index else (colors.now, "solid")
         figure.add_vline(x=size, layer="below", line={"color": color, "width": 2, "dash": dash})

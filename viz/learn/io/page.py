@@ -15,14 +15,13 @@ from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, parts, slider, switch
 from viz.learn.counts import RULE, counted_runs, where_counted
 from viz.learn.io import maths as lesson
-from viz.learn.io.figures import ByteBar, Curve, SramBar, blocks_figure, bytes_figure, growth_figure
+from viz.learn.io.figures import Curves, blocks_figure, bytes_figure, growth_figure
 from viz.learn.predict import ask
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
-from viz.learn.words import Words, links
-from viz.shared import runs
 from viz.shared.formats import format_kib
 from viz.shared.layout import colors
+from viz.shared.words import Words, links
 
 WORDS = Words(__file__)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -52,7 +51,6 @@ Points = dict[int, tuple[int, int, int]]
 
 
 def show() -> None:
-    """Draw the chapter."""
     parts("io_view", {"Forward": _forward, "Growth": _growth, "SRAM": _sram})
 
 
@@ -70,14 +68,14 @@ def _inputs(tiles: bool = True) -> tuple[AttentionProblem, int, Gpu]:
         if tiles:
             block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
             block_n = slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile.")
-            problem, gpu = problem.with_(block_m=block_m, block_n=block_n), GPUS[gpu_choice("io_gpu", 130)]
+            problem, gpu = problem.with_(block_m=block_m, block_n=block_n), gpu_choice("io_gpu", 130)
     return problem, memory, gpu
 
 
 def _forward() -> None:
     """The question, the figure, and folded the inner loops and the formula of each algorithm."""
     WORDS.draw("Forward")
-    (problem, memory, gpu), store = _inputs(), runs.run_store()
+    problem, memory, gpu = _inputs()
     _predict(problem)
     rows = lesson.row_wise_block(problem, memory)
     problems = {name: problem for name in WAYS if rows or name != "row_wise"}
@@ -90,11 +88,11 @@ def _forward() -> None:
     page, counting = st.container(), st.container()
     with counting:  # below the rest, which its progress would push down
         wanted = [(each, name) for name, each in problems.items()]
-        ready = counted_runs(store, runs.backend(store), wanted, "io_forward")
+        ready = counted_runs(wanted, "io_forward")
     traces = {name: run.trace for (_, name), run in ready.items()}
     modelled = {name: ALGORITHMS[name].requested_bytes(each) for name, each in problems.items()}
     counted = {name: trace.total_bytes for name, trace in traces.items()}
-    bars = [ByteBar(labels[name], modelled[name], counted.get(name), WAYS[name][1]) for name in problems]
+    bars = {labels[name]: (modelled[name], counted.get(name), WAYS[name][1]) for name in problems}
     least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
     formulas = []
     for name, each in problems.items():
@@ -108,7 +106,7 @@ def _forward() -> None:
     with page:
         WORDS.draw(
             "bytes",
-            bytes=bytes_figure(bars[:2], least, colors()),
+            bytes=bytes_figure({name: bars[name] for name in [*bars][:2]}, least, colors()),
             rule=RULE,
             with_lse=with_lse,
             where=where_counted(ready),
@@ -155,10 +153,11 @@ def _growth() -> None:
         "SRAM": (memory >> 10, {value: (length, d, value << 10) for value in MEMORIES_KIB}),
     }
     here, sweep = sweeps[axis]
-    curves, factors = [], []
+    curves: Curves = {}
+    factors = []
     for name, (label, color, dash, order) in CURVES.items():
         moved = [lesson.curve_bytes(name, n, d, room // size, size) for n, d, room in sweep.values()]
-        curves.append(Curve(label, list(sweep), moved, color, dash))
+        curves[label] = (moved, color, dash)
         if order:
             grown = lesson.growth(name, length, d, memory // size, size)
             words = ["–" if each is None else f"× {each:.2f}" for each in grown]
@@ -169,7 +168,7 @@ def _growth() -> None:
     with page:
         WORDS.draw(
             "curves",
-            growth=growth_figure(curves, points, AXES[axis], here, colors()),
+            growth=growth_figure(list(sweep), curves, points, AXES[axis], here, colors()),
             rule=RULE,
             problem=problem,
             memory=memory,
@@ -193,9 +192,7 @@ def _counted_points(sweep: Points, size: int) -> dict[str, list[tuple[int, int]]
         st.caption(WORDS("no point", steps=POINT_STEPS))
         return {}
     points: dict[str, list[tuple[int, int]]] = {}
-    store = runs.run_store()
-    ready = counted_runs(store, runs.backend(store), list(wanted), "io_growth", ask=True)
-    for (problem, name), run in ready.items():
+    for (problem, name), run in counted_runs(list(wanted), "io_growth", ask=True).items():
         points.setdefault(CURVES[name][0], []).append((wanted[problem, name], run.trace.total_bytes))
     return points
 
@@ -213,17 +210,9 @@ def _sram() -> None:
     compiled = [
         next(launch for launch in launches if launch.kernel == name) for name in (FORWARD.name, DK_DV.name)
     ]
-    bars = [
-        *_modelled_bars(problem, forward, backward),
-        *(
-            SramBar(
-                f"our {launch.kernel}, recorded<br>{_tiles_and_d(launch)}",
-                [("shared memory", launch.info.shared_bytes)],
-                room,
-            )
-            for launch in compiled
-        ),
-    ]
+    recorded = {
+        f"our {each.kernel}, recorded<br>{_tiles_and_d(each)}": each.info.shared_bytes for each in compiled
+    }
     limits = {
         f"SRAM: {format_kib(memory_bytes)}": memory_bytes,
         f"{gpu.name}: {format_kib(room)} per program": room,
@@ -237,7 +226,7 @@ def _sram() -> None:
     )
     WORDS.draw(
         "blocks",
-        figure=blocks_figure(bars, limits, colors()),
+        figure=blocks_figure(_modelled(problem, forward, backward), recorded, limits, colors()),
         problem=problem,
         simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
         chip=FORWARD.chip_bytes(problem),
@@ -257,15 +246,15 @@ def _sram() -> None:
     links(("Forward with your tiles", problem, "flash2"), ("Backward with your tiles", problem, "backward"))
 
 
-def _modelled_bars(
+def _modelled(
     problem: AttentionProblem, forward: lesson.BlockSizes, backward: lesson.BlockSizes
-) -> list[SramBar]:
+) -> dict[str, dict[str, int]]:
+    """The bytes of each block, by how large the tiles are."""
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
-    return [
-        SramBar(
-            f"{label}<br>{sizes.query} × {sizes.key}",
-            [(name, count * problem.itemsize) for name, count in blocks(sizes, problem.head_dim).items()],
-        )
+    return {
+        f"{label}<br>{sizes.query} × {sizes.key}": {
+            name: count * problem.itemsize for name, count in blocks(sizes, problem.head_dim).items()
+        }
         for label, sizes, blocks in (
             ("forward, largest", forward, lesson.forward_blocks),
             ("backward, largest", backward, lesson.backward_blocks),
@@ -273,7 +262,7 @@ def _modelled_bars(
             ("your tiles, forward", yours, lesson.forward_blocks),
             ("your tiles, backward", yours, lesson.backward_blocks),
         )
-    ]
+    }
 
 
 def _tiles_and_d(launch: RecordedLaunch) -> str:

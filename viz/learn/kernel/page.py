@@ -9,14 +9,14 @@ from kernels.algorithms.standard.traffic import standard_bytes, standard_request
 from kernels.problem.presets import PRESETS
 from kernels.trace import Trace
 from viz.learn.controls import number
-from viz.learn.online import Update, update_words
-from viz.learn.predict import next_state, type_in
+from viz.learn.online import Update
+from viz.learn.predict import next_state, type_in, update_words
 from viz.learn.softmax.maths import first_head
 from viz.learn.stage import stage
-from viz.learn.words import Words
 from viz.shared import runs
 from viz.shared.formats import format_number
 from viz.shared.layout import explore_link
+from viz.shared.words import Words
 
 PRESET = "tiny"
 PROBLEM = PRESETS[PRESET].problem
@@ -26,7 +26,6 @@ WORDS = Words(__file__)
 
 
 def show() -> None:
-    """Draw the chapter."""
     run = runs.recorded(PROBLEM, ALGORITHM)
     assert run  # the project has it
     WORDS.draw(

@@ -9,18 +9,7 @@ from kernels.device.gpus import Gpu
 from kernels.measure.roofline import datasheet_roof
 from viz.learn.roofline.maths import Step
 from viz.shared import theme
-from viz.shared.figures.charts import (
-    DOWNWARDS,
-    LEGEND_BELOW,
-    OUTSIDE,
-    chart,
-    lengths,
-    line,
-    log_ticks,
-    note,
-    points,
-    rows,
-)
+from viz.shared.figures import charts
 from viz.shared.formats import format_bytes, format_flops, format_ms, significant
 
 LOOKS = {
@@ -61,16 +50,16 @@ def roofline_figure(
     traces += [_point(gpu, case, step, colors, named[step.name] == case) for case, step in dots]
     for case in steps:
         look = (colors.text, 12, _symbol("circle", case), {"width": 3, "color": colors.text})
-        traces.append(points([None], [None], *look, name=CASES[case]))
+        traces.append(charts.points([None], [None], *look, name=CASES[case]))
     ends = [math.log10(end) for end in INTENSITIES]
     x = {"type": "log", "title": "FLOP per byte", "dtick": 1, "range": ends}
     rates = [10.0**power for power in range(11, 16)]
     ticks = [f"{format_flops(rate)}/s" for rate in rates]
-    y = log_ticks(rates, ticks, title="attainable, modelled", range=[11, 15.9])
-    figure = chart(traces, colors, 460, "", x, y, legend=LEGEND_BELOW, margin_t=12)
+    y = charts.log_ticks(rates, ticks, title="attainable, modelled", range=[11, 15.9])
+    figure = charts.chart(traces, colors, 460, "", x, y, legend=charts.LEGEND_BELOW, margin_t=12)
     figure.add_vline(x=gpu.balance, line={"color": colors.muted, "dash": "dot", "width": 1.5})
     ridge = f"ridge: {significant(gpu.balance)} FLOP/B"
-    note(figure, ridge, math.log10(gpu.balance), y=0.02, yref="paper", xanchor="right", xshift=-6)
+    charts.note(figure, ridge, math.log10(gpu.balance), y=0.02, yref="paper", xanchor="right", xshift=-6)
     return figure
 
 
@@ -88,7 +77,7 @@ def _point(gpu: Gpu, case: str, step: Step, colors: theme.Palette, showlegend: b
         f"at most {format_flops(rate)}/s, limited by {step.bound_by(gpu)}<extra></extra>"
     )
     choices = {"name": step.name, "showlegend": showlegend, "hovertemplate": hover}
-    return points([step.intensity], [rate], fill, size, _symbol(symbol, case), edge, **choices)
+    return charts.points([step.intensity], [rate], fill, size, _symbol(symbol, case), edge, **choices)
 
 
 def _roof(gpu: Gpu, color: str, width: float) -> go.Scatter:
@@ -96,19 +85,19 @@ def _roof(gpu: Gpu, color: str, width: float) -> go.Scatter:
     x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
     hover = f"{gpu.name}: {format_flops(gpu.fp16_flops)}/s, {format_bytes(gpu.hbm_bandwidth)}/s"
     y = [roof.attainable(value) for value in x]
-    return line(x, y, color, width, name=gpu.name, hovertemplate=f"{hover}<extra></extra>")
+    return charts.line(x, y, color, width, name=gpu.name, hovertemplate=f"{hover}<extra></extra>")
 
 
 def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.Figure:
     """Two bars per step: time to move its bytes and time to do its work, each at the datasheet's peak."""
     bars = [
-        rows(
+        charts.rows(
             [step.name for step in steps],
             seconds,
             name=name,
             marker_color=color,
             text=[format_ms(value * 1e3) for value in seconds],
-            **OUTSIDE,
+            **charts.OUTSIDE,
             constraintext="none",
             hovertemplate=f"%{{y}}, {name}: %{{text}}<extra></extra>",
         )
@@ -117,6 +106,6 @@ def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.F
             ("computing", [step.compute_seconds(gpu) for step in steps], colors.value),
         )
     ]
-    x = lengths(max(step.seconds(gpu) for step in steps), 1.25)
-    y = {"tickfont_size": 16, "ticklabelstandoff": 6, **DOWNWARDS}
-    return chart(bars, colors, 70 + 62 * len(steps), "", x, y, bargap=0.25)
+    x = charts.lengths(max(step.seconds(gpu) for step in steps), 1.25)
+    y = {"tickfont_size": 16, "ticklabelstandoff": 6, **charts.DOWNWARDS}
+    return charts.chart(bars, colors, 70 + 62 * len(steps), "", x, y, bargap=0.25)

@@ -26,12 +26,10 @@ class Step:
 
     @property
     def bytes(self) -> int:
-        """Those of its elements, and of lse."""
         return self.elements * self.itemsize + self.lse_bytes
 
     @property
     def intensity(self) -> float:
-        """FLOP per byte."""
         return self.flops / self.bytes
 
     def seconds(self, gpu: Gpu) -> float:

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from kernels.device.gpus import GPUS, Gpu, gpu_named
+from kernels.device.gpus import GPUS, Gpu
 from kernels.problem import AttentionProblem
-from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, gpu_here, slider, switch
+from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider, switch
 from viz.learn.counts import RULE, counted_runs
 from viz.learn.predict import ask
 from viz.learn.roofline import maths as lesson
 from viz.learn.roofline.figures import roofline_figure, times_figure
-from viz.learn.words import Words, links
-from viz.shared import runs
 from viz.shared.layout import colors
+from viz.shared.words import Words, links
 
 WORDS = Words(__file__)
 LENGTHS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
@@ -21,14 +20,9 @@ START = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
-    here = gpu_here(runs.run_store())
-    listed = gpu_named(here)
-    known = f"in this list as {listed.name}" if listed else "which Measure has the ceilings of"
-    about = f"This machine: {here}, {known}." if here else None
     with st.container(horizontal=True, gap="medium"):
-        gpu = GPUS[gpu_choice("roofline_gpu", 140, words=about)]
+        gpu = gpu_choice("roofline_gpu", 140)
         queries = slider("N, queries", LENGTHS, START.q_len, "roofline_q")
         keys = slider("M, keys", LENGTHS, START.kv_len, "roofline_k")
         d = slider("d, head_dim", HEAD_DIMS, START.head_dim, "roofline_d")
@@ -91,8 +85,7 @@ def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
     perfect, none = (lesson.steps(problem, case) for case in lesson.L2_CASES)
 
     def counting() -> None:
-        store, wanted = runs.run_store(), (problem, "flash2")
-        if run := counted_runs(store, runs.backend(store), [wanted], "roofline_count").get(wanted):
+        for run in counted_runs([(problem, "flash2")], "roofline_count").values():
             WORDS.draw("counted", run=run, fused=none[-1])
 
     WORDS.draw(

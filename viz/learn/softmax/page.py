@@ -8,15 +8,14 @@ import streamlit as st
 from kernels.problem import AttentionProblem
 from viz.learn.controls import keep_in_url, parts, put_in_url, stepper, switch, take_from_url
 from viz.learn.numbers import UnreadableNumbers, parse_row
-from viz.learn.online import update_tex, update_words
-from viz.learn.predict import ask, next_numerator, next_state, type_in
+from viz.learn.predict import ask, next_numerator, next_state, type_in, update_tex, update_words
 from viz.learn.softmax import figures
 from viz.learn.softmax import maths as lesson
 from viz.learn.softmax.maths import OnlineStep
-from viz.learn.words import Words, links
 from viz.shared.formats import format_number, plain
 from viz.shared.glossary import say
 from viz.shared.layout import colors, plot
+from viz.shared.words import Words, links
 
 WORDS = Words(__file__)
 EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
@@ -24,7 +23,6 @@ EXAMPLES = ("3, 2, 5, 1", "1000, 999, 995")
 
 
 def show() -> None:
-    """Draw the chapter."""
     WORDS.draw("start")
     given = _input()
     if given is None:

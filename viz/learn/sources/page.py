@@ -1,13 +1,12 @@
 """The last page: the slips of the sources with the right line beside each, and the reading list."""
 
 from kernels.references import READ_ON, REFERENCES
-from viz.learn.words import Words
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 
 
 def show() -> None:
-    """Draw the page."""
     sources = (
         {"source": each, "title": f"[{each.title}]({each.url})" if each.url else each.title}
         for each in REFERENCES

@@ -12,16 +12,15 @@ from kernels.problem.tiles import visited_tiles
 from viz.learn.controls import parts, stepper, switch
 from viz.learn.matrices import matrices_html
 from viz.learn.numbers import UnreadableNumbers, parse_matrix
-from viz.learn.online import update_tex, update_words
-from viz.learn.predict import ask, next_state, type_in
+from viz.learn.predict import ask, next_state, type_in, update_tex, update_words
 from viz.learn.softmax.maths import attention
 from viz.learn.stage import stage
 from viz.learn.tiling import maths as lesson
 from viz.learn.tiling.figures import attention_matrices, product_matrices, softmax_matrices
 from viz.learn.tiling.maths import AttentionStep, span, tiles_of
-from viz.learn.words import Words
 from viz.shared.formats import format_count, format_number, plain
 from viz.shared.layout import colors, explore_link
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 MATRICES = {
@@ -38,7 +37,6 @@ Matrices = Mapping[str, np.ndarray]
 
 
 def show() -> None:
-    """Draw the chapter."""
     draws = {
         "A product in tiles": lambda: _part("AB", _product),
         "Attention without softmax": lambda: _part("QKV", _no_softmax),
@@ -179,7 +177,6 @@ def _causal() -> None:
 
 
 def _say_own_softmax(steps: tuple[AttentionStep, ...], place: int, tile: int, error: float) -> None:
-    """What goes wrong if each tile has its own softmax."""
     step = steps[place]
     if step.kv_tiles == 1:
         st.info(WORDS("one tile"), icon=":material/info:")

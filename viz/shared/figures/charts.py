@@ -55,7 +55,6 @@ def log_ticks(values: Values, words: Sequence[str], **more: Any) -> dict:
 
 
 def rows(labels: Sequence, values: Values, **choices: Any) -> go.Bar:
-    """Horizontal bars."""
     return go.Bar(y=labels, x=values, orientation="h", **choices)
 
 

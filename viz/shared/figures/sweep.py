@@ -2,11 +2,12 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
+from kernels.device.clocks import Timing
 from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
@@ -35,17 +36,17 @@ def time_figure(measurement: Measurement, colors: theme.Palette, direction: str 
     timings = [result.timing for result in results]
     medians = [t.median_ms if t else 0.0 for t in timings]
     ends = [t.high_ms if t else 0.0 for t in timings]
-    spread = {
-        "type": "data",
-        "symmetric": False,
-        "array": [t.high_ms - t.median_ms if t else 0.0 for t in timings],
-        "arrayminus": [t.median_ms - t.low_ms if t else 0.0 for t in timings],
-        "color": colors.text,
-        "thickness": 1.5,
-    }
+    spread = _spread(timings) | {"color": colors.text, "thickness": 1.5}
     title = f"time of one {direction} call, median, 10th to 90th percentile"
     words = [format_ms(median) for median in medians]
     return _bars(title, results, medians, words, colors, error_x=spread, ends=ends)
+
+
+def _spread(timings: Sequence[Timing | None]) -> dict[str, Any]:
+    """Error bars from the 10th to the 90th percentile."""
+    above = [t.high_ms - t.median_ms if t else 0.0 for t in timings]
+    below = [t.median_ms - t.low_ms if t else 0.0 for t in timings]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
 
 
 def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
@@ -188,14 +189,7 @@ def _line(
         *(color, 3 if curve.peer == "ours" else 2, DASHES.get(curve.source, "dashdot")),
         mode="lines+markers",
         marker=charts.mark(color, 9, symbols, {"width": 2, "color": color}),
-        error_y={
-            "type": "data",
-            "visible": metric == "time",
-            "array": [timing.high_ms - timing.median_ms for timing in shown],
-            "arrayminus": [timing.median_ms - timing.low_ms for timing in shown],
-            "thickness": 1.2,
-            "width": 3,
-        },
+        error_y=_spread(shown) | {"visible": metric == "time", "thickness": 1.2, "width": 3},
         legendrank=RANKS.get(curve.peer, LAST_RANK),
         text=[_hover(curve, x, y, metric, axis) for x, y in values],
         hoverinfo="text",
@@ -229,15 +223,18 @@ def sustained_words(point: CurvePoint, direction: str) -> str:
     return f"±{spread:.0%}, {1e12 * per_flop:.2f} pJ/FLOP, {own.power_w:.0f} W, {own.sm_mhz:,.0f} MHz"
 
 
+WITH_UNIT: dict[str, Callable[[float], str]] = {
+    "time": format_ms,
+    "call": format_ms,
+    "memory": format_bytes,
+    "energy": format_joules,
+    "speedup": format_ratio,
+}
+
+
 def format_metric(value: float, metric: str) -> str:
     """A value of the metric with its unit."""
-    if metric in ("time", "call"):
-        return format_ms(value)
-    if metric == "memory":
-        return format_bytes(value)
-    if metric == "energy":
-        return format_joules(value)
-    return format_ratio(value) if metric == "speedup" else f"{significant(value)} TFLOP/s"
+    return WITH_UNIT[metric](value) if metric in WITH_UNIT else f"{significant(value)} TFLOP/s"
 
 
 def value_ticks(values: list[float], metric: str) -> list[tuple[float, str]]:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import LANE_PROBLEMS
 from tests import ROOT
 from tests.app.pages import run_script, words
 from tests.lanes import hopper_lanes, plain_lanes
@@ -63,17 +62,11 @@ def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
         assert f"{share:.0%}" in words(app)
 
 
-def test_without_recorded_lanes_the_story_is_left_out(known):
-    del known["flash3"]
-    assert not opened().subheader
-
-
-@pytest.mark.parametrize("name", LANE_PROBLEMS)
-def test_what_is_said_of_the_plain_kernels_tiles_is_so_in_the_recordings(name):
+def test_what_is_said_of_the_plain_kernels_tiles_is_so_in_the_recording():
     """One program fills an SM. Tiles that tuning chose are smaller, and bring the times closer."""
     forget()
-    problem = LANE_PROBLEMS[name]
-    plain, hopper = (run.lanes for run in after_lanes.recorded_pair(problem))
+    plain, hopper = (run.lanes for run in after_lanes.recorded_pair())
+    problem = plain.problem
     at_once = (plain.program_end_ns - plain.program_begin_ns).sum() / plain.sm_busy_ns.sum()
     assert at_once == pytest.approx(1, abs=0.02)
     tuned = json.loads((ROOT / "kernels" / "primitives" / "tuned" / "sm90.json").read_text())["classes"]

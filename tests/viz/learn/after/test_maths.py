@@ -22,7 +22,6 @@ def test_merged_parts_are_the_whole_row(inputs, splits):
     row = maths.split_row(ROW.with_(inputs=inputs), splits)
     assert row.error < 1e-14
     assert row.weights.sum() == pytest.approx(1.0)
-    assert np.concatenate([np.arange(1000)[part] for part in row.parts]).tolist() == list(range(1000))
     if splits == 1 or inputs == "one_hot":
         assert (row.mean_error > 0.1) == (splits > 1)
 
@@ -37,8 +36,9 @@ def test_parts_and_their_price_are_those_of_the_kernel():
     np.testing.assert_allclose(run.row_max[~combine][last, 0], row.row_max, rtol=1e-5)
     np.testing.assert_allclose(run.row_sum[~combine][last, 0], row.row_sum, rtol=1e-4)
     np.testing.assert_allclose(run.output[0, 0, 0], row.weights @ row.outputs, atol=2e-3)
-    partial = run.total_bytes - maths.cache_bytes(problem) - (len(row.parts) + 1) * 16 * 2 - 4  # Q, O and lse
-    assert (partial, maths.partial_bytes(problem, 1)) == (maths.partial_bytes(problem, len(row.parts)), 0)
+    parts = len(row.weights)
+    partial = run.total_bytes - maths.cache_bytes(problem) - (parts + 1) * 16 * 2 - 4  # Q, O and lse
+    assert (partial, maths.partial_bytes(problem, 1)) == (maths.partial_bytes(problem, parts), 0)
     assert maths.cache_bytes(DECODING) == 2 * 8 * 8192 * 64 * 2
 
 

@@ -9,9 +9,8 @@ from kernels.problem import AttentionProblem
 from tests.app.pages import open_whole_chapter as open_chapter
 from tests.app.pages import words
 from tests.viz.learn.shown import html
-from viz.learn.gradients.graphs import layer_graph, two_tokens_graphs
 from viz.learn.gradients.maths import derived
-from viz.learn.gradients.page import LINES, byte_bars, equations_of
+from viz.learn.gradients.page import LINES, byte_bars, equations_of, layer_graph, two_tokens_graphs
 from viz.learn.matrices import Matrix
 from viz.shared import theme
 from viz.shared.formats import format_tex

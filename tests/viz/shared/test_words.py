@@ -1,13 +1,13 @@
-"""The words of the chapters: their marks, and that each section is drawn by some page."""
+"""The words of pages: their marks, and that each section is drawn by some page."""
 
 import re
 
 import pytest
 
 from tests import ROOT
-from viz.learn.words import Words, filled
+from viz.shared.words import SLOT, Words, filled
 
-FOLDERS = sorted(path.parent for path in (ROOT / "viz" / "learn").glob("*/words.md"))
+FOLDERS = sorted(path.parent for path in (ROOT / "viz").rglob("words.md"))
 
 
 class Tile:
@@ -27,6 +27,9 @@ def test_a_number_is_written_as_its_mark_says():
 def test_each_section_is_drawn_and_each_part_is_a_section_or_known_to_the_page(folder):
     code = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
     sections = Words(str(folder / "page.py")).sections
-    slots = {slot for text in sections.values() for slot in re.findall(r"<(\w+)(?::\d)?>", text)}
-    assert [name for name in sections if f'"{name}"' not in code and name not in slots] == []
+    blocks = [block for text in sections.values() for block in text.split("\n\n")]
+    of_slots = [block for block in blocks if re.fullmatch(r"(<[\w:]+>\s*)+", block)]
+    slots = {slot for block in of_slots for slot, _ in SLOT.findall(block)}
+    names = [name for name in sections if name not in slots and f'f"{name.partition(" ")[0]} {{' not in code]
+    assert [name for name in names if not re.search(rf"""["']{name}["']""", code)] == []
     assert [slot for slot in slots if slot not in sections and not re.search(rf"\b{slot}\b", code)] == []

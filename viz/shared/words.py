@@ -1,4 +1,4 @@
-"""A chapter as Markdown: `words.md` has its sections, and its page gives each numbers, figures and controls.
+"""The words of a page as Markdown: `words.md` beside it has sections; the page gives numbers and figures.
 
 In a section, `{{name}}` is a number and `[[row max|m]]` a term of the glossary. A line `<name>` is what the
 page gives by that name, or else the section of that name; several in a line stand side by side, `<name:3>`
@@ -35,6 +35,7 @@ FORMATS: dict[str, Callable[..., str]] = {
     "digits": formats.significant,
     "count": formats.format_count,
     "tex": formats.format_tex,
+    "entry": formats.format_entry,
 }
 """How a number is written, by what stands after its name: {{size:bytes}}, {{m:number 6}}, {{n:count tile}}.
 

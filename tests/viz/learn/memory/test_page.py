@@ -7,7 +7,7 @@ import pytest
 from kernels.algorithms.standard.traffic import matrix_bytes
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
-from viz.learn.memory.figures import HBM_SIDE, bars_html, to_scale_html
+from viz.learn.memory.page import HBM_SIDE, areas, bars
 from viz.learn.roofline.maths import memory_against_compute
 from viz.shared import theme
 
@@ -18,7 +18,7 @@ def problem(length, head_dim=64):
 
 @pytest.mark.parametrize(("length", "gpu"), [(512, "A100"), (65536, "B200")])
 def test_areas_are_to_each_other_as_bytes(length, gpu):
-    html = to_scale_html(problem(length), GPUS[gpu], theme.LIGHT)
+    html = areas(problem(length), GPUS[gpu], theme.LIGHT)
     hbm, spot, scores, query, sram = (float(side) for side in re.findall(r'style="width:([\d.]+)px', html))
     s_bytes, sram_bytes = matrix_bytes(problem(length)), GPUS[gpu].shared_bytes_per_sm
     assert hbm == HBM_SIDE
@@ -28,7 +28,7 @@ def test_areas_are_to_each_other_as_bytes(length, gpu):
 
 
 def test_bars_are_to_each_other_as_their_values_and_moving_takes_longer_than_computing():
-    html = bars_html(theme.DARK, ("a", 2.0, "2 s", "good", ""), ("b", 8.0, "8 s", "standard", "S"))
+    html = bars(theme.DARK, ("a", 2.0, "2 s", ""), ("b", 8.0, "8 s", "S"))
     assert re.findall(r"width:([\d.]+)%", html) == ["25.00", "100.00"]
     assert "sym-S" in html
     times = memory_against_compute(problem(4096, 256))
