@@ -55,7 +55,7 @@ def test_a_link_to_an_algorithm_opens_the_recorded_gpt2_head_with_four_figures()
     assert len(app.metric) == len(app.get("plotly_chart")) == 0
 
 
-@pytest.mark.parametrize("algorithm", [*({*ALGORITHMS} - {*ANYWHERE}), "flash1"])
+@pytest.mark.parametrize("algorithm", [*sorted({*ALGORITHMS} - {*ANYWHERE}), "flash1"])
 def test_what_cannot_run_here_plays_its_recording(algorithm):
     app = open_page(**recorded_problems(algorithm)[0].as_dict(), algorithm=algorithm)
     assert not app.exception
