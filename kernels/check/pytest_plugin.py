@@ -57,9 +57,9 @@ def pytest_collection_modifyitems(
         except (*command.BAD_CALL, JobFailure) as error:
             raise pytest.UsageError(f"--flash-check: {error}") from error
         config.add_cleanup(checks.close)
-        for kernel, grid in zip(plan.named, checks.grids, strict=True):
+        for kernel, cases in zip(plan.named, checks.cases, strict=True):
             label = plan.own[kernel].name if kernel in plan.own else kernel
-            tests = [(case.words, partial(_check, checks, case)) for case in grid.cases]
+            tests = [(case.words, partial(_check, checks, case)) for case in cases]
             tests.append(("verdict", partial(_judge_all, checks, kernel, config)))
             node = KernelNode.from_parent(session, name=label, nodeid=label, tests=tests)
             items.extend(session.genitems(node))

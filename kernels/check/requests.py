@@ -1,11 +1,11 @@
-"""Jobs of the worker about the case of a check: verdict, sensitivity, bits, and what its kernel moves."""
+"""Jobs of the worker about the case of a check: verdict, bits, and what its kernel moves."""
 
 import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.result import CheckResult, Determinism, Sensitivity, maps_from_bytes, maps_to_bytes
+from kernels.check.result import CheckResult, Determinism, maps_from_bytes, maps_to_bytes
 from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.oracle.report import ErrorReport
@@ -31,7 +31,7 @@ class CaseRequest(Request[Result]):
         """The user's file, if the case is about one. Raises InvalidUpload."""
         from kernels.check.files.uploads import read_upload
 
-        return read_upload(blob, self.case.axes) if self.case.upload else None
+        return read_upload(blob) if self.case.upload else None
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,11 @@ class CheckRequest(CaseRequest[CheckResult]):
 
 
 @dataclass(frozen=True)
-class SensitivityRequest(CaseRequest[Sensitivity]):
-    answers = Sensitivity
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.judge.vary import run_sensitivity
-
-        return run_sensitivity(self.case, self.upload(blob), progress), b""
-
-
-@dataclass(frozen=True)
 class DeterminismRequest(CaseRequest[Determinism]):
     answers = Determinism
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.judge.vary import run_determinism
+        from kernels.check.judge.determinism import run_determinism
 
         return run_determinism(self.case, self.upload(blob), progress), b""
 

@@ -13,15 +13,12 @@ from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
 from kernels.sanitizer.finding import UNDEFINED, Finding, titles
 
 FORMAT = "flash-attention-check"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MAX_SCORES = 1 << 22
 """Problems with more scores than this are not searched for a cause: it would take minutes."""
 NOTHING_FITS = "nothing that is known fits"
 UNUSABLE, NOT_RUN = "not usable", "not run"
 """What `CheckResult.ended` says of a file without such a function, and of a case that was not begun."""
-
-ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
-"""Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,6 @@ class TensorCheck:
     nonfinite: int
     """Elements that are NaN or infinite, whatever float64 gives."""
     elements: int
-    ulps: tuple[int, ...] = ()
-    """Elements per bin of ULP_EDGES, by their error in units in the last place. Empty for lse."""
-    naive_ulps: tuple[int, ...] = ()
     reference: str = ""
     """The type of the low-precision reference, such as "float16"."""
 
@@ -110,26 +104,6 @@ def _counts(elements: dict[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class KeylessRows:
-    """Rows that see no key. Their output must be 0 and their lse -inf, or the sink of their head."""
-
-    count: int
-    wrong_output: int
-    wrong_lse: int
-
-    @property
-    def right(self) -> bool:
-        return self.wrong_output == 0 and self.wrong_lse == 0
-
-    @property
-    def words(self) -> str:
-        wrong = f"output is not 0 in {self.wrong_output:,} and lse wrong in {self.wrong_lse:,} of them"
-        return (
-            f"{self.count:,} rows see no key: {'all give 0 and their lse is right' if self.right else wrong}"
-        )
-
-
-@dataclass(frozen=True)
 class Cause:
     """What a wrong result equals, within the rule: a right computation of something else."""
 
@@ -163,19 +137,6 @@ class ErrorMap:
     column_step: int
     rows: int
     columns: int
-    signed: np.ndarray
-    """float32, shaped as values: got minus exact at the value of each cell that is off the most."""
-    codes: np.ndarray | None = None
-    """uint8, shaped as values: indices of CODES. None if all elements are finite, as in float64."""
-
-
-CODES = (
-    "finite, as float64",
-    "NaN or infinity, as float64",
-    "finite, but not in float64",
-    "NaN or infinity, but not in float64",
-)
-"""What an element may be, the worst last."""
 
 
 def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
@@ -184,7 +145,6 @@ def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
         f"{index}|{name}": value
         for index, error_map in enumerate(maps)
         for name, value in vars(error_map).items()
-        if value is not None
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **named)
@@ -209,7 +169,6 @@ class CheckResult:
     seconds: float
     tensors: tuple[TensorCheck, ...] = ()
     repeats: Repeats | None = None
-    keyless: KeylessRows | None = None
     refused: str = ""
     """Why the kernel did not run, so that there is no verdict; "" if it ran."""
     broken: str = ""
@@ -240,8 +199,7 @@ class CheckResult:
         """ "pass", "fail", "invalid" if nothing could be compared, or "error" if the check was cut short."""
         if self.stopped or self.refused:
             return "error" if self.stopped else "invalid"
-        keyless_wrong = self.keyless is not None and not self.keyless.right
-        if self.broken or self.changed or self.faults or keyless_wrong or self.failing:
+        if self.broken or self.changed or self.faults or self.failing:
             return "fail"
         return "invalid" if self.shows_nothing else "pass"
 
@@ -275,8 +233,6 @@ class CheckResult:
             return f"it changes its inputs in place: {_counts(self.changed)}"
         if self.failing:
             return self.failing[0].words
-        if self.keyless is not None and not self.keyless.right:
-            return self.keyless.words
         if self.faults and self.faults[0].kind == "compile error":
             return f"{self.faults[0].words} ({self.faults[0].place})"
         if self.faults:
@@ -340,39 +296,10 @@ class CheckResult:
         return values | {"verdict": self.verdict, "reason": self.reason, "cause": self.cause}
 
 
-@dataclass(frozen=True)
-class SensitivityPoint:
-    """The error of O after one variation of the case: other tiles, or a factor on the query."""
-
-    label: str
-    max_error: float
-    tolerance: float
-    naive_max_error: float
-    wrong_nonfinite: int
-    naive_wrong_nonfinite: int
-    largest_score: float = 0.0
-    """Largest |scaled score| in float64; 0 for a variation of the tiles."""
-    difference: float = 0.0
-    """Largest difference from the output with the problem's own tiles; 0 for a factor on the query."""
-    refused: str = ""
-
-    @property
-    def passes(self) -> bool:
-        return not self.refused and self.max_error <= self.tolerance
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    blocks: tuple[SensitivityPoint, ...]
-    scales: tuple[SensitivityPoint, ...]
-    notes: tuple[str, ...] = ()
-
-
 TITLES = {
     "runs": "the same inputs again",
     "batch": "other batches around it",
     "place": "another place of the row",
-    "splits": "other parts of the keys",
 }
 """Kinds of variations, in the order in which they are shown."""
 

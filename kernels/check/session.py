@@ -8,7 +8,6 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from kernels.check import requests
 from kernels.check.case import cases, fit, options
@@ -18,7 +17,7 @@ from kernels.check.files.uploads import Upload, read_upload
 from kernels.check.report import machine
 from kernels.check.report import report as reports
 from kernels.check.report.html import to_html
-from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult, Determinism, Sensitivity
+from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult, Determinism
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import triton_missing, utc_now
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -48,13 +47,13 @@ class Plan:
     def of(cls, arguments: argparse.Namespace, command: str) -> "Plan":
         """Raises InvalidProblem, InvalidUpload or OSError for a call that no device could answer."""
         data = arguments.file.read_bytes() if arguments.file else b""
-        upload = read_upload(data, arguments.file_axes) if arguments.file else None
+        upload = read_upload(data) if arguments.file else None
         named = _named_kernels(arguments, upload)
         _fill_in(arguments, upload)
         files = {name: kernel.path.read_bytes() for name, kernel in named.items() if kernel}
         hashes = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
         plan = cls(arguments, command, data, upload, named, hashes)
-        plan.grid(next(iter(named)), "cuda")
+        plan.cases_of(next(iter(named)), "cuda")
         return plan
 
     @property
@@ -76,7 +75,7 @@ class Plan:
         base = replace(base, requires_kernel=arguments.require_kernel)
         return tried(base, arguments.seed, limits, backend)
 
-    def grid(self, kernel: str, backend: str) -> cases.Grid:
+    def cases_of(self, kernel: str, backend: str) -> tuple[cases.CheckCase, ...]:
         """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
         arguments, upload = self.arguments, self.upload
         for name in ("blocks", "window"):
@@ -99,14 +98,11 @@ class Plan:
         case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
         if upload is not None:
             masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
-            case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
-            return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
+            return tuple(replace(case, problem=each, upload=upload.facts.digest) for each in masked)
         if arguments.battery:
-            return cases.Grid(tuple(each.case for each in self.battery(kernel, backend)))
+            return tuple(each.case for each in self.battery(kernel, backend))
         shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
-        grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
-        # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
-        return grid if shapes is None else cases.Grid(grid.cases + grid.left_out)
+        return cases.grid_cases(case, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
 
 
 def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
@@ -145,7 +141,6 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
         values["repeats"] = 2 if values["battery"] else options.REPEATS
 
 
-Varied = TypeVar("Varied", Sensitivity, Determinism)
 Say = Callable[..., None]
 """Called with lines."""
 
@@ -165,17 +160,17 @@ class Session:
                 why = missing or self._client.start_failure or "it did not start"
                 raise JobFailure(f"nothing can be judged without python -m kernels.worker: {why}")
             self._device = self._client.device
-            self.grids = [self._grid(kernel) for kernel in plan.named]
+            self.cases = [self._cases(kernel) for kernel in plan.named]
         except BaseException:
             self._client.close()
             raise
 
-    def _grid(self, kernel: str) -> cases.Grid:
+    def _cases(self, kernel: str) -> tuple[cases.CheckCase, ...]:
         backend = self._device.backend
         if kernel in NAMED_KERNELS and backend not in cases.KERNELS[kernel].backends:
             accepted = f"expected one of {', '.join(cases.kernels_on(backend, 0))} on this device"
             raise InvalidProblem("kernel", kernel, accepted)
-        return self.plan.grid(kernel, backend)
+        return self.plan.cases_of(kernel, backend)
 
     def check(self, case: cases.CheckCase, say: Say, detailed: bool = True) -> CheckResult:
         """Check a case, vary it as the arguments ask, and say what came of it."""
@@ -191,16 +186,14 @@ class Session:
             if result.ended == TimedOut.__name__ and not self._time_left():
                 result = replace(result, stopped=f"it was under way when {self._limit_words}")
         say(*reports.result_lines(result, detailed))
-        sensitivity = determinism = None
-        if case.kernel != cases.UPLOADED and not (result.refused or result.stopped):
-            if arguments.sensitivity:
-                sensitivity = self._varied(requests.SensitivityRequest(case, version), say)
-            if arguments.determinism:
-                determinism = self._varied(requests.DeterminismRequest(case, version), say)
-        report = reports.Report(result, sensitivity, determinism)
-        for title, rows in reports.varied_tables(report).items():
-            say(*reports.indented(title, *reports.table_text(rows).splitlines()))
-        self.found.append(report)
+        determinism = None
+        runs = case.kernel != cases.UPLOADED and not (result.refused or result.stopped)
+        if runs and arguments.determinism:
+            determinism = self._varied(requests.DeterminismRequest(case, version), say)
+        if determinism:
+            table = reports.table_text(reports.determinism_rows(determinism)).splitlines()
+            say(*reports.indented(f"{reports.DETERMINISM}: {determinism.words}", *table, *determinism.notes))
+        self.found.append(reports.Report(result, determinism))
         return result
 
     def fitted(self, results: Sequence[CheckResult], say: Say) -> list[CheckResult]:
@@ -234,17 +227,15 @@ class Session:
         }
         return next((words for words, applies in reasons.items() if applies), "")
 
-    def _varied(self, request: requests.CaseRequest[Varied], say: Say) -> Varied | None:
+    def _varied(self, request: requests.DeterminismRequest, say: Say) -> Determinism | None:
         """What the variations gave. None if they failed: the verdict stands, and the failure is said."""
         job = self._client.submit(request, self.plan.data, self._time_left())
         job.wait()
         try:
-            varied = job.result()
+            return job.result()
         except FAILURES as error:
             say(*reports.indented(f"{request.name} was not found out: {error}"))
             return None
-        say(*reports.indented(*varied.notes))
-        return varied
 
     def close(self) -> None:
         """End the worker, and write the reports that were asked for, whatever happened to the cases."""

@@ -1,12 +1,11 @@
-"""Check: is this result right? One case in depth, or a grid of cases."""
+"""Check: is this result right? One case in depth, or a battery of cases."""
 
-import hashlib
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from kernels.check.case import cases
-from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, UploadFacts, read_upload
+from kernels.check.files.uploads import InvalidUpload, UploadFacts, read_upload
 from kernels.check.report.report import Report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
@@ -14,16 +13,16 @@ from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 from kernels.worker.client import Job
 from viz.check import further
+from viz.check.battery import battery_panel
 from viz.check.context import CheckContext
-from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
-from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, recorded_verdict, verdict_panel
+from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, verdict_panel
 from viz.shared import runs
-from viz.shared.formats import plain, problem_words
+from viz.shared.formats import plain
 from viz.shared.layout import header, segments
 from viz.shared.link import forget, takes_from_link
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
-from viz.shared.waiting import IMMEDIATE_S, WAIT_S, asked_job, retry_button, show_progress
+from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
 
 FILE_HELP = (
     "**q**, **k**, **v** as (batch, heads, length, head_dim) in float16, bfloat16 (.safetensors only) or "
@@ -112,10 +111,8 @@ def upload_control() -> OwnFile:
     if file is None:
         return OwnFile()
     data = file.getvalue()
-    axes_key = f"axes-{hashlib.sha256(data).hexdigest()}"  # what was chosen for one file is not for the next
-    axes = st.session_state.get(axes_key)
     try:
-        facts = _facts(data, axes if axes in AXES else None)
+        facts = _facts(data)
     except (InvalidUpload, InvalidProblem) as error:
         st.error(plain(f"{file.name}: {error}"), icon=":material/error:")
         return OwnFile(name=file.name)
@@ -123,23 +120,14 @@ def upload_control() -> OwnFile:
     left_alone = f"; not understood and left alone: {ignored}" if ignored else ""
     found = f"{file.name}: {', '.join(facts.names)}{left_alone}. A file is not part of the URL."
     st.caption(plain(found))
-    if facts.axes_words:
-        st.info(facts.axes_words, icon=":material/swap_horiz:")
-    if facts.axes_words or axes_key in st.session_state:  # the other order is on offer
-        st.segmented_control(
-            "Axes of the file's tensors",
-            AXES,
-            default=facts.axes,
-            required=True,
-            key=axes_key,
-            format_func=AXES_WORDS.__getitem__,
-        )
+    if facts.doubt:
+        st.info(plain(facts.doubt), icon=":material/swap_horiz:")
     return OwnFile(data, file.name, facts)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _facts(data: bytes, axes: str | None) -> UploadFacts:
-    return read_upload(data, axes).facts
+def _facts(data: bytes) -> UploadFacts:
+    return read_upload(data).facts
 
 
 def subject_control(facts: UploadFacts | None, kernel: str) -> str:
@@ -177,29 +165,37 @@ def show() -> None:
     """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
-    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), GPU, *GRID_IN_URL, "map", "tile")
+    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), GPU, "map")
     header("Is this result right?", store)
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
     file = upload_control()
     first = "battery" if kernel in cases.USERS else "case"
-    view = segments("View", ("case", "battery", "grid"), "view", first, label_visibility="collapsed")
+    view = segments("View", ("case", "battery"), "view", first, label_visibility="collapsed")
     if problem is None:
         return
     if store is None or backend in ("starting", "replay"):
-        recorded_verdict(problem, backend, store.client.start_failure if store else None)
+        _say_why_not(backend, store.client.start_failure if store else None)
         return
     context = CheckContext(store, backend, users, file.data, file.name)
     base = cases.CheckCase(problem, kernel, gradients, repeats)
-    if view == "grid":
-        grid_panel(context, base)
-    elif view == "battery":
+    if view == "battery":
         battery_panel(context, base)
     elif file.name and file.facts is None:  # what is wrong with it has been said
         st.caption("Nothing is checked until the file is taken or removed.")
     elif case := _case(base, file.facts):
         case_panels(context, case)
+
+
+def _say_why_not(backend: str, start_failure: str | None) -> None:
+    """Why nothing can be checked."""
+    if backend == "starting":
+        st.markdown("## :gray[:material/hourglass_top: The worker process is starting …]")
+        return
+    why = f"The worker process does not start: {start_failure}" if start_failure else "Triton is missing"
+    words = f"{why}. Nothing can be checked here. Explore shows the recorded error of each recorded run."
+    st.info(plain(words), icon=":material/history:")
 
 
 def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase | None:
@@ -213,18 +209,12 @@ def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase |
             st.error(str(error), icon=":material/error:")
             return None
     problem = facts.problem(base.problem)
-    return replace(base, problem=problem, kernel=subject, upload=facts.digest, axes=facts.axes)
+    return replace(base, problem=problem, kernel=subject, upload=facts.digest)
 
 
 def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
     """Everything about one case once it is checked. Until then its slot is empty: no old verdict stays."""
     (request,) = context.checks(case)
-    quick = cases.quick_case(case, context.backend, IMMEDIATE_S)
-    if quick != case and context.store.peek(request) is None:
-        all_s = cases.estimated_seconds(case, context.backend)
-        st.info(f"All of it takes about {all_s:,.0f} s here. Checked is {problem_words(quick.problem)}.")
-        st.button("Check all of it", on_click=context.store.start, args=((request,), context.file))
-        case, (request,) = quick, context.checks(quick)
     slot = st.empty()
     job = context.store.peek(request)
     if job is None or not job.done:
@@ -243,11 +233,10 @@ def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -
     maps_panel(result)
     numbers_panel(result)
     notes_panel(result)
-    sensitivity = further.sensitivity_panel(context, result)
-    further.beside_ours_panel(context, result)
+    further.measure_panel(context, result)
     determinism = further.determinism_panel(context, result)
     further.played_panel(context, result)
-    further.report_panel(context, Report(result, sensitivity, determinism))
+    further.report_panel(context, Report(result, determinism))
 
 
 def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:
@@ -263,8 +252,6 @@ def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResu
         key="ask-check",
         holder=f"{runs.session_name()} check",
     )
-    if job is not None and not job.done:
-        further.let_variations_go(context)
     if job is not None and not job.wait(WAIT_S):
         st.markdown(f"## {CHECKING}")
         show_progress((job,), "check")

@@ -82,8 +82,6 @@ class CheckCase:
     upload: str = ""
     layout: str = LAYOUTS[0]
     scale: float | None = None
-    axes: str = "bhld"
-    """Order of the axes of the file's tensors: see `uploads.AXES`."""
     requires_kernel: bool = False
     """Whether a function of the user that launches no Triton kernel fails."""
     within: tuple[str, ...] = field(default=(), compare=False)
@@ -140,8 +138,6 @@ class CheckCase:
 
 MAX_SHAPES = 100
 MAX_CASES = 400
-INTERPRETER_CASE_S = 3.0
-"""A grid leaves out cases that would take the interpreter longer than this, in seconds, by estimate."""
 
 
 def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
@@ -164,31 +160,13 @@ TRUSTED_CAUSAL_SHAPES = parse_shapes("1x239, 3x799, 127x512, 127x513")
 """Shapes that the same file adds for causal masks."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Cases to run, and cases left out because they would take too long on this backend."""
-
-    cases: tuple[CheckCase, ...]
-    left_out: tuple[CheckCase, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What was left out, for the page; "" if nothing was."""
-        if not self.left_out:
-            return ""
-        shapes = dict.fromkeys(f"{case.problem.q_len}x{case.problem.kv_len}" for case in self.left_out)
-        count, longer = len(self.left_out), f"more than {INTERPRETER_CASE_S:g} s each in the interpreter"
-        return f"{count} cases left out, {longer}: {', '.join(shapes)}"
-
-
 def grid_cases(
     base: CheckCase,
-    backend: str,
     shapes: Iterable[tuple[int, int]] | None,
     head_dims: Iterable[int],
     dtypes: Iterable[str],
     masks: Iterable[str],
-) -> Grid:
+) -> tuple[CheckCase, ...]:
     """`base` with every combination of shapes, head_dims, dtypes and masks; None means the trusted shapes.
 
     Raises InvalidProblem for a value that no kernel takes, and for no cases or more than MAX_CASES.
@@ -203,10 +181,7 @@ def grid_cases(
     if not 1 <= len(cases) <= MAX_CASES:
         remedy = "Choose fewer shapes, head_dims, dtypes or masks."
         raise InvalidProblem("grid", f"{len(cases)} cases", f"expected 1 to {MAX_CASES}", remedy)
-    if backend == "cuda":
-        return Grid(tuple(cases))
-    long = [case for case in cases if estimated_seconds(case, backend) > INTERPRETER_CASE_S]
-    return Grid(tuple(case for case in cases if case not in long), tuple(long))
+    return tuple(cases)
 
 
 def estimated_seconds(case: CheckCase, backend: str) -> float:
@@ -227,14 +202,3 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     runs = 1 + case.repeats  # one more run gives the weights of the key tiles
     steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
     return 0.2 + reference + steps * 1.6e-3
-
-
-def quick_case(case: CheckCase, backend: str, limit_s: float) -> CheckCase:
-    """The case, or one key head of it with so few queries and keys that it is quick. A file is not cut."""
-    while (problem := case.problem).kv_len > 1 and estimated_seconds(case, backend) > limit_s:
-        if case.upload or problem.pattern:
-            break
-        lengths = {name: -(-getattr(problem, name) // 2) for name in ("q_len", "kv_len")}
-        head = problem.with_(batch=1, q_heads=problem.group_size, kv_heads=1, **lengths)
-        case = replace(case, problem=head)
-    return case

@@ -81,7 +81,6 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
         parts.append(f"--kernel {shlex.quote(named)}")
     if case.upload:
         parts.append(f"--file {shlex.quote(file or 'FILE')}")
-        parts += [f"--file-axes {case.axes}"] if case.axes != "bhld" else []
     window = f"{problem.window_left},{problem.window_right}"
     values = problem.as_dict() | {
         "shapes": f"{problem.q_len}x{problem.kv_len}",

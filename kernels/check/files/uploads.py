@@ -3,13 +3,13 @@
 import hashlib
 import io
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import safetensors
 
 from kernels.file_format import read_arrays
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 64 << 20, 256 << 20
 MAX_TENSORS, MAX_HEADER_BYTES = 64, 1 << 20
@@ -37,9 +37,8 @@ INPUT_DTYPES = ("float16", "bfloat16", "float32")
 RESULT_DTYPES = (*INPUT_DTYPES, "float64")
 OF_SAFETENSORS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 
-AXES = ("bhld", "blhd")
-AXES_WORDS = {"bhld": "(batch, heads, length, head_dim)", "blhd": "(batch, length, heads, head_dim)"}
-"""Order of the axes of a file's tensors."""
+BHLD = "(batch, heads, length, head_dim)"
+"""The axes of a file's tensors."""
 
 
 class InvalidUpload(ValueError):
@@ -66,18 +65,15 @@ class UploadFacts:
     """Names in the file that are unknown."""
     digest: str
     """SHA-256 of the file."""
-    axes: str = AXES[0]
-    """Order of the axes in the file; the shapes here have ours."""
-    doubtful: bool = False
-    """Whether both orders fit, and the lengths make the other one likely."""
 
     @property
-    def axes_words(self) -> str:
-        """How the axes were read, if it is not plain; else ""."""
-        if self.doubtful:
-            shape = f"query would be {self.q_shape[1]} heads of length {self.q_shape[2]}"
-            return f"Read as {AXES_WORDS[self.axes]}: {shape}. If that is wrong, choose {AXES_WORDS['blhd']}."
-        return f"Read as {AXES_WORDS[self.axes]}." if self.axes != AXES[0] else ""
+    def doubt(self) -> str:
+        """That heads and length may be taken for each other, in words; "" if there are fewer heads."""
+        heads, length = self.q_shape[1:3]
+        if heads <= length or self.kv_shape[1] <= self.kv_shape[2]:
+            return ""
+        shape = f"Read as {BHLD}: query has {heads} heads of length {length}"
+        return f"{shape}. If that is wrong, save q.transpose(1, 2) and its like."
 
     @property
     def has_output(self) -> bool:
@@ -103,12 +99,8 @@ class Upload:
     facts: UploadFacts
 
 
-def read_upload(data: bytes, axes: str | None = None) -> Upload:
-    """Read and check a file; its first bytes tell its kind.
-
-    `axes` is the order of its axes; with None it is "bhld", unless only "blhd" fits. Raises InvalidUpload or
-    InvalidProblem.
-    """
+def read_upload(data: bytes) -> Upload:
+    """Read and check a file; its first bytes tell its kind. Raises InvalidUpload or InvalidProblem."""
     tensors, ignored = _read_tensors(data)
     for name in ("query", "key", "value"):
         if name not in tensors:
@@ -118,17 +110,13 @@ def read_upload(data: bytes, axes: str | None = None) -> Upload:
             )
     _check_dtypes(tensors)
     _check_results(tensors)
-    digest, fitting, errors = hashlib.sha256(data).hexdigest(), [], []
-    for order in AXES if axes != AXES[1] else [axes]:
-        try:
-            fitting.append(_in_axes(tensors, ignored, digest, order))
-        except (InvalidUpload, InvalidProblem) as error:
-            errors.append(error)
-    if not fitting or axes not in (None, fitting[0].facts.axes):
-        raise errors[0]
-    facts = fitting[0].facts
-    longer = all(shape[1] > shape[2] for shape in (facts.q_shape, facts.kv_shape))
-    return replace(fitting[0], facts=replace(facts, doubtful=len(fitting) > 1 and longer))
+    shapes = {name: tensor.array.shape for name, tensor in tensors.items()}
+    _check_shapes(shapes)
+    digest = hashlib.sha256(data).hexdigest()
+    dtype = tensors["query"].dtype
+    facts = UploadFacts(shapes["query"], shapes["key"], dtype, tuple(tensors), ignored, digest)
+    facts.problem(AttentionProblem())  # refuses a shape that no kernel takes
+    return Upload(tensors, facts)
 
 
 def _read_tensors(data: bytes) -> tuple[dict[str, Tensor], tuple[str, ...]]:
@@ -195,24 +183,6 @@ def _safetensors(data: bytes) -> tuple[list[str], dict[str, Tensor]]:
     return list(entries), tensors
 
 
-def _in_axes(tensors: dict[str, Tensor], ignored: tuple[str, ...], digest: str, axes: str) -> Upload:
-    """The upload with its tensors in our order. Raises InvalidUpload or InvalidProblem."""
-    if axes != AXES[0]:
-        tensors = {name: _swapped(tensor) for name, tensor in tensors.items()}
-    _check_shapes({name: tensor.array.shape for name, tensor in tensors.items()})
-    query, key = tensors["query"], tensors["key"]
-    shapes = query.array.shape, key.array.shape
-    facts = UploadFacts(*shapes, query.dtype, tuple(tensors), ignored, digest, axes)
-    facts.problem(AttentionProblem())  # refuses a shape that no kernel takes
-    return Upload(tensors, facts)
-
-
-def _swapped(tensor: Tensor) -> Tensor:
-    if tensor.array.ndim != 4:
-        return tensor
-    return Tensor(tensor.dtype, np.ascontiguousarray(tensor.array.swapaxes(1, 2)))
-
-
 def _check_dtypes(tensors: dict[str, Tensor]) -> None:
     expected = tensors["query"].dtype
     accepted = f"expected {', '.join(INPUT_DTYPES)}, the same for query, key, value and dO"
@@ -225,7 +195,7 @@ def _check_dtypes(tensors: dict[str, Tensor]) -> None:
 def _check_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
     """Query and key alone decide what the others must be."""
     for name, shape in shapes.items():
-        axes = "(batch, heads, length)" if name == "lse" else AXES_WORDS["bhld"]
+        axes = "(batch, heads, length)" if name == "lse" else BHLD
         if len(shape) != axes.count(",") + 1:
             words = f"{name} has shape {shape}; expected {axes}. Transpose or reshape it before saving."
             raise InvalidUpload(words)

@@ -19,7 +19,7 @@ from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, quiet, tensors_of
 from kernels.check.judge.compare import check_tensor, error_map
 from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings
-from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, KeylessRows, TensorCheck
+from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, ended_by
@@ -29,9 +29,8 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
 from kernels.oracle.exact import Inputs
-from kernels.oracle.naive import per_head, whole_mask
+from kernels.oracle.naive import whole_mask
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients
-from kernels.problem import Pattern
 from kernels.problem.inputs import make_inputs
 from kernels.worker.failures import JobFailure
 from kernels.worker.requests import Progress
@@ -303,7 +302,6 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
         empty,
         tensors=checks,
         maps=maps + weights,
-        keyless=_keyless(calls),
         repeats=repeats,
         broken=str(calls.failure) if calls.failure else "",
         ended=ended_by(calls.failure),
@@ -323,12 +321,11 @@ def _compare(
     checks, maps = [], []
     for name, comparison in compared.items():
         got = calls.got[name].to(comparison.exact.device)
-        check, codes = check_tensor(name, got, comparison)
+        check = check_tensor(name, got, comparison)
         checks.append(check)
         if name == "lse":
             continue
-        difference = got.double() - comparison.exact
-        maps.append(error_map(name, comparison.error, check.tolerance, difference, codes))
+        maps.append(error_map(name, comparison.error, check.tolerance))
         if check.reference != dtype:
             calls.own_notes.append(
                 f"Naive attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
@@ -359,22 +356,6 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
     return compared
 
 
-def _keyless(calls: Calls) -> KeylessRows | None:
-    got = calls.got
-    if "O" not in got or not (isinstance(calls.band, Pattern) or calls.band.keyless_rows):
-        return None
-    blind = ~whole_mask(calls.band, got["O"].device).any(dim=-1).expand(*got["O"].shape[:3])
-    count = int(blind.sum())
-    if not count:
-        return None
-    wrong_output = int((got["O"][blind] != 0).any(dim=-1).sum())
-    no_weight = torch.tensor(float("-inf"), device=blind.device)
-    if isinstance(calls.band, Pattern) and calls.band.sinks:  # there the sink alone has weight
-        no_weight = per_head(calls.band.sinks, got["O"].float())[..., 0].expand(*blind.shape)[blind]
-    wrong_lse = int((~torch.isclose(got["lse"][blind], no_weight)).sum()) if "lse" in got else 0
-    return KeylessRows(count, wrong_output, wrong_lse)
-
-
 def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]:
     """How much of its attention each row gives to each group of key tiles, against float64; and its sum.
 
@@ -392,8 +373,7 @@ def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]
     compared = calls.references((query, key, probe)).compare(got)
     groups = -(-problem.kv_len // group)
     weights, error = got.double()[..., :groups], compared.error[..., :groups]
-    signed = weights - compared.exact[..., :groups]
-    found = error_map("weights", error, compared.report.tolerance, signed)
+    found = error_map("weights", error, compared.report.tolerance)
     return (replace(found, column_step=group, columns=problem.kv_len),), weights.sum(dim=-1)
 
 

@@ -51,7 +51,7 @@ def to_html(
     With `all_results`, of which the report's is one, a table of them comes first.
     """
     result = report.result
-    title, varied = reports.VERDICT_WORDS[result.verdict], (report.sensitivity, report.determinism)
+    title, compared = reports.VERDICT_WORDS[result.verdict], report.determinism
     interpreted = "Triton's interpreter ran this on the CPU: the errors are those of its arithmetic."
     body = [
         _all_cases(all_results) if len(all_results) > 1 else "",
@@ -60,11 +60,12 @@ def to_html(
         _paragraphs(f"{result.reason}.", *(f"{words}." for words in reports.facts(result))),
         f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
         _paragraphs(*result.notes, interpreted if result.interpreted else ""),
-        *(_table(*each) for each in reports.tables_of(report).items()),
+        _table("Errors against float64", [*map(reports.error_row, result.tensors)]),
         _paragraphs(RULE),
         *map(map_pictures, result.maps),
-        *(_paragraphs(*each.notes) for each in varied if each),
-        *(_table(*each) for each in reports.varied_tables(report).items()),
+        _table(f"{reports.DETERMINISM}: {compared.words}", reports.determinism_rows(compared))
+        if compared
+        else "",
         _table("Case", _facts_rows(result.case.problem, runs=result.case.repeats)),
         _table("Device", _facts_rows(result.device)),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",

@@ -19,7 +19,7 @@ from kernels.check.report.report import (
     result_lines,
     summary,
 )
-from kernels.check.result import FORMAT, FORMAT_VERSION, ULP_EDGES, CheckResult
+from kernels.check.result import FORMAT, FORMAT_VERSION, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.file_format import strict
 from kernels.oracle.report import RULE
@@ -56,8 +56,7 @@ def to_json(reports: Sequence[Report], command: str = "", hashes: Mapping[str, s
         for found in by_kernel(results)
     ]
     checks = [
-        report.result.as_dict()
-        | msgspec.to_builtins({"sensitivity": report.sensitivity, "determinism": report.determinism})
+        report.result.as_dict() | msgspec.to_builtins({"determinism": report.determinism})
         for report in reports
     ]
     device = msgspec.to_builtins(results[0].device)
@@ -69,7 +68,6 @@ def to_json(reports: Sequence[Report], command: str = "", hashes: Mapping[str, s
         "versions": {"project": project_version()} | {name: device[name] for name in VERSIONS},
         "device": device,
         "seeds": sorted({result.case.problem.seed for result in results}),
-        "ulp_edges": list(ULP_EDGES),
         "kernels": kernels,
         "checks": checks,
     }

@@ -6,7 +6,7 @@ Pure: data -> figure.
 import numpy as np
 import plotly.graph_objects as go
 
-from kernels.check.result import CODES, ErrorMap
+from kernels.check.result import ErrorMap
 from kernels.problem import AttentionProblem
 from viz.shared import theme
 from viz.shared.figures.charts import chart
@@ -15,14 +15,9 @@ BY_KEY = ("dK", "dV")
 """Kinds of maps whose rows are keys."""
 MOST_LINES = 40
 """Tile boundaries are drawn up to this many per axis."""
-MOST_MARKERS = 4096
-"""Tiles can be picked up to this many."""
 LEAST_SHARE, MOST_SHARE = 1e-3, 10
 """Errors beyond either share of the allowed one have the colour of it."""
-HOVER = (
-    "row %{y:.0f}, column %{x:.0f}<br>%{customdata[0]:.3g} of what is allowed<br>"
-    "got − exact: %{customdata[1]:.3g}"
-)
+HOVER = "row %{y:.0f}, column %{x:.0f}<br>%{customdata:.3g} of what is allowed<extra></extra>"
 
 
 def share_figure(
@@ -32,10 +27,10 @@ def share_figure(
     colors: theme.Palette,
     tile: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Errors over the allowed ones, of one head. A `tile` (query, key) is outlined, and all can be picked."""
+    """Errors over the allowed ones, of one head. A `tile` (query, key) is outlined."""
     values = np.nan_to_num(error_map.values[index], nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
-    of_keys, codes = error_map.kind == "weights", error_map.codes
+    of_keys = error_map.kind == "weights"
     if of_keys:
         shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
     heat = go.Heatmap(
@@ -44,9 +39,8 @@ def share_figure(
         dx=error_map.column_step,
         y0=(error_map.row_step - 1) / 2,
         dy=error_map.row_step,
-        customdata=np.dstack([np.minimum(values, 1e9), error_map.signed[index]]),
-        text=None if codes is None else np.array(CODES)[codes[index]],
-        hovertemplate=f"{HOVER}{'' if codes is None else '<br>%{text}'}<extra></extra>",
+        customdata=np.minimum(values, 1e9),
+        hovertemplate=HOVER,
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
         colorscale=[[0, colors.background], [0.75, colors.query], [0.75, colors.bad], [1, colors.bad]],
@@ -68,7 +62,6 @@ def share_figure(
     if of_keys:
         shapes += _boundaries("x", error_map.columns, error_map.column_step, colors)
     if tile is not None:
-        _add_pickable_markers(figure, error_map, problem, colors)
         shapes += _outline(error_map, problem, tile, colors)
     return figure.update_layout(shapes=shapes)
 
@@ -93,36 +86,6 @@ def _boundaries(axis: str, total: int, step: int, colors: theme.Palette) -> list
         look | whole | {f"{axis}0": tile * step - 0.5, f"{axis}1": tile * step - 0.5}
         for tile in range(1, count + 1 if count < MOST_LINES else 1)
     ]
-
-
-def pickable_tiles(error_map: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
-    """(query tile, first key tile of a column) of each tile that can be picked; [] for too many.
-
-    They are in the order of the chart's points.
-    """
-    key_tiles = range(0, problem.kv_tiles, error_map.column_step // problem.block_n)
-    if problem.q_tiles * len(key_tiles) > MOST_MARKERS:
-        return []
-    return [(q_tile, key_tile) for q_tile in range(problem.q_tiles) for key_tile in key_tiles]
-
-
-def _add_pickable_markers(
-    figure: go.Figure, error_map: ErrorMap, problem: AttentionProblem, colors: theme.Palette
-) -> None:
-    """Invisible points on the tiles, which take the clicks."""
-    picks = np.array(pickable_tiles(error_map, problem)).reshape(-1, 2)
-    unseen = {"marker": {"opacity": 0}}
-    figure.add_scatter(
-        x=picks[:, 1] * problem.block_n + (error_map.column_step - 1) / 2,
-        y=np.minimum((picks[:, 0] + 0.5) * problem.block_m - 0.5, error_map.rows),
-        mode="markers",
-        marker={"symbol": "square", "size": 26, "opacity": 0, "color": colors.now},
-        customdata=picks,
-        showlegend=False,
-        hovertemplate="query tile %{customdata[0]}, key tile %{customdata[1]}: pick it<extra></extra>",
-        unselected=unseen,
-        selected=unseen,
-    )
 
 
 def _outline(
