@@ -141,7 +141,7 @@ def _run(given: Plan) -> list[CheckResult]:
     if given.upload is not None:
         of_file = cases.UPLOADED in given.named
         judged = "the O in the file" if of_file else "the kernel, on Q, K and V of the file"
-        print(f"Judged: {judged}. {given.upload.facts.doubt}")
+        print(f"Judged: {judged}. {given.upload.words}")
     else:
         print(given.words)
     session = Session(given)

@@ -76,7 +76,7 @@ def _check(checks: Session, case: CheckCase) -> None:
 
 def _judge_all(checks: Session, kernel: str, config: pytest.Config) -> None:
     """Fail if the kernel's cases that ran before in this process are not a pass: too few may be checked."""
-    results = [report.result for report in checks.found if report.result.case.kernel == kernel]
+    results = [result for result in checks.found if result.case.kernel == kernel]
     results = checks.fitted(results, lambda *lines: None)
     if overall(results) == "pass":
         return

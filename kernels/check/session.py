@@ -97,8 +97,8 @@ class Plan:
         given["requires_kernel"] = arguments.require_kernel
         case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
         if upload is not None:
-            masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
-            return tuple(replace(case, problem=each, upload=upload.facts.digest) for each in masked)
+            masked = [upload.problem(problem.with_(mask=mask)) for mask in arguments.mask]
+            return tuple(replace(case, problem=each, upload=upload.digest) for each in masked)
         if arguments.battery:
             return tuple(each.case for each in self.battery(kernel, backend))
         shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
@@ -107,7 +107,7 @@ class Plan:
 
 def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
     """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
-    if upload is not None and upload.facts.has_output and not arguments.kernel:
+    if upload is not None and "output" in upload.tensors and not arguments.kernel:
         return {cases.UPLOADED: None}
     named: dict[str, UserKernel | None] = {}
     free = list(cases.USERS)
@@ -150,7 +150,7 @@ class Session:
 
     def __init__(self, plan: Plan) -> None:
         """Raises JobFailure if the worker does not start, InvalidProblem for a kernel of other devices."""
-        self.plan, self.found = plan, list[reports.Report]()
+        self.plan, self.found = plan, list[CheckResult]()
         self._deadline = time.monotonic() + plan.arguments.total_limit
         self._limit_words = f"the total limit of {plan.arguments.total_limit:g} s was over"
         self._client = WorkerClient(kernels=[kernel.argument for kernel in plan.own.values()])
@@ -193,8 +193,8 @@ class Session:
         if determinism:
             table = reports.table_text(reports.determinism_rows(determinism)).splitlines()
             say(*reports.indented(f"{reports.DETERMINISM}: {determinism.words}", *table, *determinism.notes))
-        self.found.append(reports.Report(result, determinism))
-        return result
+        self.found.append(replace(result, determinism=determinism))
+        return self.found[-1]
 
     def fitted(self, results: Sequence[CheckResult], say: Say) -> list[CheckResult]:
         """The results of one kernel, with those of fitted cases for cases of the battery that it refused."""
@@ -205,7 +205,7 @@ class Session:
                 break
             say(f"Refused cases, fitted to what it takes: {len(tries)}.")
             for place, case in tries.items():
-                self.found = [report for report in self.found if report.result is not results[place]]
+                self.found = [result for result in self.found if result is not results[place]]
                 results[place] = self.check(case, say, detailed=False)
         return results
 
@@ -215,7 +215,7 @@ class Session:
 
     def _over(self, kernel: str) -> str:
         """Why no further case of the kernel is begun; "" if one is."""
-        begun = [report.result for report in self.found if report.result.ended != NOT_RUN]
+        begun = [result for result in self.found if result.ended != NOT_RUN]
         last = [result.ended for result in begun if result.case.kernel == kernel][-CRASHES:]
         alike = last[0] if len(last) == CRASHES and len({*last}) == 1 else ""
         reasons = {
@@ -240,14 +240,14 @@ class Session:
     def close(self) -> None:
         """End the worker, and write the reports that were asked for, whatever happened to the cases."""
         self._client.close()
-        results, arguments, own = [report.result for report in self.found], self.plan.arguments, self.plan.own
+        results, arguments, own = self.found, self.plan.arguments, self.plan.own
         if not results:
             return
-        worst = self.found[results.index(reports.worst_first(results)[0])]
-        kernel, case = own.get(worst.result.case.kernel), worst.result.case
-        again = options.shell_command(case, kernel.given if kernel else "", str(arguments.file or ""))
+        worst = reports.worst_first(results)[0]
+        kernel = own.get(worst.case.kernel)
+        again = options.shell_command(worst.case, kernel.given if kernel else "", str(arguments.file or ""))
         texts: dict[str, Callable[[], str]] = {
-            "json": lambda: machine.to_json(self.found, self.plan.command, self.plan.hashes),
+            "json": lambda: machine.to_json(results, self.plan.command, self.plan.hashes),
             "html": lambda: to_html(worst, command=again, all_results=results),
             "junit": lambda: machine.to_junit(results),
             "sarif": lambda: machine.to_sarif(results, own),

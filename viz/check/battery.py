@@ -25,7 +25,6 @@ The worker then has no pause between them, and other sessions do not wait for a 
 """
 COLORS = {"fail": "red", "pass": "green", "error": "orange", "invalid": "gray", "few": "orange"}
 """Of the verdict on a kernel."""
-FILE_FIRST = "The view “case” shows your file. Remove it, then select a row here to open its case."
 
 
 def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
@@ -102,10 +101,9 @@ def _ended(context: CheckContext, run: "BatteryRun") -> None:
     if len(of_kernels) > 1:
         st.caption("Side by side: the verdict, and the largest error over what is allowed.")
         st.dataframe(report.side_by_side(of_kernels), hide_index=True, key="side-by-side")
-    opens = "ignore" if context.file else lambda: _open(results)
-    _table(results, key="battery-table", on_select=opens, selection_mode="single-row")
-    st.caption(FILE_FIRST if context.file else "Select a row to open its case.")
-    download("All numbers as JSON", lambda: to_json([*map(report.Report, results)]), "check-battery.json")
+    _table(results, key="battery-table", on_select=lambda: _open(results), selection_mode="single-row")
+    st.caption("Select a row to open its case.")
+    download("All numbers as JSON", lambda: to_json(results), "check-battery.json")
 
 
 def _table(results: list[CheckResult], **options: Any) -> None:

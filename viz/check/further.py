@@ -7,11 +7,11 @@ from dataclasses import replace
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
+from kernels.check.case.cases import USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
 from kernels.check.report.machine import to_json
-from kernels.check.report.report import Report, determinism_rows
+from kernels.check.report.report import determinism_rows
 from kernels.check.requests import DeterminismRequest, PlayRequest
 from kernels.check.result import CheckResult, Determinism
 from kernels.trace.observed import NOT_SEEN
@@ -20,7 +20,7 @@ from viz.check.context import CheckContext
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data
 from viz.player.html_page import export_html
-from viz.shared import runs, theme
+from viz.shared import runs
 from viz.shared.formats import file_name, format_bytes, problem_words
 from viz.shared.layout import PLAYER, REPORT, TRACE, download, problem_link
 from viz.shared.problem_form import gpu_control, gpu_of
@@ -43,7 +43,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
         return
     request = PlayRequest(result.case, context.version(result.case.kernel))
     if st.session_state.get(PLAYING) != request:
-        once = replace(result.case, gradients=False, repeats=1, upload="")
+        once = replace(result.case, gradients=False, repeats=1)
         seconds = max(2 * estimated_seconds(once, context.backend), 1)
         play, args = st.session_state.__setitem__, (PLAYING, request)
         st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=play, args=args)
@@ -54,15 +54,15 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
         return
     traced = result_of(context.store, context.store.job(request), "play")
     if traced:
-        _show(context, runs.live_run(traced), "the seed, not the file" if result.case.upload else "the check")
+        _show(context, runs.live_run(traced))
 
 
-def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
+def _show(context: CheckContext, run: runs.Run) -> None:
     gpu = gpu_of(gpu_control(), run.trace.device.name)
     problem = run.trace.problem
     st.caption(
-        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on inputs of "
-        f"{inputs_of}. {NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
+        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores. "
+        f"{NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
         f"{problem.block_n}, by its largest accesses; ours runs with the same."
     )
     if ours := _ours(context, run):
@@ -91,19 +91,18 @@ DETERMINISM_WORDS = (
     "A row's result should not depend on when it is computed, on what else is in the batch, or on where "
     "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
 )
-STYLE_COLORS = ("background", "text", "line", "good", "bad")
 
 
 def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:
     """The variations, asked for by a button. None while there are none."""
-    if result.case.kernel == UPLOADED or result.refused or result.broken or result.stopped:
+    if result.refused or result.broken or result.stopped:
         return None
     st.subheader("Determinism and batch invariance", anchor="determinism")
     st.caption(DETERMINISM_WORDS)
     seconds = RUNS * estimated_seconds(replace(result.case, repeats=1), context.backend)
     request = DeterminismRequest(result.case, context.version(result.case.kernel))
     button = f"Compare bit by bit (about {seconds:,.0f} s)"
-    job = asked_job(context.store, request, math.inf, button, blob=context.file, key="ask-determinism")
+    job = asked_job(context.store, request, math.inf, button, key="ask-determinism")
     determinism = result_of(context.store, job, "determinism", wait_s=0)
     if determinism:
         st.markdown(f"**{determinism.words}**")
@@ -120,24 +119,15 @@ def measure_panel(context: CheckContext, result: CheckResult) -> None:
         problem_link("measure", "Time and memory beside ours and torch's", result.case.problem)
 
 
-def report_panel(context: CheckContext, report: Report) -> None:
+def report_panel(context: CheckContext, result: CheckResult) -> None:
     """The report as one HTML file and as JSON, and the command that repeats the check."""
-    result = report.result
     user = context.user(result.case.kernel)
-    command = shell_command(result.case, user.given if user else "", context.file_name)
+    command = shell_command(result.case, user.given if user else "")
     named = user.function if user else result.case.kernel
     name = file_name(f"check {named} {problem_words(result.case.problem)}")
     with st.container(horizontal=True):
         opens = "Opens anywhere, loads nothing."
-        download(REPORT, lambda: to_html(report, _style(), command), f"{name}.html", opens)
-        download("Numbers as JSON", lambda: to_json([report], command), f"{name}.json")
+        download(REPORT, lambda: to_html(result, command), f"{name}.html", opens)
+        download("Numbers as JSON", lambda: to_json([result], command), f"{name}.json")
     st.caption("The same from a shell, with the verdict as exit status:")
     st.code(command, language="bash", wrap_lines=True)
-
-
-def _style() -> str:
-    light, dark = (
-        f":root {{ {' '.join(f'--{name}: {getattr(palette, name)};' for name in STYLE_COLORS)} }}"
-        for palette in (theme.LIGHT, theme.DARK)
-    )
-    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"

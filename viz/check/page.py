@@ -1,12 +1,10 @@
 """Check: is this result right? One case in depth, or a battery of cases."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import streamlit as st
 
 from kernels.check.case import cases
-from kernels.check.files.uploads import InvalidUpload, UploadFacts, read_upload
-from kernels.check.report.report import Report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.check.subject.user_kernel import UserKernel
@@ -24,11 +22,6 @@ from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
 from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
 
-FILE_HELP = (
-    "**q**, **k**, **v** as (batch, heads, length, head_dim) in float16, bfloat16 (.safetensors only) or "
-    "float32; further **do**; and results computed elsewhere: **o**, **lse**, **dq**, **dk**, **dv**. The "
-    "mask is the one chosen here. Nothing in the file is run, and it stays on this machine."
-)
 LAYOUT_HELP = (
     "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
     "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
@@ -43,9 +36,7 @@ OWN_KERNEL = {
     "bug:": "streamlit run app.py -- --kernel examples/buggy_kernel.py:attention",
     "The same without the app:": "python -m kernels.check --kernel my_file.py:my_function",
 }
-CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "judge", "layout", "scale")
-# Names of tensors in a file that nothing is done with, shown up to this many.
-MOST_IGNORED = 8
+CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "layout", "scale")
 
 
 def user_kernels() -> tuple[UserKernel, ...]:
@@ -85,63 +76,6 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
     return kernel, gradients, repeats
 
 
-@dataclass(frozen=True)
-class OwnFile:
-    """The user's own file of tensors."""
-
-    data: bytes = b""
-    """Empty without a file, and for one that is not taken."""
-    name: str = ""
-    """Empty without a file."""
-    facts: UploadFacts | None = None
-    """What is in it; None without a file, and for one that is not taken."""
-
-
-def upload_control() -> OwnFile:
-    """The user's own file. Why one is not taken is said here."""
-    with st.sidebar.expander("Own tensors (.npz, .safetensors)"):
-        file = st.file_uploader(
-            "Q, K, V and results",
-            ["npz", "safetensors"],
-            key="tensors",
-            help=FILE_HELP,
-            label_visibility="collapsed",
-            on_change=lambda: st.session_state.update(view="case"),
-        )
-    if file is None:
-        return OwnFile()
-    data = file.getvalue()
-    try:
-        facts = _facts(data)
-    except (InvalidUpload, InvalidProblem) as error:
-        st.error(plain(f"{file.name}: {error}"), icon=":material/error:")
-        return OwnFile(name=file.name)
-    ignored = ", ".join(name[:30] for name in facts.ignored[:MOST_IGNORED])
-    left_alone = f"; not understood and left alone: {ignored}" if ignored else ""
-    found = f"{file.name}: {', '.join(facts.names)}{left_alone}. A file is not part of the URL."
-    st.caption(plain(found))
-    if facts.doubt:
-        st.info(plain(facts.doubt), icon=":material/swap_horiz:")
-    return OwnFile(data, file.name, facts)
-
-
-@st.cache_data(max_entries=16, show_spinner=False)
-def _facts(data: bytes) -> UploadFacts:
-    return read_upload(data).facts
-
-
-def subject_control(facts: UploadFacts | None, kernel: str) -> str:
-    """The kernel, or UPLOADED if the file's own O is to be judged."""
-    if facts is None or not facts.has_output:
-        return kernel
-    words = (
-        "**result**: the O in the file, and what else is in it. "
-        f"**kernel**: {kernel} on the Q, K and V of the file."
-    )
-    chosen = segments("Judge", ("result", "kernel"), "judge", help=words)
-    return cases.UPLOADED if chosen == "result" else kernel
-
-
 def layout_controls() -> tuple[str, float | None]:
     """How Q, K and V lie in memory, and the factor on the scores as entered, None for 1 / sqrt(head_dim)."""
     with st.sidebar.expander("Layout and scale"):
@@ -170,7 +104,6 @@ def show() -> None:
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
-    file = upload_control()
     first = "battery" if kernel in cases.USERS else "case"
     view = segments("View", ("case", "battery"), "view", first, label_visibility="collapsed")
     if problem is None:
@@ -178,14 +111,18 @@ def show() -> None:
     if store is None or backend in ("starting", "replay"):
         _say_why_not(backend, store.client.start_failure if store else None)
         return
-    context = CheckContext(store, backend, users, file.data, file.name)
+    context = CheckContext(store, backend, users)
     base = cases.CheckCase(problem, kernel, gradients, repeats)
     if view == "battery":
         battery_panel(context, base)
-    elif file.name and file.facts is None:  # what is wrong with it has been said
-        st.caption("Nothing is checked until the file is taken or removed.")
-    elif case := _case(base, file.facts):
-        case_panels(context, case)
+        return
+    layout, scale = layout_controls()
+    try:
+        case = replace(base, layout=layout, scale=scale)
+    except InvalidProblem as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    case_panels(context, case)
 
 
 def _say_why_not(backend: str, start_failure: str | None) -> None:
@@ -196,20 +133,6 @@ def _say_why_not(backend: str, start_failure: str | None) -> None:
     why = f"The worker process does not start: {start_failure}" if start_failure else "Triton is missing"
     words = f"{why}. Nothing can be checked here. Explore shows the recorded error of each recorded run."
     st.info(plain(words), icon=":material/history:")
-
-
-def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase | None:
-    """The case of the widgets, or of the file, which brings its own shape; None after saying why."""
-    subject = subject_control(facts, base.kernel)
-    if facts is None:
-        layout, scale = layout_controls()
-        try:
-            return replace(base, kernel=subject, layout=layout, scale=scale)
-        except InvalidProblem as error:
-            st.error(str(error), icon=":material/error:")
-            return None
-    problem = facts.problem(base.problem)
-    return replace(base, problem=problem, kernel=subject, upload=facts.digest)
 
 
 def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
@@ -236,7 +159,7 @@ def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -
     further.measure_panel(context, result)
     determinism = further.determinism_panel(context, result)
     further.played_panel(context, result)
-    further.report_panel(context, Report(result, determinism))
+    further.report_panel(context, replace(result, determinism=determinism))
 
 
 def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:
@@ -248,7 +171,6 @@ def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResu
         seconds,
         "Check",
         notice=f"This check takes about {seconds:,.0f} s here.",
-        blob=context.file,
         key="ask-check",
         holder=f"{runs.session_name()} check",
     )

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
-from kernels.check.case.cases import UPLOADED, USERS
+from kernels.check.case.cases import USERS
 from kernels.check.report.report import VERDICT_WORDS, error_row
 from kernels.check.result import CheckResult, ErrorMap
 from kernels.oracle.report import RULE
@@ -35,8 +35,6 @@ def maps_panel(result: CheckResult) -> None:
     with left:
         if weights := result.map("weights"):
             _weights_panel(result, weights)
-        elif result.case.kernel == UPLOADED:
-            st.caption("A result from a file cannot be asked what each row gives to each key tile.")
     with right:
         _tensor_panel(result)
 
@@ -58,7 +56,6 @@ def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
     st.markdown(f"Head {head}, query tile {query}, key tile {key}: **{times}** the allowed error{group}.")
     step = step_of(problem, head, query, key)  # None if FlashAttention-2 does not visit the tile
     words = f"This tile in Explore, step {step}" if step else "This shape in Explore"
-    words += " (same shape, generated inputs)" if result.case.upload else ""
     explore_link(words, problem, **({"step": str(step)} if step else {}))
 
 
@@ -120,8 +117,7 @@ def verdict_panel(result: CheckResult) -> None:
     problem = result.case.problem
     if not result.refused:  # a kernel that refused was not run
         inputs = f"{problem.inputs} inputs, seed {problem.seed}"
-        tensors = "tensors of your file" if result.case.upload else inputs
-        st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {tensors}.")
+        st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {inputs}.")
     if result.computed_by:
         st.caption(f":material/bolt: {plain(result.computed_by)}.")
 
@@ -137,8 +133,6 @@ def _run_by(result: CheckResult) -> str:
     device, kernel = result.device, result.case.kernel
     if kernel in ALGORITHMS:
         return runner_words(ALGORITHMS[kernel], device)
-    if kernel == UPLOADED:
-        return f"a result from your file, judged with torch {device.torch}"
     how = "by Triton's interpreter, " if result.interpreted else "with "
     return f"{how}{library_versions(device)}"
 

@@ -19,22 +19,21 @@ STYLE = """
 :root { color-scheme: light dark; }
 body {
   font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 0 auto; padding: 1rem;
-  background: var(--background, Canvas); color: var(--text, CanvasText);
 }
 h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
 .verdict { font-size: 2.2rem; font-weight: 700; }
-.fail { color: var(--bad, CanvasText); }
-.pass { color: var(--good, CanvasText); }
+.fail { color: light-dark(#b3261e, #ff8a80); }
+.pass { color: light-dark(#146c2e, #7ddf9a); }
 td.fail { font-weight: 700; }
 table { border-collapse: collapse; }
-td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line, GrayText); }
+td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid GrayText; }
 td:first-child, th:first-child { text-align: left; }
 .wide { overflow-x: auto; }
 figure { margin: 0 0 1rem; }
 img {
   image-rendering: pixelated; width: 100%; max-width: 40rem; height: 16rem;
-  border: 1px solid var(--line, GrayText);
+  border: 1px solid GrayText;
 }
 @media (prefers-color-scheme: dark) { img { filter: invert(1); } }
 pre { white-space: pre-wrap; }
@@ -43,15 +42,12 @@ WRONG = (reports.VERDICT_WORDS["fail"], reports.VERDICT_WORDS["error"])
 WEIGHTS_TITLE = "Weight of each group of key tiles: query rows and keys"
 
 
-def to_html(
-    report: reports.Report, style: str = "", command: str = "", all_results: Sequence[CheckResult] = ()
-) -> str:
-    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others.
+def to_html(result: CheckResult, command: str = "", all_results: Sequence[CheckResult] = ()) -> str:
+    """The report as one page that loads nothing.
 
-    With `all_results`, of which the report's is one, a table of them comes first.
+    With `all_results`, of which the result is one, a table of them comes first.
     """
-    result = report.result
-    title, compared = reports.VERDICT_WORDS[result.verdict], report.determinism
+    title, compared = reports.VERDICT_WORDS[result.verdict], result.determinism
     interpreted = "Triton's interpreter ran this on the CPU: the errors are those of its arithmetic."
     body = [
         _all_cases(all_results) if len(all_results) > 1 else "",
@@ -73,7 +69,7 @@ def to_html(
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}: {escape(result.label)}</title><style>{STYLE}{style}</style>"
+        f"<title>{title}: {escape(result.label)}</title><style>{STYLE}</style>"
     )
     content = "\n".join(filter(None, body))
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{content}\n</body></html>\n'

@@ -4,7 +4,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kernels.check.case.cases import USERS
 from kernels.check.result import (
@@ -189,14 +188,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
 
 def indented(*lines: str) -> list[str]:
     return [f"        {line}" for line in lines]
-
-
-@dataclass(frozen=True)
-class Report:
-    """What is reported of one case: its verdict, and what changes its bits if that was asked for."""
-
-    result: CheckResult
-    determinism: Determinism | None = None
 
 
 def determinism_rows(determinism: Determinism) -> list[Row]:

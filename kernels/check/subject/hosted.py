@@ -11,7 +11,7 @@ import torch
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, crash_words
 from kernels.check.subject.user_kernel import user_kernel
-from kernels.check.subject.wire import Bytes, Controls, Placed, Seen, placed, storages_of
+from kernels.check.subject.wire import Bytes, Controls, Seen, packed, storages_of
 from kernels.device.runtime import DEVICE
 from kernels.oracle.rule import GRADIENTS
 from kernels.problem import InvalidProblem
@@ -63,9 +63,6 @@ class CallRequest(Request[Any]):
 
     verb: Literal["forward", "attach", "derive"]
     """Call it; call it with inputs that require gradients; the gradients of such a call for one dO."""
-    sizes: tuple[int, ...]
-    """Bytes of each storage that is sent."""
-    places: tuple[Placed, ...]
     controls: Controls
     place: Place = "new"
     """Whether it is called on new tensors, on those of the call before with other numbers, or on new ones in
@@ -163,9 +160,8 @@ class Hosted:
         """
         if HOST.changes != self._start:
             raise Broken("its process had ended before")
-        places, sizes, blob = placed(tensors)
-        request = CallRequest(verb, sizes, places, replace(self.controls), **options)
-        reply, blob = _asked(request, Reply, blob)
+        request = CallRequest(verb, replace(self.controls), **options)
+        reply, blob = _asked(request, Reply, packed(tensors))
         given, self.seen = Bytes(blob), reply.seen
         results = [given.take(each.dtype, each.shape, DEVICE) for each in like[: reply.tensors]]
         for storage in (*storages_of(tensors), *storages_of(also)):

@@ -1,12 +1,10 @@
-"""The Check page: one case and its verdict, files, kernels from the command line, many cases."""
+"""The Check page: one case and its verdict, kernels from the command line, many cases."""
 
-import io
 import re
 import sys
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -83,28 +81,6 @@ def run_all(app):
     return settled(app, lambda app: "open its case" in words(app))
 
 
-def file_of(**named):
-    buffer = io.BytesIO()
-    np.savez(buffer, **named)
-    return buffer.getvalue()
-
-
-def tensors(factor=1.0):
-    """Q, K, V and an O of which one element is off by a factor."""
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((1, 2, 20, 16)).astype(np.float32) for _ in range(3))
-    scores = q.astype(float) @ k.transpose(0, 1, 3, 2) / 4.0
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    o = (weights / weights.sum(axis=-1, keepdims=True)) @ v
-    o[0, 1, 7, 3] *= factor
-    return {"q": q, "k": k, "v": v, "o": o.astype(np.float32)}
-
-
-def upload(app, data, name="mine.npz"):
-    app.file_uploader[0].upload(name, data, "application/octet-stream")
-    return app.run()
-
-
 # --- one case ---
 
 
@@ -172,7 +148,7 @@ def test_without_a_worker_it_is_said_why_nothing_is_checked(store, said, monkeyp
     assert not has_verdict(app)
 
 
-IN_URL = [*SMALL, "view", "kernel", "gradients", "repeats", "judge", "map", "preset", "scale"]
+IN_URL = [*SMALL, "view", "kernel", "gradients", "repeats", "map", "preset", "scale"]
 
 
 @pytest.mark.parametrize("value", ["", "nan", "1e9", "-3", "[1]", "%00", "user", "flash2", "10000000", "²"])
@@ -184,38 +160,6 @@ def test_a_url_may_hold_anything(value, monkeypatch):
         app.query_params[name] = value
     app.run()
     assert not app.exception, app.exception[0].value
-
-
-# --- files ---
-
-
-def test_a_result_from_a_file_is_judged_or_a_kernel_on_its_tensors(links):
-    app = checked(upload(open_page(**SMALL, kernel="flash2"), file_of(**tensors(1.5))))
-    assert "FAILS" in words(app)
-    assert re.search(r" 1,\D+7,\D+3\b", str(app.dataframe[0].value))  # head, row and column
-    app = checked(upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors(1.5))))
-    assert "PASSES" in words(app)
-    assert "3 runs" in metrics(app)
-    assert links[-1]["q_len"] == "20"
-
-
-def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost():
-    app = open_page(**SMALL)
-    seven = file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"})
-    for data, message in ((b"nonsense", "neither an .npz nor a .safetensors"), (seven, "head_dim=7 is not")):
-        app = upload(app, data)
-        assert not app.exception
-        assert message in app.error[0].value.replace("\\", "")
-        assert not has_verdict(app)  # it would be about other tensors
-        assert app.number_input(key="q_len").value == SMALL["q_len"]
-
-
-def test_names_in_a_file_are_shown_as_they_are():
-    name = "![x](http://nowhere.example/a.png)"
-    app = upload(open_page(**SMALL), file_of(**tensors(), **{name: np.zeros(3)}), "*my*.npz")
-    (words_of_file,) = (each.value for each in app.caption if "left alone" in each.value)
-    assert "](" not in words_of_file
-    assert words_of_file.startswith("\\*my\\*.npz")
 
 
 # --- the user's kernels: "user" is wrong, "user2" is `mine`, "user3" right, "user4" leaves its memory ---
