@@ -104,8 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     total = "seconds after which the check ends: cases that it has not judged by then get no verdict"
     add("--total-limit", type=seconds, default=math.inf, help=total)
     add("--fail-fast", action="store_true", help="do not run further cases after the first that fails")
-    invariance = "also compare bit by bit: more runs, other batches, other places of a row"
-    add("--determinism", action="store_true", help=invariance)
     file = (
         "take Q, K, V (and dO) from this .npz or .safetensors file. If it holds O and no --kernel is given, "
         "that result is checked"

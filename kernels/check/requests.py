@@ -1,11 +1,11 @@
-"""Jobs of the worker about the case of a check: verdict, bits, and what its kernel moves."""
+"""Jobs of the worker about the case of a check: verdict, and what its kernel moves."""
 
 import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.result import CheckResult, Determinism, maps_from_bytes, maps_to_bytes
+from kernels.check.result import CheckResult, maps_from_bytes, maps_to_bytes
 from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.oracle.report import ErrorReport
@@ -47,16 +47,6 @@ class CheckRequest(CaseRequest[CheckResult]):
 
     def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
         return replace(answer, maps=maps_from_bytes(blob))
-
-
-@dataclass(frozen=True)
-class DeterminismRequest(CaseRequest[Determinism]):
-    answers = Determinism
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.judge.determinism import run_determinism
-
-        return run_determinism(self.case, self.upload(blob), progress), b""
 
 
 @dataclass(frozen=True)

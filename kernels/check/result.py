@@ -160,76 +160,21 @@ def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
     return tuple(ErrorMap(**fields) for fields in maps.values())
 
 
-TITLES = {
-    "runs": "the same inputs again",
-    "batch": "other batches around it",
-    "place": "another place of the row",
-}
-"""Kinds of variations, in the order in which they are shown."""
-
-
 @dataclass(frozen=True)
 class Difference:
-    """How far one tensor is from what it was without the variation."""
+    """How far a tensor of one run is from that of another."""
 
     tensor: str
     elements: int
     """Elements whose bits differ."""
     of: int
     """All elements that were compared."""
-    ulps: int
-    """Largest distance in units in the last place of the tensor's type."""
     largest: float
 
     @property
     def words(self) -> str:
-        """Such as "dQ: 12 of 4,096 elements differ, by up to 2 ulps"."""
-        ulps = f"{self.ulps:,} ulp{'s' if self.ulps != 1 else ''}"
-        return f"{self.tensor}: {self.elements:,} of {self.of:,} elements differ, by up to {ulps}"
-
-
-@dataclass(frozen=True)
-class Variation:
-    """One way to run the same rows again, and what changed."""
-
-    kind: str
-    """A key of TITLES."""
-    label: str
-    tensors: tuple[str, ...]
-    """Tensors that were compared."""
-    differences: tuple[Difference, ...] = ()
-    refused: str = ""
-
-    @property
-    def equal(self) -> bool:
-        return not self.differences and not self.refused
-
-    @property
-    def words(self) -> str:
-        if self.refused:
-            return f"not run: {self.refused}"
-        differing = "; ".join(difference.words for difference in self.differences)
-        return differing or f"equal bit by bit ({', '.join(self.tensors)})"
-
-
-@dataclass(frozen=True)
-class Determinism:
-    """All variations of a case, and what was left out."""
-
-    variations: tuple[Variation, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """In one sentence, what the results depend on."""
-        ran = [variation for variation in self.variations if not variation.refused]
-        if not ran:
-            return "nothing could be compared"
-        changing = dict.fromkeys(TITLES[each.kind] for each in ran if each.differences)
-        same = f"all {len(ran)} variations that ran give the same bits"
-        words = f"the bits change with {' and with '.join(changing)}" if changing else same
-        lacking = len(self.variations) - len(ran)
-        return f"{words}; {lacking} of {len(self.variations)} did not run" if lacking else words
+        """Such as "dQ: 12 of 4,096 elements differ, by up to 2.0e-03"."""
+        return f"{self.tensor}: {self.elements:,} of {self.of:,} elements differ, by up to {self.largest:.1e}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +210,6 @@ class CheckResult:
     written: tuple[str, ...] = ()
     """Results that a launch wrote, as far as the interpreter tells."""
     maps: tuple[ErrorMap, ...] = ()
-    determinism: Determinism | None = None
-    """What changes its bits, if that was asked for."""
 
     @property
     def verdict(self) -> str:

@@ -17,12 +17,12 @@ from kernels.check.files.uploads import Upload, read_upload
 from kernels.check.report import machine
 from kernels.check.report import report as reports
 from kernels.check.report.html import to_html
-from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult, Determinism
+from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import triton_missing, utc_now
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.worker.client import START_LIMIT_S, WorkerClient
-from kernels.worker.failures import FAILURES, JobFailure, TimedOut
+from kernels.worker.failures import JobFailure, TimedOut
 
 NAMED_KERNELS = [name for name in cases.KERNELS if name not in cases.USERS]
 CRASHES = 3
@@ -173,8 +173,8 @@ class Session:
         return self.plan.cases_of(kernel, backend)
 
     def check(self, case: cases.CheckCase, say: Say, detailed: bool = True) -> CheckResult:
-        """Check a case, vary it as the arguments ask, and say what came of it."""
-        own, arguments = self.plan.own.get(case.kernel), self.plan.arguments
+        """Check a case, and say what came of it."""
+        own = self.plan.own.get(case.kernel)
         name, version = (own.name, own.version) if own else ("", "")
         if why := self._over(case.kernel):
             result = CheckResult(case, case.label(name), self._device, utc_now(), 0.0, ended=NOT_RUN)
@@ -186,15 +186,8 @@ class Session:
             if result.ended == TimedOut.__name__ and not self._time_left():
                 result = replace(result, stopped=f"it was under way when {self._limit_words}")
         say(*reports.result_lines(result, detailed))
-        determinism = None
-        runs = case.kernel != cases.UPLOADED and not (result.refused or result.stopped)
-        if runs and arguments.determinism:
-            determinism = self._varied(requests.DeterminismRequest(case, version), say)
-        if determinism:
-            table = reports.table_text(reports.determinism_rows(determinism)).splitlines()
-            say(*reports.indented(f"{reports.DETERMINISM}: {determinism.words}", *table, *determinism.notes))
-        self.found.append(replace(result, determinism=determinism))
-        return self.found[-1]
+        self.found.append(result)
+        return result
 
     def fitted(self, results: Sequence[CheckResult], say: Say) -> list[CheckResult]:
         """The results of one kernel, with those of fitted cases for cases of the battery that it refused."""
@@ -226,16 +219,6 @@ class Session:
             f"{CRASHES} cases in a row ended alike ({alike})": alike,
         }
         return next((words for words, applies in reasons.items() if applies), "")
-
-    def _varied(self, request: requests.DeterminismRequest, say: Say) -> Determinism | None:
-        """What the variations gave. None if they failed: the verdict stands, and the failure is said."""
-        job = self._client.submit(request, self.plan.data, self._time_left())
-        job.wait()
-        try:
-            return job.result()
-        except FAILURES as error:
-            say(*reports.indented(f"{request.name} was not found out: {error}"))
-            return None
 
     def close(self) -> None:
         """End the worker, and write the reports that were asked for, whatever happened to the cases."""

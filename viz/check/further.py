@@ -1,7 +1,6 @@
-"""What a check can be asked beyond its verdict: its bits, its kernel played beside ours, a report."""
+"""What a check can be asked beyond its verdict: its kernel played beside ours, a report."""
 
 import functools
-import math
 from dataclasses import replace
 
 import streamlit as st
@@ -11,9 +10,8 @@ from kernels.check.case.cases import USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
 from kernels.check.report.machine import to_json
-from kernels.check.report.report import determinism_rows
-from kernels.check.requests import DeterminismRequest, PlayRequest
-from kernels.check.result import CheckResult, Determinism
+from kernels.check.requests import PlayRequest
+from kernels.check.result import CheckResult
 from kernels.trace.observed import NOT_SEEN
 from kernels.worker.requests import TraceRequest
 from viz.check.context import CheckContext
@@ -82,34 +80,6 @@ def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
     job = asked_job(context.store, request, seconds, button, key="ask-ours")
     traced = result_of(context.store, job, "ours")
     return runs.live_run(traced) if traced else None
-
-
-RUNS = 12
-"""About as many runs of the kernel as the comparison bit by bit takes, batches of several sequences among
-them."""
-DETERMINISM_WORDS = (
-    "A row's result should not depend on when it is computed, on what else is in the batch, or on where "
-    "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
-)
-
-
-def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:
-    """The variations, asked for by a button. None while there are none."""
-    if result.refused or result.broken or result.stopped:
-        return None
-    st.subheader("Determinism and batch invariance", anchor="determinism")
-    st.caption(DETERMINISM_WORDS)
-    seconds = RUNS * estimated_seconds(replace(result.case, repeats=1), context.backend)
-    request = DeterminismRequest(result.case, context.version(result.case.kernel))
-    button = f"Compare bit by bit (about {seconds:,.0f} s)"
-    job = asked_job(context.store, request, math.inf, button, key="ask-determinism")
-    determinism = result_of(context.store, job, "determinism", wait_s=0)
-    if determinism:
-        st.markdown(f"**{determinism.words}**")
-        st.dataframe(determinism_rows(determinism), hide_index=True)
-        for note in determinism.notes:
-            st.caption(f":material/info: {note}")
-    return determinism
 
 
 def measure_panel(context: CheckContext, result: CheckResult) -> None:

@@ -157,9 +157,8 @@ def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -
     numbers_panel(result)
     notes_panel(result)
     further.measure_panel(context, result)
-    determinism = further.determinism_panel(context, result)
     further.played_panel(context, result)
-    further.report_panel(context, replace(result, determinism=determinism))
+    further.report_panel(context, result)
 
 
 def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:

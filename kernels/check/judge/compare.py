@@ -56,24 +56,8 @@ def difference(name: str, one: torch.Tensor, other: torch.Tensor) -> Difference 
     if not where.any():
         return None
     distance = (one.double() - other.double())[where].abs().nan_to_num(nan=float("inf"))
-    ulps = int(ulps_between(one, other).max())
-    return Difference(name, int(where.sum()), one.numel(), ulps, float(distance.max()))
-
-
-def ulps_between(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """int64, shaped as both: how many numbers of their type lie between two elements; NaN is past infinity.
-
-    Both zeros are 0 apart.
-    """
-    return (_ordered(one) - _ordered(other)).abs()
+    return Difference(name, int(where.sum()), one.numel(), float(distance.max()))
 
 
 def _bits_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(INTEGERS[tensor.element_size()])
-
-
-def _ordered(tensor: torch.Tensor) -> torch.Tensor:
-    """Integers in the order of the floats: sign and magnitude to two's complement."""
-    bits = _bits_of(tensor).long()
-    magnitude = bits & ((1 << (8 * tensor.element_size() - 1)) - 1)
-    return torch.where(bits < 0, -magnitude, magnitude)

@@ -45,8 +45,8 @@ def order_finding(
                 return None  # it is not the order: each call gives something else
             first = bits_differ(tensor, again[name]).nonzero()[0].tolist()
             words = (
-                f"{found.words}, if the programs of each launch run in reverse: {found.largest:.1e} at most, "
-                f"first at {first}. A GPU runs them in any order"
+                f"{found.words}, if the programs of each launch run in reverse, first at {first}. A GPU runs "
+                "them in any order"
             )
             return (Finding("order dependence", words),)
     return ()

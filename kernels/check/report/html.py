@@ -47,7 +47,7 @@ def to_html(result: CheckResult, command: str = "", all_results: Sequence[CheckR
 
     With `all_results`, of which the result is one, a table of them comes first.
     """
-    title, compared = reports.VERDICT_WORDS[result.verdict], result.determinism
+    title = reports.VERDICT_WORDS[result.verdict]
     interpreted = "Triton's interpreter ran this on the CPU: the errors are those of its arithmetic."
     body = [
         _all_cases(all_results) if len(all_results) > 1 else "",
@@ -59,9 +59,6 @@ def to_html(result: CheckResult, command: str = "", all_results: Sequence[CheckR
         _table("Errors against float64", [*map(reports.error_row, result.tensors)]),
         _paragraphs(RULE),
         *map(map_pictures, result.maps),
-        _table(f"{reports.DETERMINISM}: {compared.words}", reports.determinism_rows(compared))
-        if compared
-        else "",
         _table("Case", _facts_rows(result.case.problem, runs=result.case.repeats)),
         _table("Device", _facts_rows(result.device)),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",

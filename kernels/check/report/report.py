@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kernels.check.case.cases import USERS
 from kernels.check.result import (
     NOTHING_FITS,
-    TITLES,
     CheckResult,
-    Determinism,
     TensorCheck,
 )
 from kernels.sanitizer.finding import titles
@@ -45,7 +43,6 @@ LEAST_CHECKED = 0.5
 Row = dict[str, str]
 AXES = ("batch", "head", "row", "column")
 SHARE = "error / allowed"
-DETERMINISM = "Determinism and batch invariance"
 
 
 def number_words(value: float) -> str:
@@ -188,13 +185,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
 
 def indented(*lines: str) -> list[str]:
     return [f"        {line}" for line in lines]
-
-
-def determinism_rows(determinism: Determinism) -> list[Row]:
-    return [
-        {"what changes": TITLES[each.kind], "run": each.label, "result": each.words}
-        for each in determinism.variations
-    ]
 
 
 def error_row(tensor: TensorCheck, number: Callable[[float], str] = number_words) -> Row:

@@ -108,8 +108,8 @@ class Session:
 
     def call(self, request: CallRequest, blob: bytes) -> Answer:
         """The bytes: the results, then the memory that the function was handed."""
-        controls, before = request.controls, _surroundings()
         near: Tensors = unpacked(blob)
+        controls, before = request.controls, _surroundings()
         changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
         tensors: Tensors = near
         if request.place != "new":

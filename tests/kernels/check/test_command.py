@@ -246,16 +246,6 @@ def test_memory_faults_fail_and_torchs_compiler_runs_under_the_watch(here, tmp_p
     assert run(tmp_path, *QUICK, "--kernel", f"{tmp_path}/flex.py:attention")[0] == 0
 
 
-def test_variations_are_printed_and_reported_below_a_case_that_ran(here, tmp_path, capsys):
-    varied = [*QUICK, "--shapes", "4x48", "--determinism", "--kernel"]
-    status, (check,) = run(tmp_path, *varied, "flash1")
-    assert status == 0
-    assert {each["kind"] for each in check["determinism"]["variations"]} == {"runs", "batch", "place"}
-    assert "another place of the row" in capsys.readouterr().out
-    status, (check,) = run(tmp_path, *varied, "flash1", "--scale", "2")
-    assert (status, check["determinism"]) == (2, None)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
