@@ -160,23 +160,6 @@ def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
     return tuple(ErrorMap(**fields) for fields in maps.values())
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How far a tensor of one run is from that of another."""
-
-    tensor: str
-    elements: int
-    """Elements whose bits differ."""
-    of: int
-    """All elements that were compared."""
-    largest: float
-
-    @property
-    def words(self) -> str:
-        """Such as "dQ: 12 of 4,096 elements differ, by up to 2.0e-03"."""
-        return f"{self.tensor}: {self.elements:,} of {self.of:,} elements differ, by up to {self.largest:.1e}"
-
-
 @dataclass(frozen=True, eq=False)
 class CheckResult:
     case: CheckCase

@@ -78,26 +78,19 @@ class Plan:
     def cases_of(self, kernel: str, backend: str) -> tuple[cases.CheckCase, ...]:
         """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
         arguments, upload = self.arguments, self.upload
-        for name in ("blocks", "window"):
-            if len(getattr(arguments, name)) != 2:
-                raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
-        problem = AttentionProblem(
-            batch=arguments.batch,
-            q_heads=arguments.q_heads,
-            kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
-            inputs=arguments.inputs,
-            seed=arguments.seed,
-            block_m=arguments.blocks[0],
-            block_n=arguments.blocks[1],
-            window_left=arguments.window[0],
-            window_right=arguments.window[1],
-            **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
+        fields = {name: getattr(arguments, name) for name in options.OF_PROBLEM}
+        given = {name: value for name, value in fields.items() if value is not None}
+        case = cases.CheckCase(
+            AttentionProblem(**{"kv_heads": arguments.q_heads} | given),
+            kernel,
+            gradients=not arguments.forward,
+            repeats=arguments.repeats,
+            layout=arguments.layout,
+            scale=arguments.scale,
+            requires_kernel=arguments.require_kernel,
         )
-        gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-        given["requires_kernel"] = arguments.require_kernel
-        case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
         if upload is not None:
-            masked = [upload.problem(problem.with_(mask=mask)) for mask in arguments.mask]
+            masked = [upload.problem(case.problem.with_(mask=mask)) for mask in arguments.mask]
             return tuple(replace(case, problem=each, upload=upload.digest) for each in masked)
         if arguments.battery:
             return tuple(each.case for each in self.battery(kernel, backend))

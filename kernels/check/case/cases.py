@@ -28,23 +28,16 @@ MAX_REPEATS = 250
 
 @dataclass(frozen=True)
 class CheckedKernel:
-    """One implementation: what it returns besides O, and whether it runs with the tiles of the problem."""
+    """One implementation: where it runs, and whether it gives gradients."""
 
     label: str
     backends: tuple[str, ...] = BOTH
     gradients: bool = True
-    lse: bool = True
-    tiles: bool = True
 
 
 PUBLIC_CALL = "flash_attention"
-OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=False)} | {
-    name: CheckedKernel(
-        algorithm.checked,
-        lse=algorithm.gives_lse,
-        gradients=algorithm.has_gradients,
-        tiles=algorithm.own_tiles is None,
-    )
+OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call")} | {
+    name: CheckedKernel(algorithm.checked, gradients=algorithm.has_gradients)
     for name, algorithm in ALGORITHMS.items()
     if algorithm.checked
 }
@@ -52,11 +45,11 @@ OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=F
 
 
 KERNELS = OURS | {
-    name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
+    name: CheckedKernel(peer.label, peer.backends, peer.differentiable)
     for name, peer in PEERS.items()
     if name not in {*OURS, "ours", *USERS}
 }
-KERNELS |= {name: CheckedKernel("your kernel", lse=False, tiles=False) for name in USERS}
+KERNELS |= {name: CheckedKernel("your kernel") for name in USERS}
 
 
 def kernels_on(backend: str, users: int) -> list[str]:
@@ -197,7 +190,9 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     if backend == "cuda" or case.kernel not in {*OURS, *USERS}:
         return 0.3 + reference * (1 if backend == "cuda" else 1 + case.repeats / 4)
     block = 32 if case.kernel in USERS else 64  # of kernels that choose their tiles; small ones take longer
-    chosen = problem if KERNELS[case.kernel].tiles else problem.with_(block_m=block, block_n=block)
+    entry = ALGORITHMS.get(case.kernel)
+    given = entry is not None and entry.own_tiles is None
+    chosen = problem if given else problem.with_(block_m=block, block_n=block)
     tiles = count_tiles(chosen).visited
     runs = 1 + case.repeats  # one more run gives the weights of the key tiles
     steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))

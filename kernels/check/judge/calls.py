@@ -178,10 +178,11 @@ class Calls:
                 first = self.again()
             for number in range(2, count + 1):  # noqa: B007  (the error below names it)
                 for name, tensor in self.again().items():
-                    unequal[name] |= bits_differ(tensor, first[name])
-                    found = difference(name, tensor, first[name])
-                    if found and found.largest >= furthest[name]:
-                        furthest[name], self.later[name] = found.largest, tensor
+                    differs = bits_differ(tensor, first[name])
+                    unequal[name] |= differs
+                    largest = difference(tensor, first[name])
+                    if differs.any() and largest >= furthest[name]:
+                        furthest[name], self.later[name] = largest, tensor
         except (Broken, Refused) as error:
             self.failure = Broken.of(f"run {number} of {count} on the same inputs failed", error)
             return None

@@ -38,15 +38,15 @@ def order_finding(
         subject.controls.in_reverse = False
     allowed = {check.name: check.tolerance for check in checks} if subject.seen.atomics else {}
     for name, tensor in calls.got.items():
-        found = difference(name, tensor, again[name])
-        if found and not found.largest <= allowed.get(name, -1.0):
+        differs, largest = bits_differ(tensor, again[name]), difference(tensor, again[name])
+        if differs.any() and not largest <= allowed.get(name, -1.0):
             forwards = _again(calls).get(name)
             if forwards is None or bits_differ(tensor, forwards).any():
                 return None  # it is not the order: each call gives something else
-            first = bits_differ(tensor, again[name]).nonzero()[0].tolist()
             words = (
-                f"{found.words}, if the programs of each launch run in reverse, first at {first}. A GPU runs "
-                "them in any order"
+                f"{int(differs.sum()):,} of {tensor.numel():,} elements of {name} differ, by up to "
+                f"{largest:.1e}, if the programs of each launch run in reverse, first at "
+                f"{differs.nonzero()[0].tolist()}. A GPU runs them in any order"
             )
             return (Finding("order dependence", words),)
     return ()

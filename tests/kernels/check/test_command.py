@@ -251,7 +251,7 @@ def test_memory_faults_fail_and_torchs_compiler_runs_under_the_watch(here, tmp_p
     [
         (["--kernel", "flash9"], "kernel='flash9'"),
         (["--kernel", "none.py:f"], "none.py"),
-        (["--blocks", "64"], "blocks=[64]"),
+        (["--block-m", "7"], "block_m=7"),
         (["--kv-heads", "0"], "kv_heads=0"),
         (["--file", "none.npz"], "none.npz"),
         (["--kernel", "sdpa_flash" if BACKEND == "interpreter" else "sdpa"], "on this device"),

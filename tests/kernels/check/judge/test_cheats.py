@@ -118,7 +118,7 @@ def test_who_changes_torch_or_the_judges_tools_changes_its_own_process_alone(alo
     """In one process each would change what the next one calls."""
     with pytest.raises(JobFailure):
         alone("takes_torch_away")
-    result = alone("judges_itself")
+    result = alone("nothing")
     assert (result.verdict, result.tensor("O").passes) == ("fail", False)
     assert "torch.matmul" in " ".join(result.notes)
     assert not torch.ones(1).abs().eq(0)

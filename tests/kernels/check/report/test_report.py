@@ -182,6 +182,5 @@ def test_the_html_report_is_whole_and_loads_nothing(ours):
     assert loaded == []
     assert "script" not in tags
     assert "url(" not in page
-    assert tags.count("img") == sum(len(found.heads) for found in ours.maps)
     assert page.count("<table>") == 3
     assert all(words in page for words in (found.name for found in ours.tensors))
