@@ -3,8 +3,7 @@
 import torch
 
 from kernels.check.case.cases import USERS
-from kernels.check.judge.calls import Calls
-from kernels.check.judge.compare import bits_differ, difference
+from kernels.check.judge.calls import Calls, bits_differ, difference
 from kernels.check.report.report import NEEDS_GPU
 from kernels.check.result import Repeats, TensorCheck
 from kernels.check.subject.user_errors import Broken, Refused

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 
 from kernels.check.case.cases import UPLOADED, USERS, CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.cause.hypotheses import Evidence, causes_of
 from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, quiet, tensors_of
-from kernels.check.judge.compare import check_tensor, error_map
 from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings
 from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
@@ -30,7 +30,7 @@ from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
 from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import whole_mask
-from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients
+from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients, mean_of
 from kernels.problem.inputs import make_inputs
 from kernels.worker.failures import JobFailure
 from kernels.worker.requests import Progress
@@ -44,6 +44,9 @@ MOST_IN_THE_BATTERY = 2
 changes from case to case, so that all of the cases together try more."""
 MOST = 16
 """The same for a case with more calls."""
+
+MAP_ROWS, MAP_COLUMNS, MAP_HEADS = 160, 128, 4
+"""The most rows and columns of cells that a map has, and the most heads: those with the largest errors."""
 
 Compared = dict[str, Comparison]
 
@@ -311,6 +314,40 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
         causes=causes,
         notes=(*calls.notes, *memory_notes(calls, findings, in_order is not None)),
     )
+
+
+def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> TensorCheck:
+    """The check of a tensor that was compared with the exact one."""
+    report, exact, reference = comparison.report, comparison.exact, comparison.reference
+    worst = torch.unravel_index(comparison.error.argmax(), comparison.error.shape)
+    index = tuple(int(i) for i in worst)
+    same = (got.double() == exact) | (got.isnan() & exact.isnan())
+    return TensorCheck(
+        name=name,
+        max_error=report.max_error,
+        mean_error=report.mean_error,
+        naive_max_error=report.naive_max_error,
+        naive_mean_error=mean_of(absolute_error(reference, exact)),
+        tolerance=report.tolerance,
+        worst=index,
+        worst_value=float(got[index]),
+        exact_value=float(exact[index]),
+        wrong_nonfinite=int((~same & ~(got.isfinite() & exact.isfinite())).sum()),
+        nonfinite=int((~got.isfinite()).sum()),
+        elements=got.numel(),
+        reference=comparison.reference_name,
+    )
+
+
+def error_map(kind: str, error: torch.Tensor, tolerance: float) -> ErrorMap:
+    """The map of a (batch, heads, rows, columns) error: each cell's largest error over the tolerance."""
+    rows, columns = error.shape[2:]
+    steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
+    largest = error.flatten(0, 1).amax(dim=(1, 2))
+    heads = torch.argsort(largest, descending=True, stable=True)[:MAP_HEADS]
+    share = torch.where(error == 0, 0.0, error / tolerance).nan_to_num(nan=float("inf"))
+    cells = F.max_pool2d(share.flatten(0, 1)[heads].float()[:, None], steps, ceil_mode=True)[:, 0]
+    return ErrorMap(kind, cells.cpu().numpy(), heads.int().cpu().numpy(), *steps, rows, columns)
 
 
 def _compare(

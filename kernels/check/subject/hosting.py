@@ -16,7 +16,7 @@ import torch
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.subject.far_apart import FarApart
-from kernels.check.subject.hosted import CallRequest, Opened, OpenRequest, Reply
+from kernels.check.subject.hosted import CallRequest, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
@@ -226,19 +226,19 @@ def close_sessions() -> None:
         _open.pop().close()
 
 
-def opened(request: OpenRequest) -> Opened:
+def opened(request: OpenRequest) -> Reply:
     """Open a case, in the place of the one before."""
     close_sessions()
     try:
         session = Session(UserKernel.unchecked(request.kernel), request.case)
     except Refused as error:
-        return Opened(refused=str(error))
+        return Reply(refused=str(error))
     except UserKernelError as error:
-        return Opened(not_loaded=str(error), trace=error.trace)
+        return Reply(broken=str(error), trace=error.trace)
     except Exception as error:  # of what belongs to the user's file, such as a signature
-        return Opened(not_loaded=f"{type(error).__name__}: {error}")
+        return Reply(broken=f"{type(error).__name__}: {error}")
     _open.append(session)
-    return Opened(session.seen)
+    return Reply(session.seen)
 
 
 def called(request: CallRequest, blob: bytes) -> Answer:

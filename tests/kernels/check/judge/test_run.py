@@ -10,8 +10,7 @@ import torch
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import KERNELS, OURS, CheckCase, kernels_on
 from kernels.check.judge import run as check_run
-from kernels.check.judge.compare import error_map
-from kernels.check.judge.run import group_probe, run_check
+from kernels.check.judge.run import error_map, group_probe, run_check
 from kernels.check.subject.subjects import Subject
 from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem
