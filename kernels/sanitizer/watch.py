@@ -118,8 +118,6 @@ class Watch:
         self.atomics = False
         """Whether a kernel used atomics: sums that are made with them, or under a lock, are rounded in the
         order of the programs."""
-        self.unknown_addresses = 0
-        """Accesses by addresses that were not passed as tensors, such as a table of pointers: not checked."""
         self.programs = 0
         """Most programs of one launch."""
         self.wrote: set[int] = set()
@@ -201,8 +199,7 @@ class Watch:
         for tag in np.unique(tags[active]).tolist():
             own = active & (tags == tag)
             region = launch.regions.get(tag)
-            if region is None and tag == 0:
-                self.unknown_addresses += 1
+            if region is None and tag == 0:  # not passed as a tensor, such as by a table of pointers
                 yield None, own
                 continue
             inside = np.zeros_like(own)

@@ -92,7 +92,7 @@ def layout_controls() -> tuple[str, float | None]:
     return layout, scale
 
 
-CHECKING = ":gray[:material/hourglass_top: Checking …]"
+CHECKING = "## :gray[:material/hourglass_top: Checking …]"
 
 
 def show() -> None:
@@ -141,40 +141,31 @@ def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
     slot = st.empty()
     job = context.store.peek(request)
     if job is None or not job.done:
-        slot.markdown(f"## {CHECKING}")
+        slot.markdown(CHECKING)
     with slot.container():
         job = current_check(context, request)
-        if job is not None:
-            _panels(context, context.result(job, case), job)
-
-
-def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -> None:
-    verdict_panel(result)
-    if result.stopped or result.broken:
-        retry_button(context.store, [job], "check-again")
-    cards(result)
-    maps_panel(result)
-    numbers_panel(result)
-    notes_panel(result)
-    further.measure_panel(context, result)
-    further.played_panel(context, result)
-    further.report_panel(context, result)
+        if job is None:
+            return
+        result = context.result(job, case)
+        verdict_panel(result)
+        if result.stopped or result.broken:
+            retry_button(context.store, [job], "check-again")
+        cards(result)
+        maps_panel(result)
+        numbers_panel(result)
+        notes_panel(result)
+        further.measure_panel(context, result)
+        further.played_panel(context, result)
+        further.report_panel(context, result)
 
 
 def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:
     """The check that has ended. It is None while there is none yet, and the page says why."""
     seconds = cases.estimated_seconds(request.case, context.backend)
-    job = asked_job(
-        context.store,
-        request,
-        seconds,
-        "Check",
-        notice=f"This check takes about {seconds:,.0f} s here.",
-        key="ask-check",
-        holder=f"{runs.session_name()} check",
-    )
+    about, holder = f"This check takes about {seconds:,.0f} s here.", f"{runs.session_name()} check"
+    job = asked_job(context.store, request, seconds, "Check", notice=about, key="ask-check", holder=holder)
     if job is not None and not job.wait(WAIT_S):
-        st.markdown(f"## {CHECKING}")
+        st.markdown(CHECKING)
         show_progress((job,), "check")
         return None
     return job

@@ -45,11 +45,11 @@ def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
     )
     st.caption(words, help=WEIGHTS)
     problem = result.case.problem
-    values = np.nan_to_num(weights.values[0], nan=np.inf)
+    values = np.nan_to_num(weights.values, nan=np.inf)
     row, column = map(int, np.unravel_index(np.argmax(values), values.shape))
     query, key = row * weights.row_step // problem.block_m, column * weights.column_step // problem.block_n
-    head, share = int(weights.heads[0]), float(values[row, column])
-    plot(share_figure(weights, 0, problem, colors(), (query, key)), key="weights")
+    head, share = weights.head, float(values[row, column])
+    plot(share_figure(weights, problem, colors(), (query, key)), key="weights")
     times = "∞×" if math.isinf(share) else format_ratio(share)
     grouped = weights.column_step // problem.block_n
     group = f" ({grouped} key tiles share a column)" if grouped > 1 else ""
@@ -77,10 +77,10 @@ def _tensor_panel(result: CheckResult) -> None:
     if len(maps) > 1:
         kind = segments("Tensor", list(maps), "map", kind, label_visibility="collapsed")
     error_map = maps[kind]
-    words = f"**{kind} over its columns**, head {error_map.heads[0]}. Red is more than the rule allows."
+    words = f"**{kind} over its columns**, head {error_map.head}. Red is more than the rule allows."
     caption.caption(words)
     with chart:
-        plot(share_figure(error_map, 0, result.case.problem, colors()), key="tensor-map")
+        plot(share_figure(error_map, result.case.problem, colors()), key="tensor-map")
 
 
 MARKS = {

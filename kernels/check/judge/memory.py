@@ -104,9 +104,4 @@ def memory_notes(calls: Calls, findings: tuple[Finding, ...], order_known: bool)
             "tensor's memory or reads what nobody wrote, no two programs write different values to one "
             f"place, and {'the order of the programs does not matter' if order_known else unknown}."
         )
-    if seen.unknown_addresses:
-        notes.append(
-            f"{seen.unknown_addresses:,} accesses use addresses that were not passed as tensors, such as a "
-            "table of pointers: they were not held against any bounds."
-        )
     return [*notes, NEEDS_GPU] if seen.watched else notes

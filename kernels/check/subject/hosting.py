@@ -87,7 +87,6 @@ class Session:
             programs=watch.programs,
             atomics=watch.atomics,
             unavailable=watch.unavailable,
-            unknown_addresses=watch.unknown_addresses,
             undefined=tuple(watch.poison.sites),
             findings=watch.findings,
             configurations=CONFIGURATIONS.settings,

@@ -47,7 +47,6 @@ class Seen:
     atomics: bool = False
     unavailable: str = ""
     """Why memory is not watched; "" if it is."""
-    unknown_addresses: int = 0
     undefined: tuple[Site, ...] = ()
     """Lines that loaded undefined values."""
     findings: tuple[Finding, ...] = ()

@@ -221,12 +221,11 @@ def _by_table(table, y, SIZE: tl.constexpr):
     tl.store(y + at, tl.load(x + at))
 
 
-def test_a_table_of_pointers_is_left_alone_and_counted():
+def test_a_table_of_pointers_is_left_alone():
     x, y = torch.arange(32, dtype=torch.float32), torch.zeros(32)
     with watch_memory() as watch:
         _by_table[(1,)](torch.tensor([x.data_ptr()]), y, 32)
     assert watch.findings == ()
-    assert watch.unknown_addresses == 1
     assert torch.equal(x, y)
 
 

@@ -22,13 +22,12 @@ HOVER = "row %{y:.0f}, column %{x:.0f}<br>%{customdata:.3g} of what is allowed<e
 
 def share_figure(
     error_map: ErrorMap,
-    index: int,
     problem: AttentionProblem,
     colors: theme.Palette,
     tile: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Errors over the allowed ones, of one head. A `tile` (query, key) is outlined."""
-    values = np.nan_to_num(error_map.values[index], nan=np.inf)
+    """Errors over the allowed ones, of the worst head. A `tile` (query, key) is outlined."""
+    values = np.nan_to_num(error_map.values, nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
     of_keys = error_map.kind == "weights"
     if of_keys:
@@ -62,13 +61,13 @@ def share_figure(
     if of_keys:
         shapes += _boundaries("x", error_map.columns, error_map.column_step, colors)
     if tile is not None:
-        shapes += _outline(error_map, problem, tile, colors)
+        shapes.append(_outline(error_map, problem, tile, colors))
     return figure.update_layout(shapes=shapes)
 
 
 def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray:
     """Cells of "weights" whose rows see none of their keys: nothing is drawn there."""
-    rows, columns = np.indices(error_map.values.shape[1:])
+    rows, columns = np.indices(error_map.values.shape)
     first_row = rows * error_map.row_step + problem.kv_len - problem.q_len
     last_row = np.minimum(first_row + error_map.row_step, problem.kv_len) - 1
     first_key = columns * error_map.column_step
@@ -79,27 +78,23 @@ def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray
 def _boundaries(axis: str, total: int, step: int, colors: theme.Palette) -> list[dict]:
     """Lines between tiles of `step` rows ("y") or columns ("x"); none if they would be too many."""
     other = "x" if axis == "y" else "y"
-    whole = {f"{other}ref": f"{other} domain", f"{other}0": 0, f"{other}1": 1}
-    look = {"type": "line", "line": {"color": colors.background, "width": 1}}
-    count = -(-total // step) - 1
-    return [
-        look | whole | {f"{axis}0": tile * step - 0.5, f"{axis}1": tile * step - 0.5}
-        for tile in range(1, count + 1 if count < MOST_LINES else 1)
-    ]
+    line: dict = {"type": "line", "line": {"color": colors.background, "width": 1}}
+    line |= {f"{other}ref": f"{other} domain", f"{other}0": 0, f"{other}1": 1}
+    places = [place - 0.5 for place in range(step, total, step)]
+    return [line | {f"{axis}0": at, f"{axis}1": at} for at in places if len(places) < MOST_LINES]
 
 
 def _outline(
     error_map: ErrorMap, problem: AttentionProblem, tile: tuple[int, int], colors: theme.Palette
-) -> list[dict]:
-    """A frame around the column's part of a tile, in two colours so that it is seen on every colour."""
+) -> dict:
+    """A frame around the column's part of a tile."""
     row, step = tile[0] * problem.block_m, error_map.column_step
     key = tile[1] * problem.block_n // step * step
-    around = {
+    return {
         "type": "rect",
         "x0": key - 0.5,
         "x1": min(key + step, error_map.columns) - 0.5,
         "y0": row - 0.5,
         "y1": min(row + problem.block_m, error_map.rows) - 0.5,
+        "line": {"color": colors.text, "width": 3},
     }
-    frames = ((colors.background, 6), (colors.text, 3))
-    return [around | {"line": {"color": color, "width": width}} for color, width in frames]

@@ -58,7 +58,7 @@ def test_if_float32_overflows_too_there_is_no_verdict(checked):
     ("change", "verdict", "reason"),
     [
         (lambda q, v: v.fill_(math.nan), "invalid", "NaN or infinite everywhere"),
-        (lambda q, v: q[0, 0, 3].fill_(math.nan), "pass", "16 of the 320 elements of O are NaN or infinite"),
+        (lambda q, v: q[0, 0, 3].fill_(math.nan), "pass", "gradients were not judged$"),
         (lambda q, v: None, "pass", "gradients were not judged$"),
     ],
 )

@@ -11,13 +11,13 @@ from viz.check.figures.maps import LEAST_SHARE, share_figure
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")
-VALUES = np.array([[[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]]], np.float32)
-MAP = ErrorMap("weights", VALUES, np.array([0]), 1, 4, 4, 6)
+VALUES = np.array([[0.5, 0.0], [2.0, 0.0], [0.1, 0.0], [0.0, 0.2]], np.float32)
+MAP = ErrorMap("weights", VALUES, 0, 1, 4, 4, 6)
 COLORS = theme.LIGHT
 
 
 def test_a_map_is_warning_red_exactly_above_what_is_allowed_and_blank_where_nothing_is_seen():
-    heat = share_figure(MAP, 0, PROBLEM, COLORS).data[0]
+    heat = share_figure(MAP, PROBLEM, COLORS).data[0]
 
     def color_of(share):
         place = (math.log10(share) - heat.zmin) / (heat.zmax - heat.zmin)
@@ -31,5 +31,5 @@ def test_a_map_is_warning_red_exactly_above_what_is_allowed_and_blank_where_noth
 
 
 def test_a_tile_is_outlined():
-    outline = share_figure(MAP, 0, PROBLEM, COLORS, (0, 1)).layout.shapes[-1]
+    outline = share_figure(MAP, PROBLEM, COLORS, (0, 1)).layout.shapes[-1]
     assert (outline.x0, outline.x1, outline.y0, outline.y1) == (3.5, 5.5, -0.5, 3.5)
