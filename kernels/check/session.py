@@ -128,7 +128,7 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
     for name, (default, read, _) in options.CASE_OPTIONS.items():
         if name not in given and default:
             values[name] = read(default)
-    values["battery"] = not {*given} - {*options.OF_BATTERY} and upload is None
+    values["battery"] = not {*given} - {"seed"} and upload is None
     values["given"] = given
     if values["repeats"] is None:
         values["repeats"] = 2 if values["battery"] else options.REPEATS

@@ -12,6 +12,7 @@ from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.worker.client import Job
 from viz.check.context import CheckContext
+from viz.check.verdict import MARKS
 from viz.shared.formats import plain
 from viz.shared.fragment import fragment
 from viz.shared.layout import download
@@ -23,8 +24,6 @@ AT_ONCE = 2
 
 The worker then has no pause between them, and other sessions do not wait for a whole battery.
 """
-COLORS = {"fail": "red", "pass": "green", "error": "orange", "invalid": "gray", "few": "orange"}
-"""Of the verdict on a kernel."""
 
 
 def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:
@@ -94,7 +93,7 @@ def _ended(context: CheckContext, run: "BatteryRun") -> None:
     of_kernels = report.by_kernel(results)
     for found in of_kernels:
         verdict = report.overall(found)
-        words = f":{COLORS[verdict]}[**{report.VERDICT_WORDS[verdict]}**] **{plain(found[0].label)}**"
+        words = f":{MARKS[verdict][0]}[**{report.VERDICT_WORDS[verdict]}**] **{plain(found[0].label)}**"
         st.markdown(f"{words}: {plain(report.summary(found))}.")
         for words in report.causes(found):
             st.markdown(f":material/troubleshoot: {plain(words[0].upper() + words[1:])}.")

@@ -88,7 +88,9 @@ MARKS = {
     "fail": ("red", "cancel"),
     "invalid": ("gray", "block"),
     "error": ("orange", "warning"),
+    "few": ("orange", "warning"),
 }
+"""Colour and icon of a verdict."""
 CAUSE_HELP = (
     "The result was held against masks that are off by one, missing tiles, other scales and head groupings, "
     "missing rescalings, and others. A cause that is named equals it, within the rule by which it does not "

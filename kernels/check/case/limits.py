@@ -22,10 +22,6 @@ LAYOUTS_BY_STRIDES = {
 """Layouts of a case that a kernel with these strides takes; any other takes all."""
 
 
-class InvalidLimits(ValueError):
-    """The declaration in the user's file is not one; the message says what was found and is accepted."""
-
-
 @dataclass(frozen=True)
 class Limits:
     """What a kernel takes. The defaults are those of scaled_dot_product_attention.
@@ -55,17 +51,17 @@ class Limits:
 
     @classmethod
     def declared(cls, values: object) -> Limits:
-        """From the dict in the user's file; None stands for no dict. Raises InvalidLimits."""
+        """From the dict in the user's file; None stands for no dict. Raises ValueError."""
         keys = cls.__annotations__
         if not isinstance(values, dict | None):
             given = type(values).__name__
-            raise InvalidLimits(f"{NAME} is a {given}; expected a dict with {', '.join(keys)}")
+            raise ValueError(f"{NAME} is a {given}; expected a dict with {', '.join(keys)}")
         for key in (values or {}).keys() - keys.keys():
-            raise InvalidLimits(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
+            raise ValueError(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
         try:
             return msgspec.convert(values or {}, cls)
         except msgspec.ValidationError as error:  # it names what was given, what is expected, and the key
-            raise InvalidLimits(f"{NAME}: {error} (README)") from error
+            raise ValueError(f"{NAME}: {error} (README)") from error
 
     @classmethod
     def in_source(cls, source: str) -> Limits:

@@ -61,8 +61,6 @@ OF_PROBLEM = ("batch", "q_heads", "kv_heads", "inputs", "seed", "block_m", "bloc
 """Fields of the problem, by their names."""
 WITH_FILE = ("mask", *MASKING, "block_m", "block_n", "layout", "scale")
 """What a file of tensors does not say itself."""
-OF_BATTERY = ("seed",)
-"""What the battery takes."""
 REPEATS = 3
 
 
