@@ -8,7 +8,7 @@ pass.
 """
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -60,9 +60,10 @@ def pytest_collection_modifyitems(
         for kernel, cases in zip(plan.named, checks.cases, strict=True):
             label = plan.own[kernel].name if kernel in plan.own else kernel
             tests = [(case.words, partial(_check, checks, case)) for case in cases]
-            tests.append(("verdict", partial(_judge_all, checks, kernel, config)))
-            node = KernelNode.from_parent(session, name=label, nodeid=label, tests=tests)
-            items.extend(session.genitems(node))
+            for name, test in [*tests, ("verdict", partial(_judge_all, checks, kernel, config))]:
+                items.append(
+                    CheckItem.from_parent(session, name=name, nodeid=f"{label}::{name}", test=test, of=label)
+                )
 
 
 def _check(checks: Session, case: CheckCase) -> None:
@@ -83,18 +84,6 @@ def _judge_all(checks: Session, kernel: str, config: pytest.Config) -> None:
     lines = summary_lines(results) if results else ["no case of it was run in this process"]
     apart = ["pytest-xdist keeps a kernel's cases in one process with --dist loadfile"]
     pytest.fail("\n".join([*lines, *(apart if hasattr(config, "workerinput") else [])]), pytrace=False)
-
-
-class KernelNode(pytest.Collector):
-    """A kernel, with the names of its tests and what each does."""
-
-    def __init__(self, *, tests: Sequence[tuple[str, Test]], **node: Any) -> None:
-        super().__init__(**node)
-        self.tests = tests
-
-    def collect(self) -> Iterator[pytest.Item]:
-        for name, test in self.tests:
-            yield CheckItem.from_parent(self, name=name, test=test, of=self.name)
 
 
 class CheckItem(pytest.Item):

@@ -94,10 +94,6 @@ class Ledger:
         return tuple(found)
 
 
-NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle")
-"""Names of Triton's interpreter that a watch uses."""
-
-
 class Request(NamedTuple):
     pointers: np.ndarray
     """Tagged addresses."""
@@ -113,8 +109,6 @@ class Watch:
         self.launches = 0
         self.logged: list[Launch] = []
         """All launches, with their events, if it logs them."""
-        self.unavailable = ""
-        """Why nothing is watched; "" if it is."""
         self.atomics = False
         """Whether a kernel used atomics: sums that are made with them, or under a lock, are rounded in the
         order of the programs."""
@@ -276,10 +270,6 @@ def watch_memory(logs: bool = False, listen: bool = True) -> Iterator[Watch]:
         yield watch
         return
     interpreter: Any = importlib.import_module("triton.runtime.interpreter")
-    if not all(hasattr(interpreter, name) for name in NEEDED):
-        watch.unavailable = "the interpreter of this version of Triton is not known here"
-        yield watch
-        return
     builder, executor = interpreter.interpreter_builder, interpreter.GridExecutor
     convert, launch = interpreter._implicit_cvt, executor.__call__
     place = builder.set_grid_idx

@@ -94,8 +94,6 @@ def memory_notes(calls: Calls, findings: tuple[Finding, ...], order_known: bool)
     seen = calls.subject.seen
     if not INTERPRETED:
         return [ON_A_GPU]
-    if seen.unavailable:
-        return [f"Memory was not watched: {seen.unavailable}."]
     notes = []
     if seen.watched and not findings:
         unknown = "whether the order of programs matters cannot be told from these runs"

@@ -86,7 +86,6 @@ class Session:
             watched=watch.launches,
             programs=watch.programs,
             atomics=watch.atomics,
-            unavailable=watch.unavailable,
             undefined=tuple(watch.poison.sites),
             findings=watch.findings,
             configurations=CONFIGURATIONS.settings,

@@ -45,8 +45,6 @@ class Seen:
     programs: int = 0
     """Most programs of one launch."""
     atomics: bool = False
-    unavailable: str = ""
-    """Why memory is not watched; "" if it is."""
     undefined: tuple[Site, ...] = ()
     """Lines that loaded undefined values."""
     findings: tuple[Finding, ...] = ()

@@ -187,13 +187,6 @@ def test_what_was_written_in_another_width_is_written():
     assert torch.equal(y.view(torch.float32), torch.arange(16, dtype=torch.float32))
 
 
-def test_another_interpreter_is_left_alone_and_said(monkeypatch):
-    monkeypatch.delattr(interpreter, "_implicit_cvt")
-    with watch_memory() as watch:
-        pass
-    assert "not known here" in watch.unavailable
-
-
 @pytest.mark.parametrize(
     ("off", "atomics", "found"), [(0, False, 0), (1e-6, False, 1), (1e-6, True, 0), (1, True, 1)]
 )
