@@ -181,37 +181,32 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
     The notes of the runs say how many were tried.
     """
     assert calls.subject is not None
-    count = max(map(len, calls.subject.seen.configurations.values()), default=1)
+    settings = calls.subject.seen.configurations
+    count = max(map(len, settings.values()), default=1)
     if count == 1:
         return
     most = MOST if calls.case.repeats > 2 else MOST_IN_THE_BATTERY
     start = zlib.crc32(calls.case.words.encode())
     tried = sorted(1 + (start + step) % (count - 1) for step in range(min(most, count - 1)))
-    try:
-        for number in tried:
-            calls.subject.controls.configuration = number
-            _with_configuration(calls, compared, f"configuration {number + 1} of {count}", number)
-    finally:
-        calls.subject.controls.configuration = 0
+    for number in tried:
+        named = [f"{kernel}: {each[number % len(each)]}" for kernel, each in settings.items() if each[1:]]
+        words = f"with configuration {number + 1} of {count} of @triton.autotune ({'; '.join(named)})"
+        calls.subject.controls.configuration = number
+        try:
+            got = calls.again()
+        except Refused as error:
+            calls.own_notes.append(f"Not checked {words}: {error}.")
+            continue
+        except Broken as error:
+            raise Wrong.of(f"{words} it failed", error) from error
+        finally:
+            calls.subject.controls.configuration = 0
+        _hold(f"{words} a result is wrong, unlike with the first", got, compared)
     numbers = ", ".join(str(number + 1) for number in [0, *tried])
     calls.own_notes.append(
         f"Configurations of @triton.autotune: {1 + len(tried)} of {count} were run on this case (number "
         f"{numbers})."
     )
-
-
-def _with_configuration(calls: Calls, compared: Compared, which: str, number: int) -> None:
-    of_kernels = calls.subject.seen.configurations.items() if calls.subject else ()
-    settings = "; ".join(f"{kernel}: {each[number % len(each)]}" for kernel, each in of_kernels if each[1:])
-    words = f"with {which} of @triton.autotune ({settings})"
-    try:
-        got = calls.again()
-    except Refused as error:
-        calls.own_notes.append(f"Not checked {words}: {error}.")
-    except Broken as error:
-        raise Wrong.of(f"{words} it failed", error) from error
-    else:
-        _hold(f"{words} a result is wrong, unlike with the first", got, compared)
 
 
 def run_check(
