@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.judge.memory import order_finding
-from kernels.check.judge.run import run_check
+from kernels.check.judge.run import order_finding, run_check
 from kernels.check.result import Repeats, TensorCheck
 from kernels.check.subject.hosted import Hosted
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels

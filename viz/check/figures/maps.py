@@ -30,8 +30,6 @@ def share_figure(
     values = np.nan_to_num(error_map.values, nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
     of_keys = error_map.kind == "weights"
-    if of_keys:
-        shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
     heat = go.Heatmap(
         z=shown,
         x0=(error_map.column_step - 1) / 2,
@@ -49,7 +47,6 @@ def share_figure(
             "ticktext": ["0.001", "0.01", "0.1", "1", "10"],
             "thickness": 14,
         },
-        hoverongaps=False,
     )
     plain = {"showgrid": False, "zeroline": False}
     columns = "key" if of_keys else "column of head_dim"
@@ -63,16 +60,6 @@ def share_figure(
     if tile is not None:
         shapes.append(_outline(error_map, problem, tile, colors))
     return figure.update_layout(shapes=shapes)
-
-
-def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray:
-    """Cells of "weights" whose rows see none of their keys: nothing is drawn there."""
-    rows, columns = np.indices(error_map.values.shape)
-    first_row = rows * error_map.row_step + problem.kv_len - problem.q_len
-    last_row = np.minimum(first_row + error_map.row_step, problem.kv_len) - 1
-    first_key = columns * error_map.column_step
-    last_key = first_key + error_map.column_step - 1
-    return (first_key > last_row + problem.band.right) | (last_key < first_row - problem.band.left)
 
 
 def _boundaries(axis: str, total: int, step: int, colors: theme.Palette) -> list[dict]:
