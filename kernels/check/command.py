@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kernels.check.case import cases, options
-from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload
+from kernels.check.files.uploads import InvalidUpload
 from kernels.check.report import report as reports
 from kernels.check.result import UNUSABLE, CheckResult
 from kernels.check.session import NAMED_KERNELS, Plan, Session
@@ -104,16 +104,11 @@ def _parser() -> argparse.ArgumentParser:
     total = "seconds after which the check ends: cases that it has not judged by then get no verdict"
     add("--total-limit", type=seconds, default=math.inf, help=total)
     add("--fail-fast", action="store_true", help="do not run further cases after the first that fails")
-    add("--sensitivity", action="store_true", help="also vary tile sizes and the scale of the query")
-    invariance = "also compare bit by bit: more runs, other batches, other places of a row, other splits"
-    add("--determinism", action="store_true", help=invariance)
     file = (
         "take Q, K, V (and dO) from this .npz or .safetensors file. If it holds O and no --kernel is given, "
         "that result is checked"
     )
     add("--file", type=Path, help=file)
-    axes = "; ".join(f"{name}: {words}" for name, words in AXES_WORDS.items())
-    add("--file-axes", choices=AXES, help=f"axes of the file's tensors, {axes} (default bhld, if it fits)")
     for name, content in REPORTS.items():
         add(f"--{name}", type=report_path, metavar="FILE", help=f"write {content} to this file")
     return parser
@@ -144,19 +139,19 @@ def _run(given: Plan) -> list[CheckResult]:
     if given.upload is not None:
         of_file = cases.UPLOADED in given.named
         judged = "the O in the file" if of_file else "the kernel, on Q, K and V of the file"
-        print(f"Judged: {judged}. {given.upload.facts.axes_words}")
+        print(f"Judged: {judged}. {given.upload.words}")
     else:
         print(given.words)
     session = Session(given)
     try:
-        detailed = len(session.grids[0].cases) <= DETAILED_CASES
+        detailed = len(session.cases[0]) <= DETAILED_CASES
         of_kernels = [
-            session.fitted([session.check(case, _print, detailed) for case in grid.cases], _print)
-            for grid in session.grids
+            session.fitted([session.check(case, _print, detailed) for case in of_kernel], _print)
+            for of_kernel in session.cases
         ]
     finally:
         session.close()
-    _print_summary(of_kernels, session.grids)
+    _print_summary(of_kernels)
     return [result for results in of_kernels for result in results]
 
 
@@ -165,13 +160,11 @@ def _print(*lines: str) -> None:
         print(line, flush=True)
 
 
-def _print_summary(of_kernels: list[list[CheckResult]], grids: list[cases.Grid]) -> None:
+def _print_summary(of_kernels: list[list[CheckResult]]) -> None:
     several = len(of_kernels) > 1
-    for results, grid in zip(of_kernels, grids, strict=True):
+    for results in of_kernels:
         if len(results) > 1 or several:
             _print("", *reports.summary_lines(results))
-        if grid.left_out:
-            print(grid.words, file=sys.stderr)
     if several:
         print("\nLargest error over what is allowed; above 1 fails:")
         print(reports.table_text(reports.side_by_side(of_kernels)))

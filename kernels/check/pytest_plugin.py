@@ -8,7 +8,7 @@ pass.
 """
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -57,12 +57,13 @@ def pytest_collection_modifyitems(
         except (*command.BAD_CALL, JobFailure) as error:
             raise pytest.UsageError(f"--flash-check: {error}") from error
         config.add_cleanup(checks.close)
-        for kernel, grid in zip(plan.named, checks.grids, strict=True):
+        for kernel, cases in zip(plan.named, checks.cases, strict=True):
             label = plan.own[kernel].name if kernel in plan.own else kernel
-            tests = [(case.words, partial(_check, checks, case)) for case in grid.cases]
-            tests.append(("verdict", partial(_judge_all, checks, kernel, config)))
-            node = KernelNode.from_parent(session, name=label, nodeid=label, tests=tests)
-            items.extend(session.genitems(node))
+            tests = [(case.words, partial(_check, checks, case)) for case in cases]
+            for name, test in [*tests, ("verdict", partial(_judge_all, checks, kernel, config))]:
+                items.append(
+                    CheckItem.from_parent(session, name=name, nodeid=f"{label}::{name}", test=test, of=label)
+                )
 
 
 def _check(checks: Session, case: CheckCase) -> None:
@@ -76,25 +77,13 @@ def _check(checks: Session, case: CheckCase) -> None:
 
 def _judge_all(checks: Session, kernel: str, config: pytest.Config) -> None:
     """Fail if the kernel's cases that ran before in this process are not a pass: too few may be checked."""
-    results = [report.result for report in checks.found if report.result.case.kernel == kernel]
+    results = [result for result in checks.found if result.case.kernel == kernel]
     results = checks.fitted(results, lambda *lines: None)
     if overall(results) == "pass":
         return
     lines = summary_lines(results) if results else ["no case of it was run in this process"]
     apart = ["pytest-xdist keeps a kernel's cases in one process with --dist loadfile"]
     pytest.fail("\n".join([*lines, *(apart if hasattr(config, "workerinput") else [])]), pytrace=False)
-
-
-class KernelNode(pytest.Collector):
-    """A kernel, with the names of its tests and what each does."""
-
-    def __init__(self, *, tests: Sequence[tuple[str, Test]], **node: Any) -> None:
-        super().__init__(**node)
-        self.tests = tests
-
-    def collect(self) -> Iterator[pytest.Item]:
-        for name, test in self.tests:
-            yield CheckItem.from_parent(self, name=name, test=test, of=self.name)
 
 
 class CheckItem(pytest.Item):

@@ -1,11 +1,10 @@
-"""Jobs of the worker about the case of a check: verdict, sensitivity, bits, and what its kernel moves."""
+"""Jobs of the worker about the case of a check: verdict, and what its kernel moves."""
 
 import signal
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.result import CheckResult, Determinism, Sensitivity, maps_from_bytes, maps_to_bytes
+from kernels.check.result import CheckResult, maps_from_bytes, maps_to_bytes
 from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.oracle.report import ErrorReport
@@ -14,9 +13,6 @@ from kernels.trace import Trace
 from kernels.worker.client import Job
 from kernels.worker.failures import Crashed, JobFailure, TimedOut
 from kernels.worker.requests import Answer, Progress, Request, Result, TracedRun, timed_and_judged
-
-if TYPE_CHECKING:
-    from kernels.check.files.uploads import Upload
 
 
 @dataclass(frozen=True)
@@ -27,46 +23,22 @@ class CaseRequest(Request[Result]):
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart."""
 
-    def upload(self, blob: bytes) -> "Upload | None":
-        """The user's file, if the case is about one. Raises InvalidUpload."""
-        from kernels.check.files.uploads import read_upload
-
-        return read_upload(blob, self.case.axes) if self.case.upload else None
-
 
 @dataclass(frozen=True)
 class CheckRequest(CaseRequest[CheckResult]):
     answers = CheckResult
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the error maps."""
+        """The bytes are the error maps. Raises InvalidUpload."""
+        from kernels.check.files.uploads import read_upload
         from kernels.check.judge.run import run_check
 
-        result = run_check(self.case, self.upload(blob), progress, compiles=True)
+        upload = read_upload(blob) if self.case.upload else None
+        result = run_check(self.case, upload, progress, compiles=True)
         return replace(result, maps=()), maps_to_bytes(result.maps)
 
     def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
         return replace(answer, maps=maps_from_bytes(blob))
-
-
-@dataclass(frozen=True)
-class SensitivityRequest(CaseRequest[Sensitivity]):
-    answers = Sensitivity
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.judge.vary import run_sensitivity
-
-        return run_sensitivity(self.case, self.upload(blob), progress), b""
-
-
-@dataclass(frozen=True)
-class DeterminismRequest(CaseRequest[Determinism]):
-    answers = Determinism
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.check.judge.vary import run_determinism
-
-        return run_determinism(self.case, self.upload(blob), progress), b""
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,12 @@ from kernels.oracle.report import ANYTHING_ALLOWED, NOTHING_FINITE
 from kernels.sanitizer.finding import UNDEFINED, Finding, titles
 
 FORMAT = "flash-attention-check"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MAX_SCORES = 1 << 22
 """Problems with more scores than this are not searched for a cause: it would take minutes."""
 NOTHING_FITS = "nothing that is known fits"
 UNUSABLE, NOT_RUN = "not usable", "not run"
 """What `CheckResult.ended` says of a file without such a function, and of a case that was not begun."""
-
-ULP_EDGES = (0.5, 1, 2, 4, 8, 16, 64, 256, 1024)
-"""Upper edges of the bins of the ulp histogram; the last bin has none. Up to 0.5 is correctly rounded."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,6 @@ class TensorCheck:
     nonfinite: int
     """Elements that are NaN or infinite, whatever float64 gives."""
     elements: int
-    ulps: tuple[int, ...] = ()
-    """Elements per bin of ULP_EDGES, by their error in units in the last place. Empty for lse."""
-    naive_ulps: tuple[int, ...] = ()
     reference: str = ""
     """The type of the low-precision reference, such as "float16"."""
 
@@ -110,26 +104,6 @@ def _counts(elements: dict[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class KeylessRows:
-    """Rows that see no key. Their output must be 0 and their lse -inf, or the sink of their head."""
-
-    count: int
-    wrong_output: int
-    wrong_lse: int
-
-    @property
-    def right(self) -> bool:
-        return self.wrong_output == 0 and self.wrong_lse == 0
-
-    @property
-    def words(self) -> str:
-        wrong = f"output is not 0 in {self.wrong_output:,} and lse wrong in {self.wrong_lse:,} of them"
-        return (
-            f"{self.count:,} rows see no key: {'all give 0 and their lse is right' if self.right else wrong}"
-        )
-
-
-@dataclass(frozen=True)
 class Cause:
     """What a wrong result equals, within the rule: a right computation of something else."""
 
@@ -156,26 +130,13 @@ class ErrorMap:
 
     kind: str
     values: np.ndarray
-    """float32 (heads, row cells, column cells)"""
-    heads: np.ndarray
-    """int32 (heads,): index batch * heads + head of each map; the heads with the largest errors."""
+    """float32 (row cells, column cells)"""
+    head: int
+    """batch * heads + head: the head with the largest error."""
     row_step: int
     column_step: int
     rows: int
     columns: int
-    signed: np.ndarray
-    """float32, shaped as values: got minus exact at the value of each cell that is off the most."""
-    codes: np.ndarray | None = None
-    """uint8, shaped as values: indices of CODES. None if all elements are finite, as in float64."""
-
-
-CODES = (
-    "finite, as float64",
-    "NaN or infinity, as float64",
-    "finite, but not in float64",
-    "NaN or infinity, but not in float64",
-)
-"""What an element may be, the worst last."""
 
 
 def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
@@ -184,7 +145,6 @@ def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
         f"{index}|{name}": value
         for index, error_map in enumerate(maps)
         for name, value in vars(error_map).items()
-        if value is not None
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **named)
@@ -209,7 +169,6 @@ class CheckResult:
     seconds: float
     tensors: tuple[TensorCheck, ...] = ()
     repeats: Repeats | None = None
-    keyless: KeylessRows | None = None
     refused: str = ""
     """Why the kernel did not run, so that there is no verdict; "" if it ran."""
     broken: str = ""
@@ -240,8 +199,7 @@ class CheckResult:
         """ "pass", "fail", "invalid" if nothing could be compared, or "error" if the check was cut short."""
         if self.stopped or self.refused:
             return "error" if self.stopped else "invalid"
-        keyless_wrong = self.keyless is not None and not self.keyless.right
-        if self.broken or self.changed or self.faults or keyless_wrong or self.failing:
+        if self.broken or self.changed or self.faults or self.failing:
             return "fail"
         return "invalid" if self.shows_nothing else "pass"
 
@@ -275,22 +233,14 @@ class CheckResult:
             return f"it changes its inputs in place: {_counts(self.changed)}"
         if self.failing:
             return self.failing[0].words
-        if self.keyless is not None and not self.keyless.right:
-            return self.keyless.words
         if self.faults and self.faults[0].kind == "compile error":
             return f"{self.faults[0].words} ({self.faults[0].place})"
         if self.faults:
             return f"every error is below what the rule allows, but there is {titles(tuple(self.faults))}"
         judged = "" if self.tensor("dQ") else "; gradients were not judged"
-        not_finite = [
-            f"; {tensor.nonfinite:,} of the {tensor.elements:,} elements of {tensor.name} are NaN or "
-            "infinite, as in float64"
-            for tensor in self.tensors
-            if tensor.nonfinite and tensor.name != "lse"  # an lse of -inf is that of a row without a key
-        ]
         lanes = f" ({titles(self.findings)})" if self.findings else ""
         undefined = f"; right if the masked loads without `other` give 0{lanes}" if lanes else ""
-        passes = f"every error is below what the rule allows{undefined}{judged}{''.join(not_finite)}"
+        passes = f"every error is below what the rule allows{undefined}{judged}"
         return self.shows_nothing or passes
 
     @property
@@ -338,104 +288,3 @@ class CheckResult:
             found |= {"passes": tensor.passes, "ratio": tensor.ratio}
         del values["maps"]
         return values | {"verdict": self.verdict, "reason": self.reason, "cause": self.cause}
-
-
-@dataclass(frozen=True)
-class SensitivityPoint:
-    """The error of O after one variation of the case: other tiles, or a factor on the query."""
-
-    label: str
-    max_error: float
-    tolerance: float
-    naive_max_error: float
-    wrong_nonfinite: int
-    naive_wrong_nonfinite: int
-    largest_score: float = 0.0
-    """Largest |scaled score| in float64; 0 for a variation of the tiles."""
-    difference: float = 0.0
-    """Largest difference from the output with the problem's own tiles; 0 for a factor on the query."""
-    refused: str = ""
-
-    @property
-    def passes(self) -> bool:
-        return not self.refused and self.max_error <= self.tolerance
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    blocks: tuple[SensitivityPoint, ...]
-    scales: tuple[SensitivityPoint, ...]
-    notes: tuple[str, ...] = ()
-
-
-TITLES = {
-    "runs": "the same inputs again",
-    "batch": "other batches around it",
-    "place": "another place of the row",
-    "splits": "other parts of the keys",
-}
-"""Kinds of variations, in the order in which they are shown."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How far one tensor is from what it was without the variation."""
-
-    tensor: str
-    elements: int
-    """Elements whose bits differ."""
-    of: int
-    """All elements that were compared."""
-    ulps: int
-    """Largest distance in units in the last place of the tensor's type."""
-    largest: float
-
-    @property
-    def words(self) -> str:
-        """Such as "dQ: 12 of 4,096 elements differ, by up to 2 ulps"."""
-        ulps = f"{self.ulps:,} ulp{'s' if self.ulps != 1 else ''}"
-        return f"{self.tensor}: {self.elements:,} of {self.of:,} elements differ, by up to {ulps}"
-
-
-@dataclass(frozen=True)
-class Variation:
-    """One way to run the same rows again, and what changed."""
-
-    kind: str
-    """A key of TITLES."""
-    label: str
-    tensors: tuple[str, ...]
-    """Tensors that were compared."""
-    differences: tuple[Difference, ...] = ()
-    refused: str = ""
-
-    @property
-    def equal(self) -> bool:
-        return not self.differences and not self.refused
-
-    @property
-    def words(self) -> str:
-        if self.refused:
-            return f"not run: {self.refused}"
-        differing = "; ".join(difference.words for difference in self.differences)
-        return differing or f"equal bit by bit ({', '.join(self.tensors)})"
-
-
-@dataclass(frozen=True)
-class Determinism:
-    """All variations of a case, and what was left out."""
-
-    variations: tuple[Variation, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """In one sentence, what the results depend on."""
-        ran = [variation for variation in self.variations if not variation.refused]
-        if not ran:
-            return "nothing could be compared"
-        changing = dict.fromkeys(TITLES[each.kind] for each in ran if each.differences)
-        same = f"all {len(ran)} variations that ran give the same bits"
-        words = f"the bits change with {' and with '.join(changing)}" if changing else same
-        lacking = len(self.variations) - len(ran)
-        return f"{words}; {lacking} of {len(self.variations)} did not run" if lacking else words

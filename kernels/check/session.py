@@ -8,7 +8,6 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from kernels.check import requests
 from kernels.check.case import cases, fit, options
@@ -18,12 +17,12 @@ from kernels.check.files.uploads import Upload, read_upload
 from kernels.check.report import machine
 from kernels.check.report import report as reports
 from kernels.check.report.html import to_html
-from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult, Determinism, Sensitivity
+from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import triton_missing, utc_now
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.worker.client import START_LIMIT_S, WorkerClient
-from kernels.worker.failures import FAILURES, JobFailure, TimedOut
+from kernels.worker.failures import JobFailure, TimedOut
 
 NAMED_KERNELS = [name for name in cases.KERNELS if name not in cases.USERS]
 CRASHES = 3
@@ -48,13 +47,13 @@ class Plan:
     def of(cls, arguments: argparse.Namespace, command: str) -> "Plan":
         """Raises InvalidProblem, InvalidUpload or OSError for a call that no device could answer."""
         data = arguments.file.read_bytes() if arguments.file else b""
-        upload = read_upload(data, arguments.file_axes) if arguments.file else None
+        upload = read_upload(data) if arguments.file else None
         named = _named_kernels(arguments, upload)
         _fill_in(arguments, upload)
         files = {name: kernel.path.read_bytes() for name, kernel in named.items() if kernel}
         hashes = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
         plan = cls(arguments, command, data, upload, named, hashes)
-        plan.grid(next(iter(named)), "cuda")
+        plan.cases_of(next(iter(named)), "cuda")
         return plan
 
     @property
@@ -76,42 +75,32 @@ class Plan:
         base = replace(base, requires_kernel=arguments.require_kernel)
         return tried(base, arguments.seed, limits, backend)
 
-    def grid(self, kernel: str, backend: str) -> cases.Grid:
+    def cases_of(self, kernel: str, backend: str) -> tuple[cases.CheckCase, ...]:
         """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
         arguments, upload = self.arguments, self.upload
-        for name in ("blocks", "window"):
-            if len(getattr(arguments, name)) != 2:
-                raise InvalidProblem(name, getattr(arguments, name), "expected two numbers, such as 128,64")
-        problem = AttentionProblem(
-            batch=arguments.batch,
-            q_heads=arguments.q_heads,
-            kv_heads=arguments.q_heads if arguments.kv_heads is None else arguments.kv_heads,
-            inputs=arguments.inputs,
-            seed=arguments.seed,
-            block_m=arguments.blocks[0],
-            block_n=arguments.blocks[1],
-            window_left=arguments.window[0],
-            window_right=arguments.window[1],
-            **{name: value for name in options.PATTERN if (value := getattr(arguments, name)) is not None},
+        fields = {name: getattr(arguments, name) for name in options.OF_PROBLEM}
+        given = {name: value for name, value in fields.items() if value is not None}
+        case = cases.CheckCase(
+            AttentionProblem(**{"kv_heads": arguments.q_heads} | given),
+            kernel,
+            gradients=not arguments.forward,
+            repeats=arguments.repeats,
+            layout=arguments.layout,
+            scale=arguments.scale,
+            requires_kernel=arguments.require_kernel,
         )
-        gradients, given = not arguments.forward, {"layout": arguments.layout, "scale": arguments.scale}
-        given["requires_kernel"] = arguments.require_kernel
-        case = cases.CheckCase(problem, kernel, gradients, arguments.repeats, **given)
         if upload is not None:
-            masked = [upload.facts.problem(problem.with_(mask=mask)) for mask in arguments.mask]
-            case = replace(case, upload=upload.facts.digest, axes=upload.facts.axes)
-            return cases.Grid(tuple(replace(case, problem=problem) for problem in masked))
+            masked = [upload.problem(case.problem.with_(mask=mask)) for mask in arguments.mask]
+            return tuple(replace(case, problem=each, upload=upload.digest) for each in masked)
         if arguments.battery:
-            return cases.Grid(tuple(each.case for each in self.battery(kernel, backend)))
+            return tuple(each.case for each in self.battery(kernel, backend))
         shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
-        grid = cases.grid_cases(case, backend, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
-        # Only the trusted list leaves out cases that are slow in the interpreter; all shapes of the user run.
-        return grid if shapes is None else cases.Grid(grid.cases + grid.left_out)
+        return cases.grid_cases(case, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
 
 
 def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
     """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
-    if upload is not None and upload.facts.has_output and not arguments.kernel:
+    if upload is not None and "output" in upload.tensors and not arguments.kernel:
         return {cases.UPLOADED: None}
     named: dict[str, UserKernel | None] = {}
     free = list(cases.USERS)
@@ -139,13 +128,12 @@ def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
     for name, (default, read, _) in options.CASE_OPTIONS.items():
         if name not in given and default:
             values[name] = read(default)
-    values["battery"] = not {*given} - {*options.OF_BATTERY} and upload is None
+    values["battery"] = not {*given} - {"seed"} and upload is None
     values["given"] = given
     if values["repeats"] is None:
         values["repeats"] = 2 if values["battery"] else options.REPEATS
 
 
-Varied = TypeVar("Varied", Sensitivity, Determinism)
 Say = Callable[..., None]
 """Called with lines."""
 
@@ -155,7 +143,7 @@ class Session:
 
     def __init__(self, plan: Plan) -> None:
         """Raises JobFailure if the worker does not start, InvalidProblem for a kernel of other devices."""
-        self.plan, self.found = plan, list[reports.Report]()
+        self.plan, self.found = plan, list[CheckResult]()
         self._deadline = time.monotonic() + plan.arguments.total_limit
         self._limit_words = f"the total limit of {plan.arguments.total_limit:g} s was over"
         self._client = WorkerClient(kernels=[kernel.argument for kernel in plan.own.values()])
@@ -165,21 +153,21 @@ class Session:
                 why = missing or self._client.start_failure or "it did not start"
                 raise JobFailure(f"nothing can be judged without python -m kernels.worker: {why}")
             self._device = self._client.device
-            self.grids = [self._grid(kernel) for kernel in plan.named]
+            self.cases = [self._cases(kernel) for kernel in plan.named]
         except BaseException:
             self._client.close()
             raise
 
-    def _grid(self, kernel: str) -> cases.Grid:
+    def _cases(self, kernel: str) -> tuple[cases.CheckCase, ...]:
         backend = self._device.backend
         if kernel in NAMED_KERNELS and backend not in cases.KERNELS[kernel].backends:
             accepted = f"expected one of {', '.join(cases.kernels_on(backend, 0))} on this device"
             raise InvalidProblem("kernel", kernel, accepted)
-        return self.plan.grid(kernel, backend)
+        return self.plan.cases_of(kernel, backend)
 
     def check(self, case: cases.CheckCase, say: Say, detailed: bool = True) -> CheckResult:
-        """Check a case, vary it as the arguments ask, and say what came of it."""
-        own, arguments = self.plan.own.get(case.kernel), self.plan.arguments
+        """Check a case, and say what came of it."""
+        own = self.plan.own.get(case.kernel)
         name, version = (own.name, own.version) if own else ("", "")
         if why := self._over(case.kernel):
             result = CheckResult(case, case.label(name), self._device, utc_now(), 0.0, ended=NOT_RUN)
@@ -191,16 +179,7 @@ class Session:
             if result.ended == TimedOut.__name__ and not self._time_left():
                 result = replace(result, stopped=f"it was under way when {self._limit_words}")
         say(*reports.result_lines(result, detailed))
-        sensitivity = determinism = None
-        if case.kernel != cases.UPLOADED and not (result.refused or result.stopped):
-            if arguments.sensitivity:
-                sensitivity = self._varied(requests.SensitivityRequest(case, version), say)
-            if arguments.determinism:
-                determinism = self._varied(requests.DeterminismRequest(case, version), say)
-        report = reports.Report(result, sensitivity, determinism)
-        for title, rows in reports.varied_tables(report).items():
-            say(*reports.indented(title, *reports.table_text(rows).splitlines()))
-        self.found.append(report)
+        self.found.append(result)
         return result
 
     def fitted(self, results: Sequence[CheckResult], say: Say) -> list[CheckResult]:
@@ -212,7 +191,7 @@ class Session:
                 break
             say(f"Refused cases, fitted to what it takes: {len(tries)}.")
             for place, case in tries.items():
-                self.found = [report for report in self.found if report.result is not results[place]]
+                self.found = [result for result in self.found if result is not results[place]]
                 results[place] = self.check(case, say, detailed=False)
         return results
 
@@ -222,7 +201,7 @@ class Session:
 
     def _over(self, kernel: str) -> str:
         """Why no further case of the kernel is begun; "" if one is."""
-        begun = [report.result for report in self.found if report.result.ended != NOT_RUN]
+        begun = [result for result in self.found if result.ended != NOT_RUN]
         last = [result.ended for result in begun if result.case.kernel == kernel][-CRASHES:]
         alike = last[0] if len(last) == CRASHES and len({*last}) == 1 else ""
         reasons = {
@@ -234,29 +213,17 @@ class Session:
         }
         return next((words for words, applies in reasons.items() if applies), "")
 
-    def _varied(self, request: requests.CaseRequest[Varied], say: Say) -> Varied | None:
-        """What the variations gave. None if they failed: the verdict stands, and the failure is said."""
-        job = self._client.submit(request, self.plan.data, self._time_left())
-        job.wait()
-        try:
-            varied = job.result()
-        except FAILURES as error:
-            say(*reports.indented(f"{request.name} was not found out: {error}"))
-            return None
-        say(*reports.indented(*varied.notes))
-        return varied
-
     def close(self) -> None:
         """End the worker, and write the reports that were asked for, whatever happened to the cases."""
         self._client.close()
-        results, arguments, own = [report.result for report in self.found], self.plan.arguments, self.plan.own
+        results, arguments, own = self.found, self.plan.arguments, self.plan.own
         if not results:
             return
-        worst = self.found[results.index(reports.worst_first(results)[0])]
-        kernel, case = own.get(worst.result.case.kernel), worst.result.case
-        again = options.shell_command(case, kernel.given if kernel else "", str(arguments.file or ""))
+        worst = reports.worst_first(results)[0]
+        kernel = own.get(worst.case.kernel)
+        again = options.shell_command(worst.case, kernel.given if kernel else "", str(arguments.file or ""))
         texts: dict[str, Callable[[], str]] = {
-            "json": lambda: machine.to_json(self.found, self.plan.command, self.plan.hashes),
+            "json": lambda: machine.to_json(results, self.plan.command, self.plan.hashes),
             "html": lambda: to_html(worst, command=again, all_results=results),
             "junit": lambda: machine.to_junit(results),
             "sarif": lambda: machine.to_sarif(results, own),

@@ -4,15 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 UNDEFINED = "use of an undefined value"
-KINDS = (
-    "out-of-bounds read",
-    "out-of-bounds write",
-    "read of unwritten memory",
-    "write conflict",
-    "order dependence",
-    UNDEFINED,
-    "compile error",
-)
 
 ON_A_GPU = (
     "Memory accesses are checked in Triton's interpreter only, not on this GPU. Run the check with "
@@ -26,7 +17,7 @@ class Finding:
     """One fault. All accesses of one source line to one tensor are one finding."""
 
     kind: str
-    """One of KINDS."""
+    """Such as "out-of-bounds read"; UNDEFINED is told apart."""
     words: str
     """A sentence or two that name kernel, tensor, elements and program, without the last full stop."""
     file: str = ""

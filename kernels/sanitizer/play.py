@@ -38,7 +38,6 @@ class Tile(NamedTuple):
     """batch * heads + head of the tensor; -1 for scratch."""
     first: int = 0
     end: int = 0
-    several_heads: bool = False
 
     @property
     def program(self) -> int:
@@ -74,7 +73,7 @@ class Roles:
         return np.lib.stride_tricks.as_strided(whole[tensor.storage_offset() :], tensor.shape, strides)
 
     def tile_of(self, access: Access, tensor: torch.Tensor) -> Tile | None:
-        """The access to a tensor, if both its corners lie in one of Q, K, V and O."""
+        """The access to a tensor, if both its corners lie in one head of Q, K, V or O."""
         numbers = self._numbers.get((_address(tensor), tensor.element_size()))
         if numbers is None or min(low := int(numbers[access.first]), high := int(numbers[access.last])) < 0:
             return None
@@ -83,7 +82,9 @@ class Roles:
             return None
         length, head_dim = self._sizes[role]
         (head, row), (last_head, last) = (divmod(each // head_dim, length) for each in (place, last_place))
-        return Tile(access, NAMES[role], head, min(row, last), max(row, last) + 1, head != last_head)
+        if head != last_head:
+            return None
+        return Tile(access, NAMES[role], head, min(row, last), max(row, last) + 1)
 
 
 def _address(tensor: torch.Tensor) -> int:
@@ -154,7 +155,7 @@ def _free_name(name: str, scratch: dict[int, str]) -> str:
 
 def block_of(tiles: list[Tile], side: tuple[str, ...]) -> tuple[int, str]:
     """Rows of a tile of Q and O, or of K and V, by the largest access; and what does not fit it, in words."""
-    own = [tile for tile in tiles if tile.tensor in side and not tile.several_heads]
+    own = [tile for tile in tiles if tile.tensor in side]
     if not own:
         return 64, ""
     largest = max(tile.end - tile.first for tile in own)
@@ -258,7 +259,7 @@ def _trace(
     problem = problem.with_(block_m=block_m, block_n=block_n)
     launched = _merged(launches, events, problem)
     steps = [step for one in launched for step in one.steps]
-    notes = [words for words in (words_m, words_n, _missing(tiles), _heads(tiles)) if words]
+    notes = [words for words in (words_m, words_n, _missing(tiles)) if words]
     kernels = tuple(_kernel(one, problem) for one in launched)
     names = tuple(dict.fromkeys(tile.tensor for step in steps for tile in step.tiles))
     moved = np.zeros((2, len(steps), len(names)), np.int64)
@@ -324,11 +325,6 @@ def _missing(tiles: list[Tile]) -> str:
     if not missing:
         return ""
     return f"no access to {', '.join(missing)} was recognised: the kernel may work on a changed copy"
-
-
-def _heads(tiles: list[Tile]) -> str:
-    several = sum(tile.several_heads for tile in tiles)
-    return f"{several:,} accesses reach over several heads: they are drawn at the first" if several else ""
 
 
 def _skips_tiles(steps: list[Step], problem: AttentionProblem) -> bool:

@@ -94,10 +94,6 @@ class Ledger:
         return tuple(found)
 
 
-NEEDED = ("interpreter_builder", "GridExecutor", "_implicit_cvt", "TensorHandle")
-"""Names of Triton's interpreter that a watch uses."""
-
-
 class Request(NamedTuple):
     pointers: np.ndarray
     """Tagged addresses."""
@@ -113,13 +109,9 @@ class Watch:
         self.launches = 0
         self.logged: list[Launch] = []
         """All launches, with their events, if it logs them."""
-        self.unavailable = ""
-        """Why nothing is watched; "" if it is."""
         self.atomics = False
         """Whether a kernel used atomics: sums that are made with them, or under a lock, are rounded in the
         order of the programs."""
-        self.unknown_addresses = 0
-        """Accesses by addresses that were not passed as tensors, such as a table of pointers: not checked."""
         self.programs = 0
         """Most programs of one launch."""
         self.wrote: set[int] = set()
@@ -201,8 +193,7 @@ class Watch:
         for tag in np.unique(tags[active]).tolist():
             own = active & (tags == tag)
             region = launch.regions.get(tag)
-            if region is None and tag == 0:
-                self.unknown_addresses += 1
+            if region is None and tag == 0:  # not passed as a tensor, such as by a table of pointers
                 yield None, own
                 continue
             inside = np.zeros_like(own)
@@ -279,10 +270,6 @@ def watch_memory(logs: bool = False, listen: bool = True) -> Iterator[Watch]:
         yield watch
         return
     interpreter: Any = importlib.import_module("triton.runtime.interpreter")
-    if not all(hasattr(interpreter, name) for name in NEEDED):
-        watch.unavailable = "the interpreter of this version of Triton is not known here"
-        yield watch
-        return
     builder, executor = interpreter.interpreter_builder, interpreter.GridExecutor
     convert, launch = interpreter._implicit_cvt, executor.__call__
     place = builder.set_grid_idx

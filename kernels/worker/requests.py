@@ -124,12 +124,10 @@ class MeasureRequest(Request[Measurement]):
     peers: tuple[str, ...] | None = None
     budget_s: float | None = None
     energy: bool = False
-    kernel_version: str = ""
-    """Tells two versions of the user's own kernel apart, if it is among the peers."""
 
     @property
     def runs_user_code(self) -> bool:
-        return bool(self.kernel_version)
+        return any(peer.startswith("user") for peer in self.peers or ())
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         from kernels.measure.measure import measure

@@ -28,7 +28,7 @@ def sent():
         ("", {"mask": "causal", "vs": "flash1"}),
         ("learn", {"chapter": "kernel"}),
         ("learn", {"chapter": "after"}),
-        ("check", {}),
+        ("check", {"q_len": "300", "kv_len": "300"}),
     ],
 )
 def test_what_is_cut_out_of_the_queue_moves_nothing_else(sent, page, query):

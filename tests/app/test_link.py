@@ -30,9 +30,8 @@ WRONG = {
     ],
     "check": [
         ({"kernel": "mine"}, ["kernel=mine", "flash_attention"]),
-        ({"versus": "flash9"}, ["versus=flash9", "not used", "kernel, gradients"]),
-        ({"view": "grid"}, []),
-        ({"shapes": PICTURE}, None),
+        ({"versus": PICTURE}, ["versus=![x]", "not used", "kernel, gradients"]),
+        ({"view": "battery"}, []),
     ],
     "learn": [
         ({"chapter": "roofline"}, []),
@@ -64,7 +63,7 @@ it takes; None if the page itself says what is wrong."""
 
 @pytest.mark.parametrize("page", WRONG)
 def test_what_is_not_taken_is_said_once_with_what_is_used_and_makes_no_picture(stop_the_worker, page):
-    assert runs.run_store().client.wait_ready(60)  # before that, Check draws no grid
+    assert runs.run_store().client.wait_ready(60)  # before that, Check checks nothing
     app = open_page(page, **{name: value for query, _ in WRONG[page] for name, value in query.items()})
     said, wanted = toasts(app), [words for _, words in WRONG[page] if words]
     for words in wanted:
@@ -97,7 +96,7 @@ def test_a_place_outside_of_the_run_is_said_with_the_places_that_there_are(query
     ("page", "query"),
     [
         ("measure", {"which": "both", "chart": "TFLOP/s", "peers": ["ours", "fa4"]}),
-        ("check", {"view": "grid", "repeats": "2", "gradients": "false", "dtypes": ["float16", "bfloat16"]}),
+        ("check", {"view": "battery", "repeats": "2", "gradients": "false", "kernel": "flash2"}),
         ("", {"mask": "causal", "step": "3.1", "row": "0.20", "unit": "phase", "open": "tile", "batch": "1"}),
     ],
 )
@@ -110,7 +109,7 @@ def test_values_that_are_taken_and_defaults_are_not(page, query):
     [
         *((page, {}) for page in ("explore", "learn", "measure", "check", "talk", "model")),
         *(("measure", {"axis": axis, "load": "batch"}) for axis in ("batch", "head_dim")),
-        ("check", {"view": "grid"}),
+        ("check", {"view": "battery"}),
     ],
 )
 def test_every_name_that_a_page_reads_from_its_url_is_one_that_it_says_it_takes(page, query):

@@ -18,8 +18,6 @@ class CheckContext:
     backend: str
     users: tuple[UserKernel, ...]
     """The kernels that the command line named."""
-    file: bytes = b""
-    file_name: str = ""
 
     def checks(self, *cases: CheckCase) -> tuple[CheckRequest, ...]:
         """The requests for the verdicts of cases, with each kernel's version as it is now."""

@@ -1,31 +1,27 @@
-"""What a check can be asked beyond its verdict: variations, time, its kernel played beside ours, a report."""
+"""What a check can be asked beyond its verdict: its kernel played beside ours, a report."""
 
 import functools
-import math
 from dataclasses import replace
 
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.check.case.cases import UPLOADED, USERS, estimated_seconds
+from kernels.check.case.cases import USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.html import to_html
 from kernels.check.report.machine import to_json
-from kernels.check.report.report import Report, varied_tables
-from kernels.check.requests import DeterminismRequest, PlayRequest, SensitivityRequest
-from kernels.check.result import CheckResult, Determinism, Sensitivity
+from kernels.check.requests import PlayRequest
+from kernels.check.result import CheckResult
 from kernels.trace.observed import NOT_SEEN
-from kernels.worker.requests import MeasureRequest, TraceRequest
+from kernels.worker.requests import TraceRequest
 from viz.check.context import CheckContext
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data
 from viz.player.html_page import export_html
-from viz.shared import runs, theme
-from viz.shared.figures.sweep import memory_figure, time_figure
+from viz.shared import runs
 from viz.shared.formats import file_name, format_bytes, problem_words
-from viz.shared.layout import PLAYER, REPORT, TRACE, colors, download, plot
+from viz.shared.layout import PLAYER, REPORT, TRACE, download, problem_link
 from viz.shared.problem_form import gpu_control, gpu_of
-from viz.shared.runs import measured_problem
 from viz.shared.waiting import asked_job, result_of
 
 PLAYING = "played_kernel"
@@ -45,7 +41,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
         return
     request = PlayRequest(result.case, context.version(result.case.kernel))
     if st.session_state.get(PLAYING) != request:
-        once = replace(result.case, gradients=False, repeats=1, upload="")
+        once = replace(result.case, gradients=False, repeats=1)
         seconds = max(2 * estimated_seconds(once, context.backend), 1)
         play, args = st.session_state.__setitem__, (PLAYING, request)
         st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=play, args=args)
@@ -56,15 +52,15 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
         return
     traced = result_of(context.store, context.store.job(request), "play")
     if traced:
-        _show(context, runs.live_run(traced), "the seed, not the file" if result.case.upload else "the check")
+        _show(context, runs.live_run(traced))
 
 
-def _show(context: CheckContext, run: runs.Run, inputs_of: str) -> None:
+def _show(context: CheckContext, run: runs.Run) -> None:
     gpu = gpu_of(gpu_control(), run.trace.device.name)
     problem = run.trace.problem
     st.caption(
-        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores, on inputs of "
-        f"{inputs_of}. {NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
+        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores. "
+        f"{NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
         f"{problem.block_n}, by its largest accesses; ours runs with the same."
     )
     if ours := _ours(context, run):
@@ -86,131 +82,22 @@ def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
     return runs.live_run(traced) if traced else None
 
 
-VARIATIONS = 8
-"""About as many runs of the kernel as the variations take."""
-RUNS = 12
-"""The same for the comparison bit by bit, batches of several sequences among them."""
-PEERS = {"cuda": ("ours", "sdpa_flash", "sdpa_cudnn", "naive"), "interpreter": ("sdpa", "naive")}
-SENSITIVITY_WORDS = (
-    "The same inputs with other tiles: the order of the sums changes; the result must not. And the query "
-    "times powers of two, up to the first that its type cannot hold."
-)
-DETERMINISM_WORDS = (
-    "A row's result should not depend on when it is computed, on what else is in the batch, or on where "
-    "the row lies. Here its bits are compared. A few ulps are rounding; they do not change the verdict."
-)
-STYLE_COLORS = ("background", "text", "line", "good", "bad")
+def measure_panel(context: CheckContext, result: CheckResult) -> None:
+    """The way to the time and memory of the user's kernel, on a GPU."""
+    ran = not (result.refused or result.broken or result.stopped)
+    if result.case.kernel in USERS and ran and context.backend == "cuda":
+        problem_link("measure", "Time and memory beside ours and torch's", result.case.problem)
 
 
-def can_vary(result: CheckResult) -> bool:
-    """Whether tiles and scale of the case can be varied: its kernel ran, here."""
-    return result.case.kernel != UPLOADED and not (result.refused or result.broken or result.stopped)
-
-
-def sensitivity_panel(context: CheckContext, result: CheckResult) -> Sensitivity | None:
-    """The variations, asked for at once if they are quick. None while there are none."""
-    if not can_vary(result):
-        return None
-    st.subheader("Sensitivity", anchor="sensitivity")
-    st.caption(SENSITIVITY_WORDS)
-    one_run = replace(result.case, gradients=False, repeats=1, upload="")
-    seconds = VARIATIONS * estimated_seconds(one_run, context.backend)
-    button = f"Vary tiles and scale (about {seconds:,.0f} s)"
-    request = SensitivityRequest(result.case, context.version(result.case.kernel))
-    job = asked_job(
-        context.store,
-        request,
-        seconds,
-        button,
-        blob=context.file,
-        key="ask-sensitivity",
-        holder=f"{runs.session_name()} variations",
-    )
-    sensitivity = result_of(context.store, job, "sensitivity", wait_s=0)
-    if sensitivity:
-        _show_tables(Report(result, sensitivity), sensitivity.notes)
-    return sensitivity
-
-
-def let_variations_go(context: CheckContext) -> None:
-    """Take the variations of the case before out of the queue: the reader waits for the check of another."""
-    context.store.let_go(f"{runs.session_name()} variations")
-
-
-def determinism_panel(context: CheckContext, result: CheckResult) -> Determinism | None:
-    """The variations, asked for by a button. None while there are none."""
-    if not can_vary(result):
-        return None
-    st.subheader("Determinism and batch invariance", anchor="determinism")
-    st.caption(DETERMINISM_WORDS)
-    seconds = RUNS * estimated_seconds(replace(result.case, repeats=1), context.backend)
-    request = DeterminismRequest(result.case, context.version(result.case.kernel))
-    button = f"Compare bit by bit (about {seconds:,.0f} s)"
-    job = asked_job(context.store, request, math.inf, button, blob=context.file, key="ask-determinism")
-    determinism = result_of(context.store, job, "determinism", wait_s=0)
-    if determinism:
-        _show_tables(Report(result, determinism=determinism), determinism.notes)
-    return determinism
-
-
-def _show_tables(report: Report, notes: tuple[str, ...]) -> None:
-    for title, rows in varied_tables(report).items():
-        if rows:
-            st.markdown(f"**{title}**")
-            st.dataframe(rows, hide_index=True)
-    for note in notes:
-        st.caption(f":material/info: {note}")
-
-
-def beside_ours_panel(context: CheckContext, result: CheckResult) -> None:
-    """The measurement; nothing for other kernels, and no time for a kernel that the interpreter ran."""
-    case = result.case
-    if case.kernel not in USERS or result.refused or result.broken or case.upload:
-        return
-    st.subheader("Time and memory beside ours", anchor="cost")
-    if result.interpreted:
-        st.caption(
-            "Triton's interpreter ran your kernel, so its time says nothing about the kernel's speed. On a "
-            "CUDA GPU the kernel is timed here beside ours and torch's."
-        )
-        return
-    problem = measured_problem(case.problem, context.backend)
-    named = USERS[: len(context.users)]
-    versions = " ".join(map(context.version, named))
-    peers = (*named, *PEERS[context.backend])
-    request = MeasureRequest(problem, peers=peers, kernel_version=versions)
-    measurement = result_of(context.store, context.store.job(request), "cost", wait_s=0.1)
-    if measurement is None:
-        return
-    st.caption(
-        f"**Measured** here on {measurement.device.name}, {problem.dtype}: median, peers in turn on the same "
-        "tensors."
-    )
-    left, right = st.columns(2, gap="large")
-    with left:
-        plot(time_figure(measurement, colors()), key="time")
-    with right:
-        plot(memory_figure(measurement, colors()), key="memory")
-
-
-def report_panel(context: CheckContext, report: Report) -> None:
+def report_panel(context: CheckContext, result: CheckResult) -> None:
     """The report as one HTML file and as JSON, and the command that repeats the check."""
-    result = report.result
     user = context.user(result.case.kernel)
-    command = shell_command(result.case, user.given if user else "", context.file_name)
+    command = shell_command(result.case, user.given if user else "")
     named = user.function if user else result.case.kernel
     name = file_name(f"check {named} {problem_words(result.case.problem)}")
     with st.container(horizontal=True):
         opens = "Opens anywhere, loads nothing."
-        download(REPORT, lambda: to_html(report, _style(), command), f"{name}.html", opens)
-        download("Numbers as JSON", lambda: to_json([report], command), f"{name}.json")
+        download(REPORT, lambda: to_html(result, command), f"{name}.html", opens)
+        download("Numbers as JSON", lambda: to_json([result], command), f"{name}.json")
     st.caption("The same from a shell, with the verdict as exit status:")
     st.code(command, language="bash", wrap_lines=True)
-
-
-def _style() -> str:
-    light, dark = (
-        f":root {{ {' '.join(f'--{name}: {getattr(palette, name)};' for name in STYLE_COLORS)} }}"
-        for palette in (theme.LIGHT, theme.DARK)
-    )
-    return f"{light} @media (prefers-color-scheme: dark) {{ {dark} }}"

@@ -1,35 +1,27 @@
-"""Check: is this result right? One case in depth, or a grid of cases."""
+"""Check: is this result right? One case in depth, or a battery of cases."""
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import streamlit as st
 
 from kernels.check.case import cases
-from kernels.check.files.uploads import AXES, AXES_WORDS, InvalidUpload, UploadFacts, read_upload
-from kernels.check.report.report import Report
 from kernels.check.requests import CheckRequest
 from kernels.check.result import CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.problem import InvalidProblem
 from kernels.worker.client import Job
 from viz.check import further
+from viz.check.battery import battery_panel
 from viz.check.context import CheckContext
-from viz.check.grid import GRID_IN_URL, battery_panel, grid_panel
-from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, recorded_verdict, verdict_panel
+from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, verdict_panel
 from viz.shared import runs
-from viz.shared.formats import plain, problem_words
+from viz.shared.formats import plain
 from viz.shared.layout import header, segments
 from viz.shared.link import forget, takes_from_link
 from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
-from viz.shared.waiting import IMMEDIATE_S, WAIT_S, asked_job, retry_button, show_progress
+from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
 
-FILE_HELP = (
-    "**q**, **k**, **v** as (batch, heads, length, head_dim) in float16, bfloat16 (.safetensors only) or "
-    "float32; further **do**; and results computed elsewhere: **o**, **lse**, **dq**, **dk**, **dv**. The "
-    "mask is the one chosen here. Nothing in the file is run, and it stays on this machine."
-)
 LAYOUT_HELP = (
     "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
     "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
@@ -44,9 +36,7 @@ OWN_KERNEL = {
     "bug:": "streamlit run app.py -- --kernel examples/buggy_kernel.py:attention",
     "The same without the app:": "python -m kernels.check --kernel my_file.py:my_function",
 }
-CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "judge", "layout", "scale")
-# Names of tensors in a file that nothing is done with, shown up to this many.
-MOST_IGNORED = 8
+CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "layout", "scale")
 
 
 def user_kernels() -> tuple[UserKernel, ...]:
@@ -86,74 +76,6 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
     return kernel, gradients, repeats
 
 
-@dataclass(frozen=True)
-class OwnFile:
-    """The user's own file of tensors."""
-
-    data: bytes = b""
-    """Empty without a file, and for one that is not taken."""
-    name: str = ""
-    """Empty without a file."""
-    facts: UploadFacts | None = None
-    """What is in it; None without a file, and for one that is not taken."""
-
-
-def upload_control() -> OwnFile:
-    """The user's own file. Why one is not taken is said here."""
-    with st.sidebar.expander("Own tensors (.npz, .safetensors)"):
-        file = st.file_uploader(
-            "Q, K, V and results",
-            ["npz", "safetensors"],
-            key="tensors",
-            help=FILE_HELP,
-            label_visibility="collapsed",
-            on_change=lambda: st.session_state.update(view="case"),
-        )
-    if file is None:
-        return OwnFile()
-    data = file.getvalue()
-    axes_key = f"axes-{hashlib.sha256(data).hexdigest()}"  # what was chosen for one file is not for the next
-    axes = st.session_state.get(axes_key)
-    try:
-        facts = _facts(data, axes if axes in AXES else None)
-    except (InvalidUpload, InvalidProblem) as error:
-        st.error(plain(f"{file.name}: {error}"), icon=":material/error:")
-        return OwnFile(name=file.name)
-    ignored = ", ".join(name[:30] for name in facts.ignored[:MOST_IGNORED])
-    left_alone = f"; not understood and left alone: {ignored}" if ignored else ""
-    found = f"{file.name}: {', '.join(facts.names)}{left_alone}. A file is not part of the URL."
-    st.caption(plain(found))
-    if facts.axes_words:
-        st.info(facts.axes_words, icon=":material/swap_horiz:")
-    if facts.axes_words or axes_key in st.session_state:  # the other order is on offer
-        st.segmented_control(
-            "Axes of the file's tensors",
-            AXES,
-            default=facts.axes,
-            required=True,
-            key=axes_key,
-            format_func=AXES_WORDS.__getitem__,
-        )
-    return OwnFile(data, file.name, facts)
-
-
-@st.cache_data(max_entries=16, show_spinner=False)
-def _facts(data: bytes, axes: str | None) -> UploadFacts:
-    return read_upload(data, axes).facts
-
-
-def subject_control(facts: UploadFacts | None, kernel: str) -> str:
-    """The kernel, or UPLOADED if the file's own O is to be judged."""
-    if facts is None or not facts.has_output:
-        return kernel
-    words = (
-        "**result**: the O in the file, and what else is in it. "
-        f"**kernel**: {kernel} on the Q, K and V of the file."
-    )
-    chosen = segments("Judge", ("result", "kernel"), "judge", help=words)
-    return cases.UPLOADED if chosen == "result" else kernel
-
-
 def layout_controls() -> tuple[str, float | None]:
     """How Q, K and V lie in memory, and the factor on the scores as entered, None for 1 / sqrt(head_dim)."""
     with st.sidebar.expander("Layout and scale"):
@@ -170,103 +92,80 @@ def layout_controls() -> tuple[str, float | None]:
     return layout, scale
 
 
-CHECKING = ":gray[:material/hourglass_top: Checking …]"
+CHECKING = "## :gray[:material/hourglass_top: Checking …]"
 
 
 def show() -> None:
     """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
-    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), GPU, *GRID_IN_URL, "map", "tile")
+    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), GPU, "map")
     header("Is this result right?", store)
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
     problem, _ = problem_controls()
-    file = upload_control()
     first = "battery" if kernel in cases.USERS else "case"
-    view = segments("View", ("case", "battery", "grid"), "view", first, label_visibility="collapsed")
+    view = segments("View", ("case", "battery"), "view", first, label_visibility="collapsed")
     if problem is None:
         return
     if store is None or backend in ("starting", "replay"):
-        recorded_verdict(problem, backend, store.client.start_failure if store else None)
+        _say_why_not(backend, store.client.start_failure if store else None)
         return
-    context = CheckContext(store, backend, users, file.data, file.name)
+    context = CheckContext(store, backend, users)
     base = cases.CheckCase(problem, kernel, gradients, repeats)
-    if view == "grid":
-        grid_panel(context, base)
-    elif view == "battery":
+    if view == "battery":
         battery_panel(context, base)
-    elif file.name and file.facts is None:  # what is wrong with it has been said
-        st.caption("Nothing is checked until the file is taken or removed.")
-    elif case := _case(base, file.facts):
-        case_panels(context, case)
+        return
+    layout, scale = layout_controls()
+    try:
+        case = replace(base, layout=layout, scale=scale)
+    except InvalidProblem as error:
+        st.error(str(error), icon=":material/error:")
+        return
+    case_panels(context, case)
 
 
-def _case(base: cases.CheckCase, facts: UploadFacts | None) -> cases.CheckCase | None:
-    """The case of the widgets, or of the file, which brings its own shape; None after saying why."""
-    subject = subject_control(facts, base.kernel)
-    if facts is None:
-        layout, scale = layout_controls()
-        try:
-            return replace(base, kernel=subject, layout=layout, scale=scale)
-        except InvalidProblem as error:
-            st.error(str(error), icon=":material/error:")
-            return None
-    problem = facts.problem(base.problem)
-    return replace(base, problem=problem, kernel=subject, upload=facts.digest, axes=facts.axes)
+def _say_why_not(backend: str, start_failure: str | None) -> None:
+    """Why nothing can be checked."""
+    if backend == "starting":
+        st.markdown("## :gray[:material/hourglass_top: The worker process is starting …]")
+        return
+    why = f"The worker process does not start: {start_failure}" if start_failure else "Triton is missing"
+    words = f"{why}. Nothing can be checked here. Explore shows the recorded error of each recorded run."
+    st.info(plain(words), icon=":material/history:")
 
 
 def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
     """Everything about one case once it is checked. Until then its slot is empty: no old verdict stays."""
     (request,) = context.checks(case)
-    quick = cases.quick_case(case, context.backend, IMMEDIATE_S)
-    if quick != case and context.store.peek(request) is None:
-        all_s = cases.estimated_seconds(case, context.backend)
-        st.info(f"All of it takes about {all_s:,.0f} s here. Checked is {problem_words(quick.problem)}.")
-        st.button("Check all of it", on_click=context.store.start, args=((request,), context.file))
-        case, (request,) = quick, context.checks(quick)
     slot = st.empty()
     job = context.store.peek(request)
     if job is None or not job.done:
-        slot.markdown(f"## {CHECKING}")
+        slot.markdown(CHECKING)
     with slot.container():
         job = current_check(context, request)
-        if job is not None:
-            _panels(context, context.result(job, case), job)
-
-
-def _panels(context: CheckContext, result: CheckResult, job: Job[CheckResult]) -> None:
-    verdict_panel(result)
-    if result.stopped or result.broken:
-        retry_button(context.store, [job], "check-again")
-    cards(result)
-    maps_panel(result)
-    numbers_panel(result)
-    notes_panel(result)
-    sensitivity = further.sensitivity_panel(context, result)
-    further.beside_ours_panel(context, result)
-    determinism = further.determinism_panel(context, result)
-    further.played_panel(context, result)
-    further.report_panel(context, Report(result, sensitivity, determinism))
+        if job is None:
+            return
+        result = context.result(job, case)
+        verdict_panel(result)
+        if result.stopped or result.broken:
+            retry_button(context.store, [job], "check-again")
+        cards(result)
+        maps_panel(result)
+        numbers_panel(result)
+        notes_panel(result)
+        further.measure_panel(context, result)
+        further.played_panel(context, result)
+        further.report_panel(context, result)
 
 
 def current_check(context: CheckContext, request: CheckRequest) -> Job[CheckResult] | None:
     """The check that has ended. It is None while there is none yet, and the page says why."""
     seconds = cases.estimated_seconds(request.case, context.backend)
-    job = asked_job(
-        context.store,
-        request,
-        seconds,
-        "Check",
-        notice=f"This check takes about {seconds:,.0f} s here.",
-        blob=context.file,
-        key="ask-check",
-        holder=f"{runs.session_name()} check",
-    )
-    if job is not None and not job.done:
-        further.let_variations_go(context)
+    about, holder = f"This check takes about {seconds:,.0f} s here.", f"{runs.session_name()} check"
+    job = asked_job(context.store, request, seconds, "Check", notice=about, key="ask-check", holder=holder)
     if job is not None and not job.wait(WAIT_S):
-        st.markdown(f"## {CHECKING}")
+        st.markdown(CHECKING)
         show_progress((job,), "check")
         return None
     return job

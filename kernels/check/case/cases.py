@@ -28,23 +28,16 @@ MAX_REPEATS = 250
 
 @dataclass(frozen=True)
 class CheckedKernel:
-    """One implementation: what it returns besides O, and whether it runs with the tiles of the problem."""
+    """One implementation: where it runs, and whether it gives gradients."""
 
     label: str
     backends: tuple[str, ...] = BOTH
     gradients: bool = True
-    lse: bool = True
-    tiles: bool = True
 
 
 PUBLIC_CALL = "flash_attention"
-OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=False)} | {
-    name: CheckedKernel(
-        algorithm.checked,
-        lse=algorithm.gives_lse,
-        gradients=algorithm.has_gradients,
-        tiles=algorithm.own_tiles is None,
-    )
+OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call")} | {
+    name: CheckedKernel(algorithm.checked, gradients=algorithm.has_gradients)
     for name, algorithm in ALGORITHMS.items()
     if algorithm.checked
 }
@@ -52,11 +45,11 @@ OURS = {PUBLIC_CALL: CheckedKernel("flash_attention(), the public call", tiles=F
 
 
 KERNELS = OURS | {
-    name: CheckedKernel(peer.label, peer.backends, peer.differentiable, lse=False, tiles=False)
+    name: CheckedKernel(peer.label, peer.backends, peer.differentiable)
     for name, peer in PEERS.items()
     if name not in {*OURS, "ours", *USERS}
 }
-KERNELS |= {name: CheckedKernel("your kernel", lse=False, tiles=False) for name in USERS}
+KERNELS |= {name: CheckedKernel("your kernel") for name in USERS}
 
 
 def kernels_on(backend: str, users: int) -> list[str]:
@@ -82,8 +75,6 @@ class CheckCase:
     upload: str = ""
     layout: str = LAYOUTS[0]
     scale: float | None = None
-    axes: str = "bhld"
-    """Order of the axes of the file's tensors: see `uploads.AXES`."""
     requires_kernel: bool = False
     """Whether a function of the user that launches no Triton kernel fails."""
     within: tuple[str, ...] = field(default=(), compare=False)
@@ -140,8 +131,6 @@ class CheckCase:
 
 MAX_SHAPES = 100
 MAX_CASES = 400
-INTERPRETER_CASE_S = 3.0
-"""A grid leaves out cases that would take the interpreter longer than this, in seconds, by estimate."""
 
 
 def parse_shapes(text: str) -> tuple[tuple[int, int], ...]:
@@ -164,31 +153,13 @@ TRUSTED_CAUSAL_SHAPES = parse_shapes("1x239, 3x799, 127x512, 127x513")
 """Shapes that the same file adds for causal masks."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Cases to run, and cases left out because they would take too long on this backend."""
-
-    cases: tuple[CheckCase, ...]
-    left_out: tuple[CheckCase, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """What was left out, for the page; "" if nothing was."""
-        if not self.left_out:
-            return ""
-        shapes = dict.fromkeys(f"{case.problem.q_len}x{case.problem.kv_len}" for case in self.left_out)
-        count, longer = len(self.left_out), f"more than {INTERPRETER_CASE_S:g} s each in the interpreter"
-        return f"{count} cases left out, {longer}: {', '.join(shapes)}"
-
-
 def grid_cases(
     base: CheckCase,
-    backend: str,
     shapes: Iterable[tuple[int, int]] | None,
     head_dims: Iterable[int],
     dtypes: Iterable[str],
     masks: Iterable[str],
-) -> Grid:
+) -> tuple[CheckCase, ...]:
     """`base` with every combination of shapes, head_dims, dtypes and masks; None means the trusted shapes.
 
     Raises InvalidProblem for a value that no kernel takes, and for no cases or more than MAX_CASES.
@@ -203,10 +174,7 @@ def grid_cases(
     if not 1 <= len(cases) <= MAX_CASES:
         remedy = "Choose fewer shapes, head_dims, dtypes or masks."
         raise InvalidProblem("grid", f"{len(cases)} cases", f"expected 1 to {MAX_CASES}", remedy)
-    if backend == "cuda":
-        return Grid(tuple(cases))
-    long = [case for case in cases if estimated_seconds(case, backend) > INTERPRETER_CASE_S]
-    return Grid(tuple(case for case in cases if case not in long), tuple(long))
+    return tuple(cases)
 
 
 def estimated_seconds(case: CheckCase, backend: str) -> float:
@@ -222,19 +190,10 @@ def estimated_seconds(case: CheckCase, backend: str) -> float:
     if backend == "cuda" or case.kernel not in {*OURS, *USERS}:
         return 0.3 + reference * (1 if backend == "cuda" else 1 + case.repeats / 4)
     block = 32 if case.kernel in USERS else 64  # of kernels that choose their tiles; small ones take longer
-    chosen = problem if KERNELS[case.kernel].tiles else problem.with_(block_m=block, block_n=block)
+    entry = ALGORITHMS.get(case.kernel)
+    given = entry is not None and entry.own_tiles is None
+    chosen = problem if given else problem.with_(block_m=block, block_n=block)
     tiles = count_tiles(chosen).visited
     runs = 1 + case.repeats  # one more run gives the weights of the key tiles
     steps = tiles * (runs + (3 * case.repeats if case.gradients and KERNELS[case.kernel].gradients else 0))
     return 0.2 + reference + steps * 1.6e-3
-
-
-def quick_case(case: CheckCase, backend: str, limit_s: float) -> CheckCase:
-    """The case, or one key head of it with so few queries and keys that it is quick. A file is not cut."""
-    while (problem := case.problem).kv_len > 1 and estimated_seconds(case, backend) > limit_s:
-        if case.upload or problem.pattern:
-            break
-        lengths = {name: -(-getattr(problem, name) // 2) for name in ("q_len", "kv_len")}
-        head = problem.with_(batch=1, q_heads=problem.group_size, kv_heads=1, **lengths)
-        case = replace(case, problem=head)
-    return case

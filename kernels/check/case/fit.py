@@ -46,24 +46,21 @@ def _fitted(case: CheckCase, limits: Limits, how: str, taken: Collection[CheckCa
     if not outside or case.problem.pattern:
         return case
     problem = case.problem
-    dims, dtypes, masks = (limits.head_dims, limits.dtypes, limits.masks)
     if "head_dims" in outside:
-        problem = problem.with_(head_dim=min(dims, key=lambda dim: abs(dim - problem.head_dim)))
+        nearest = min(limits.head_dims, key=lambda dim: abs(dim - problem.head_dim))
+        problem = problem.with_(head_dim=nearest)
     if "dtypes" in outside:
-        problem = problem.with_(dtype=dtypes[0])
+        problem = problem.with_(dtype=limits.dtypes[0])
     if "masks" in outside:
-        mask = next(mask for mask in BAND_MASKS if mask in masks)
+        mask = next(mask for mask in BAND_MASKS if mask in limits.masks)
         problem = problem.with_(
             mask=mask, window_right=0, window_left=20 if mask == "window" else AttentionProblem.window_left
         )
     if "gqa" in outside:
         problem = problem.with_(kv_heads=problem.q_heads)
-    layouts = LAYOUTS_BY_STRIDES.get(limits.strides, ())
-    layout = (
-        next(each for each in ("sliced", *layouts) if each in layouts)
-        if "strides" in outside
-        else case.layout
-    )
+    layout = case.layout
+    if "strides" in outside:
+        layout = "contiguous" if limits.strides == "contiguous" else "sliced"
     said = {
         name: f"not {words}" if how == REFUSED and name in SETS else limits.words(name)
         for name, words in outside.items()
@@ -97,17 +94,27 @@ def _lengths(problem: AttentionProblem, limits: Limits, shift: int) -> dict[str,
 
 
 def second_tries(results: Sequence[CheckResult]) -> dict[int, CheckCase]:
-    """By its place among the results of one kernel, what to try in the place of a case that was refused.
+    """By its place among the results, what to try in the place of a case that was refused.
 
-    One property is fitted: of those that no accepted case has, that of the most refused ones. None if the
-    kernel accepts no case at all.
+    One property is fitted: of those that no accepted case of the kernel has, that of the most refused ones.
+    None if the kernel accepts no case at all.
     """
-    accepted = [result.case for result in results if not (result.refused or result.stopped)]
-    asked = [place for place, result in enumerate(results) if not result.refused.startswith(OUTSIDE)]
-    refused = {place: results[place].case for place in asked if results[place].refused}
+    tries: dict[int, CheckCase] = {}
+    for kernel in {result.case.kernel for result in results}:
+        tries |= _tries_of({n: each for n, each in enumerate(results) if each.case.kernel == kernel})
+    return tries
+
+
+def _tries_of(results: dict[int, CheckResult]) -> dict[int, CheckCase]:
+    accepted = [result.case for result in results.values() if not (result.refused or result.stopped)]
+    refused = {
+        place: result.case
+        for place, result in results.items()
+        if result.refused and not result.refused.startswith(OUTSIDE)
+    }
     of_most = lambda limits: -sum(bool(limits.outside(case)) for case in refused.values())  # noqa: E731
     found = sorted(_limits_of(accepted), key=of_most)
-    taken = {result.case for result in results}
+    taken = {result.case for result in results.values()}
     tries: dict[int, CheckCase] = {}
     for place, case in refused.items():
         limits = next((limits for limits in found if limits.outside(case)), Limits())

@@ -22,10 +22,6 @@ LAYOUTS_BY_STRIDES = {
 """Layouts of a case that a kernel with these strides takes; any other takes all."""
 
 
-class InvalidLimits(ValueError):
-    """The declaration in the user's file is not one; the message says what was found and is accepted."""
-
-
 @dataclass(frozen=True)
 class Limits:
     """What a kernel takes. The defaults are those of scaled_dot_product_attention.
@@ -55,17 +51,17 @@ class Limits:
 
     @classmethod
     def declared(cls, values: object) -> Limits:
-        """From the dict in the user's file; None stands for no dict. Raises InvalidLimits."""
+        """From the dict in the user's file; None stands for no dict. Raises ValueError."""
         keys = cls.__annotations__
         if not isinstance(values, dict | None):
             given = type(values).__name__
-            raise InvalidLimits(f"{NAME} is a {given}; expected a dict with {', '.join(keys)}")
+            raise ValueError(f"{NAME} is a {given}; expected a dict with {', '.join(keys)}")
         for key in (values or {}).keys() - keys.keys():
-            raise InvalidLimits(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
+            raise ValueError(f"{NAME} has the key {key!r}; the keys are {', '.join(keys)}")
         try:
             return msgspec.convert(values or {}, cls)
         except msgspec.ValidationError as error:  # it names what was given, what is expected, and the key
-            raise InvalidLimits(f"{NAME}: {error} (README)") from error
+            raise ValueError(f"{NAME}: {error} (README)") from error
 
     @classmethod
     def in_source(cls, source: str) -> Limits:
@@ -82,20 +78,20 @@ class Limits:
         q_len, kv_len = problem.q_len, problem.kv_len
         lengths, unequal = f"lengths {q_len} and {kv_len}", q_len != kv_len
         heads = f"{problem.q_heads} query heads on {problem.kv_heads} key heads"
+        takes = lambda given, value: not given or value in given  # noqa: E731
         found = {
-            "head_dims": (f"head_dim {problem.head_dim}", problem.head_dim not in self.head_dims),
+            "head_dims": (f"head_dim {problem.head_dim}", not takes(self.head_dims, problem.head_dim)),
             "lengths": (lengths, q_len % self.lengths or kv_len % self.lengths),
             "equal_lengths": (lengths, self.equal_lengths and unequal),
             "more_keys": (lengths, self.more_keys and q_len > kv_len),
-            "dtypes": (problem.dtype, problem.dtype not in self.dtypes),
-            "masks": (f"mask {problem.mask}", problem.mask not in self.masks),
+            "dtypes": (problem.dtype, not takes(self.dtypes, problem.dtype)),
+            "masks": (f"mask {problem.mask}", not takes(self.masks, problem.mask)),
             "gqa": (heads, self.gqa is False and problem.group_size > 1),
             "scale": (f"scale {case.scale}", not self.scale and case.scale is not None),
             "causal": (f"causal {lengths}", self.causal == "equal_lengths" and problem.is_causal and unequal),
             "strides": (f"{layout} tensors", layout not in LAYOUTS_BY_STRIDES.get(self.strides, (layout,))),
         }
-        every = {name for name in ("head_dims", "dtypes", "masks") if not getattr(self, name)}
-        return {name: words for name, (words, is_so) in found.items() if is_so and name not in every}
+        return {name: words for name, (words, is_so) in found.items() if is_so}
 
     def excludes(self, case: CheckCase) -> str:
         """Why the case is outside the limits; "" if it is inside."""
@@ -103,20 +99,9 @@ class Limits:
         return f"{OUTSIDE}: {reasons}" if reasons else ""
 
     def words(self, name: str) -> str:
-        """One of the limits of `outside`, such as "head_dim 64 or 128"."""
-        several = " or ".join(map(str, given)) if isinstance(given := getattr(self, name), tuple) else ""
-        return {
-            "head_dims": f"head_dim {several}",
-            "lengths": f"lengths that {self.lengths} divides",
-            "equal_lengths": "equal lengths",
-            "more_keys": "kv_len >= q_len",
-            "dtypes": several,
-            "masks": f"mask {several}",
-            "gqa": "as many key heads as query heads",
-            "scale": "the default scale",
-            "causal": "causal masks with equal lengths alone",
-            "strides": "contiguous tensors" if self.strides == "contiguous" else "a last stride of 1",
-        }[name]
+        """One of the limits of `outside` as a file declares it, such as "head_dims: 64, 128"."""
+        given = getattr(self, name)
+        return f"{name}: {', '.join(map(str, given)) if isinstance(given, tuple) else given}"
 
     def gives_is_causal(self, problem: AttentionProblem) -> bool:
         """Whether its causal mask comes as is_causal; else as a tensor, since functions differ in it."""

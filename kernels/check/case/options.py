@@ -28,13 +28,14 @@ def _seed(text: str) -> int:
 
 
 LENGTHS = 'lengths such as "256,113x203" (query x key), or "trusted" for FlashAttention\'s own list'
-TILES = f"BLOCK_M,BLOCK_N for kernels that take them; each is one of {', '.join(map(str, BLOCKS))}"
+TILES = f"for kernels that take it: one of {', '.join(map(str, BLOCKS))}"
 CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
     "shapes": ("256", str, LENGTHS),
     "head_dim": ("64", _numbers, "one or more, such as 64,128"),
     "dtype": ("float16", words, f"some of {','.join(DTYPES)}"),
     "mask": ("full", words, f"some of {','.join(MASKS)}"),
-    "window": ("128,0", _numbers, "keys before and after the diagonal, for the masks window and sinks"),
+    "window_left": ("128", int, "keys before the diagonal, for the masks window and sinks"),
+    "window_right": ("0", int, "keys after the diagonal, for the mask window"),
     "prefix": ("4", int, "first keys that stay visible, for the masks prefix and sinks"),
     "documents": ("", str, 'lengths, such as "100 28 128", for the mask documents and for doc(q), doc(k)'),
     "expression": ("k <= q", str, "for the mask expression: a condition of q, k, h, b, doc(q), doc(k)"),
@@ -44,7 +45,8 @@ CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
     "batch": ("1", int, ""),
     "q_heads": ("1", int, ""),
     "kv_heads": ("", int, "default: as many as --q-heads"),
-    "blocks": ("64,64", _numbers, TILES),
+    "block_m": ("64", int, TILES),
+    "block_n": ("64", int, TILES),
     "inputs": ("normal", str, ""),
     "seed": ("0", _seed, "of the inputs; alone, of a battery of other cases that try the same. Or: random"),
     "layout": (LAYOUTS[0], str, f"of Q, K and V: one of {', '.join(LAYOUTS)}"),
@@ -54,10 +56,11 @@ CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
 the battery is run."""
 CHOICES = {"inputs": INPUTS}
 PATTERN = ("prefix", "documents", "expression", "softcap", "alibi", "sink_logit")
-WITH_FILE = ("mask", "window", *PATTERN, "blocks", "layout", "scale")
+MASKING = ("window_left", "window_right", *PATTERN)
+OF_PROBLEM = ("batch", "q_heads", "kv_heads", "inputs", "seed", "block_m", "block_n", *MASKING)
+"""Fields of the problem, by their names."""
+WITH_FILE = ("mask", *MASKING, "block_m", "block_n", "layout", "scale")
 """What a file of tensors does not say itself."""
-OF_BATTERY = ("seed",)
-"""What the battery takes."""
 REPEATS = 3
 
 
@@ -81,13 +84,9 @@ def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
         parts.append(f"--kernel {shlex.quote(named)}")
     if case.upload:
         parts.append(f"--file {shlex.quote(file or 'FILE')}")
-        parts += [f"--file-axes {case.axes}"] if case.axes != "bhld" else []
-    window = f"{problem.window_left},{problem.window_right}"
     values = problem.as_dict() | {
         "shapes": f"{problem.q_len}x{problem.kv_len}",
-        "window": window if problem.mask in ("window", "sinks") else None,
         "kv_heads": problem.kv_heads if problem.group_size > 1 else None,
-        "blocks": f"{problem.block_m},{problem.block_n}",
         "layout": case.layout,
         "scale": case.scale,
     }

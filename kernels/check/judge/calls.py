@@ -9,7 +9,6 @@ import torch
 from kernels.check.case.cases import OURS, UPLOADED, USERS, CheckCase
 from kernels.check.case.layouts import Handed
 from kernels.check.files.uploads import Tensor, Upload
-from kernels.check.judge.compare import bits_differ, difference
 from kernels.check.result import Repeats
 from kernels.check.subject.subjects import Subject
 from kernels.check.subject.user_errors import Broken, Refused
@@ -23,6 +22,7 @@ from kernels.problem.inputs import make_d_output, make_inputs
 
 RESULTS = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
 """The names of results, and their names in a file."""
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def quiet(fraction: float, words: str) -> None:
@@ -178,12 +178,29 @@ class Calls:
                 first = self.again()
             for number in range(2, count + 1):  # noqa: B007  (the error below names it)
                 for name, tensor in self.again().items():
-                    unequal[name] |= bits_differ(tensor, first[name])
-                    found = difference(name, tensor, first[name])
-                    if found and found.largest >= furthest[name]:
-                        furthest[name], self.later[name] = found.largest, tensor
+                    differs = bits_differ(tensor, first[name])
+                    unequal[name] |= differs
+                    largest = difference(tensor, first[name])
+                    if differs.any() and largest >= furthest[name]:
+                        furthest[name], self.later[name] = largest, tensor
         except (Broken, Refused) as error:
             self.failure = Broken.of(f"run {number} of {count} on the same inputs failed", error)
             return None
         differing = {name: int(elements.sum()) for name, elements in unequal.items()}
         return Repeats(count, differing, max(furthest.values(), default=0.0))
+
+
+def bits_differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """bool, shaped as both: whether the bits of an element are not the same."""
+    return _bits_of(one) != _bits_of(other)
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference between two results; 0 if all bits are the same. NaN counts as infinite."""
+    where = bits_differ(one, other)
+    distance = (one.double() - other.double())[where].abs().nan_to_num(nan=float("inf"))
+    return float(distance.max()) if distance.numel() else 0.0
+
+
+def _bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(INTEGERS[tensor.element_size()])

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 
 from kernels.check.case.cases import UPLOADED, USERS, CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.cause.hypotheses import Evidence, causes_of
 from kernels.check.files.uploads import Upload
-from kernels.check.judge.calls import Calls, quiet, tensors_of
-from kernels.check.judge.compare import check_tensor, error_map
-from kernels.check.judge.memory import memory_notes, order_finding, undefined_findings
-from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, KeylessRows, TensorCheck
+from kernels.check.judge.calls import Calls, bits_differ, difference, quiet, tensors_of
+from kernels.check.report.report import NEEDS_GPU
+from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, Repeats, TensorCheck
 from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, ended_by
@@ -29,10 +29,11 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
 from kernels.oracle.exact import Inputs
-from kernels.oracle.naive import per_head, whole_mask
-from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients
-from kernels.problem import Pattern
+from kernels.oracle.naive import whole_mask
+from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients, mean_of
 from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.finding import ON_A_GPU, Finding
+from kernels.sanitizer.poison import finding_of
 from kernels.worker.failures import JobFailure
 from kernels.worker.requests import Progress
 
@@ -45,6 +46,11 @@ MOST_IN_THE_BATTERY = 2
 changes from case to case, so that all of the cases together try more."""
 MOST = 16
 """The same for a case with more calls."""
+
+MOST_LOADS = 12
+"""Lines whose undefined values are followed, one run for each."""
+MAP_ROWS, MAP_COLUMNS = 160, 128
+"""The most rows and columns of cells that a map has."""
 
 Compared = dict[str, Comparison]
 
@@ -179,18 +185,27 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
     The notes of the runs say how many were tried.
     """
     assert calls.subject is not None
-    count = max(map(len, calls.subject.seen.configurations.values()), default=1)
+    settings = calls.subject.seen.configurations
+    count = max(map(len, settings.values()), default=1)
     if count == 1:
         return
     most = MOST if calls.case.repeats > 2 else MOST_IN_THE_BATTERY
     start = zlib.crc32(calls.case.words.encode())
     tried = sorted(1 + (start + step) % (count - 1) for step in range(min(most, count - 1)))
-    try:
-        for number in tried:
-            calls.subject.controls.configuration = number
-            _with_configuration(calls, compared, f"configuration {number + 1} of {count}", number)
-    finally:
-        calls.subject.controls.configuration = 0
+    for number in tried:
+        named = [f"{kernel}: {each[number % len(each)]}" for kernel, each in settings.items() if each[1:]]
+        words = f"with configuration {number + 1} of {count} of @triton.autotune ({'; '.join(named)})"
+        calls.subject.controls.configuration = number
+        try:
+            got = calls.again()
+        except Refused as error:
+            calls.own_notes.append(f"Not checked {words}: {error}.")
+            continue
+        except Broken as error:
+            raise Wrong.of(f"{words} it failed", error) from error
+        finally:
+            calls.subject.controls.configuration = 0
+        _hold(f"{words} a result is wrong, unlike with the first", got, compared)
     numbers = ", ".join(str(number + 1) for number in [0, *tried])
     calls.own_notes.append(
         f"Configurations of @triton.autotune: {1 + len(tried)} of {count} were run on this case (number "
@@ -198,18 +213,94 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
     )
 
 
-def _with_configuration(calls: Calls, compared: Compared, which: str, number: int) -> None:
-    of_kernels = calls.subject.seen.configurations.items() if calls.subject else ()
-    settings = "; ".join(f"{kernel}: {each[number % len(each)]}" for kernel, each in of_kernels if each[1:])
-    words = f"with {which} of @triton.autotune ({settings})"
+def order_finding(
+    calls: Calls, repeats: Repeats | None, checks: tuple[TensorCheck, ...]
+) -> tuple[Finding, ...] | None:
+    """Run once more with the programs of each launch in reverse; what differs from the first is a finding.
+
+    What is added up with atomics, or under a lock, is rounded in the order of the programs: then differences
+    within the allowed error are ignored. None if nothing can be told.
+    """
+    subject = calls.subject
+    if subject is None or subject.seen.programs < 2 or repeats is None or not repeats.equal:
+        return None
+    subject.controls.in_reverse = True
     try:
-        got = calls.again()
-    except Refused as error:
-        calls.own_notes.append(f"Not checked {words}: {error}.")
-    except Broken as error:
-        raise Wrong.of(f"{words} it failed", error) from error
-    else:
-        _hold(f"{words} a result is wrong, unlike with the first", got, compared)
+        again = calls.again()
+    except (Broken, Refused) as error:
+        subject.controls.in_reverse = False
+        words = f"if the programs of each launch run in reverse, {error}"
+        return (Finding("order dependence", words),) if _again(calls) else None
+    finally:
+        subject.controls.in_reverse = False
+    allowed = {check.name: check.tolerance for check in checks} if subject.seen.atomics else {}
+    for name, tensor in calls.got.items():
+        differs, largest = bits_differ(tensor, again[name]), difference(tensor, again[name])
+        if differs.any() and not largest <= allowed.get(name, -1.0):
+            forwards = _again(calls).get(name)
+            if forwards is None or bits_differ(tensor, forwards).any():
+                return None  # it is not the order: each call gives something else
+            words = (
+                f"{int(differs.sum()):,} of {tensor.numel():,} elements of {name} differ, by up to "
+                f"{largest:.1e}, if the programs of each launch run in reverse, first at "
+                f"{differs.nonzero()[0].tolist()}. A GPU runs them in any order"
+            )
+            return (Finding("order dependence", words),)
+    return ()
+
+
+def undefined_findings(
+    calls: Calls, repeats: Repeats | None
+) -> tuple[tuple[Finding, ...], dict[str, torch.Tensor]]:
+    """The loads whose undefined values reach the results, each a finding; and the results with 0 there.
+
+    The kernel runs again without poison, and then with the poison of one line at a time: what differs from
+    the run without is that line's. Calls that differ by themselves tell nothing.
+    """
+    sites = calls.subject.seen.undefined[:MOST_LOADS] if calls.subject else ()
+    if not calls.subject or not sites or (repeats is not None and not repeats.equal):
+        return (), {}
+    controls = calls.subject.controls
+    findings: list[Finding] = []
+    try:
+        controls.poisons = False
+        without = _again(calls)
+        controls.poisons = True
+        for site in sites:
+            controls.only = site
+            got = _again(calls)
+            changed = [
+                name for name, one in without.items() if name not in got or bits_differ(one, got[name]).any()
+            ]
+            findings += [finding_of(site, changed)] if changed else []
+    finally:
+        controls.poisons, controls.only = True, None
+    return tuple(findings), without if findings else {}
+
+
+def _again(calls: Calls) -> dict[str, torch.Tensor]:
+    try:
+        return calls.again()
+    except (Broken, Refused):
+        return {}
+
+
+def memory_notes(calls: Calls, findings: tuple[Finding, ...], order_known: bool) -> list[str]:
+    """What was held against what, and what was not."""
+    if calls.case.kernel not in USERS or calls.subject is None:
+        return []
+    seen = calls.subject.seen
+    if not INTERPRETED:
+        return [ON_A_GPU]
+    notes = []
+    if seen.watched and not findings:
+        unknown = "whether the order of programs matters cannot be told from these runs"
+        notes.append(
+            f"Memory, watched in the interpreter over {seen.watched:,} launches: no access leaves its "
+            "tensor's memory or reads what nobody wrote, no two programs write different values to one "
+            f"place, and {'the order of the programs does not matter' if order_known else unknown}."
+        )
+    return [*notes, NEEDS_GPU] if seen.watched else notes
 
 
 def run_check(
@@ -303,7 +394,6 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
         empty,
         tensors=checks,
         maps=maps + weights,
-        keyless=_keyless(calls),
         repeats=repeats,
         broken=str(calls.failure) if calls.failure else "",
         ended=ended_by(calls.failure),
@@ -315,6 +405,40 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
     )
 
 
+def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> TensorCheck:
+    """The check of a tensor that was compared with the exact one."""
+    report, exact, reference = comparison.report, comparison.exact, comparison.reference
+    worst = torch.unravel_index(comparison.error.argmax(), comparison.error.shape)
+    index = tuple(int(i) for i in worst)
+    same = (got.double() == exact) | (got.isnan() & exact.isnan())
+    return TensorCheck(
+        name=name,
+        max_error=report.max_error,
+        mean_error=report.mean_error,
+        naive_max_error=report.naive_max_error,
+        naive_mean_error=mean_of(absolute_error(reference, exact)),
+        tolerance=report.tolerance,
+        worst=index,
+        worst_value=float(got[index]),
+        exact_value=float(exact[index]),
+        wrong_nonfinite=int((~same & ~(got.isfinite() & exact.isfinite())).sum()),
+        nonfinite=int((~got.isfinite()).sum()),
+        elements=got.numel(),
+        reference=comparison.reference_name,
+    )
+
+
+def error_map(kind: str, error: torch.Tensor, tolerance: float) -> ErrorMap:
+    """The map of the worst head of a (batch, heads, rows, columns) error: shares of the tolerance."""
+    rows, columns = error.shape[2:]
+    steps = -(-rows // MAP_ROWS), -(-columns // MAP_COLUMNS)
+    error = error.flatten(0, 1)
+    head = int(error.amax(dim=(1, 2)).argmax())
+    share = torch.where(error[head] == 0, 0.0, error[head] / tolerance).nan_to_num(nan=float("inf"))
+    cells = F.max_pool2d(share.float()[None], steps, ceil_mode=True)[0]
+    return ErrorMap(kind, cells.cpu().numpy(), head, *steps, rows, columns)
+
+
 def _compare(
     calls: Calls, compared: dict[str, Comparison]
 ) -> tuple[tuple[TensorCheck, ...], tuple[ErrorMap, ...]]:
@@ -323,12 +447,11 @@ def _compare(
     checks, maps = [], []
     for name, comparison in compared.items():
         got = calls.got[name].to(comparison.exact.device)
-        check, codes = check_tensor(name, got, comparison)
+        check = check_tensor(name, got, comparison)
         checks.append(check)
         if name == "lse":
             continue
-        difference = got.double() - comparison.exact
-        maps.append(error_map(name, comparison.error, check.tolerance, difference, codes))
+        maps.append(error_map(name, comparison.error, check.tolerance))
         if check.reference != dtype:
             calls.own_notes.append(
                 f"Naive attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
@@ -359,22 +482,6 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
     return compared
 
 
-def _keyless(calls: Calls) -> KeylessRows | None:
-    got = calls.got
-    if "O" not in got or not (isinstance(calls.band, Pattern) or calls.band.keyless_rows):
-        return None
-    blind = ~whole_mask(calls.band, got["O"].device).any(dim=-1).expand(*got["O"].shape[:3])
-    count = int(blind.sum())
-    if not count:
-        return None
-    wrong_output = int((got["O"][blind] != 0).any(dim=-1).sum())
-    no_weight = torch.tensor(float("-inf"), device=blind.device)
-    if isinstance(calls.band, Pattern) and calls.band.sinks:  # there the sink alone has weight
-        no_weight = per_head(calls.band.sinks, got["O"].float())[..., 0].expand(*blind.shape)[blind]
-    wrong_lse = int((~torch.isclose(got["lse"][blind], no_weight)).sum()) if "lse" in got else 0
-    return KeylessRows(count, wrong_output, wrong_lse)
-
-
 def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]:
     """How much of its attention each row gives to each group of key tiles, against float64; and its sum.
 
@@ -392,8 +499,7 @@ def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]
     compared = calls.references((query, key, probe)).compare(got)
     groups = -(-problem.kv_len // group)
     weights, error = got.double()[..., :groups], compared.error[..., :groups]
-    signed = weights - compared.exact[..., :groups]
-    found = error_map("weights", error, compared.report.tolerance, signed)
+    found = error_map("weights", error, compared.report.tolerance)
     return (replace(found, column_step=group, columns=problem.kv_len),), weights.sum(dim=-1)
 
 

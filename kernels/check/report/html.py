@@ -1,57 +1,41 @@
-"""The report of a check as one HTML file that loads nothing, with its pictures."""
+"""The report of a check as one HTML file that loads nothing."""
 
-import base64
-import io
-import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
 import msgspec
-import numpy as np
-from PIL import Image
 
 from kernels.check.case.options import shell_command
 from kernels.check.report import report as reports
-from kernels.check.result import CheckResult, ErrorMap
+from kernels.check.result import CheckResult
 from kernels.oracle.report import RULE
 
 STYLE = """
 :root { color-scheme: light dark; }
 body {
   font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 0 auto; padding: 1rem;
-  background: var(--background, Canvas); color: var(--text, CanvasText);
 }
 h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
 .verdict { font-size: 2.2rem; font-weight: 700; }
-.fail { color: var(--bad, CanvasText); }
-.pass { color: var(--good, CanvasText); }
+.fail { color: light-dark(#b3261e, #ff8a80); }
+.pass { color: light-dark(#146c2e, #7ddf9a); }
 td.fail { font-weight: 700; }
 table { border-collapse: collapse; }
-td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line, GrayText); }
+td, th { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid GrayText; }
 td:first-child, th:first-child { text-align: left; }
 .wide { overflow-x: auto; }
-figure { margin: 0 0 1rem; }
-img {
-  image-rendering: pixelated; width: 100%; max-width: 40rem; height: 16rem;
-  border: 1px solid var(--line, GrayText);
-}
-@media (prefers-color-scheme: dark) { img { filter: invert(1); } }
 pre { white-space: pre-wrap; }
 """
 WRONG = (reports.VERDICT_WORDS["fail"], reports.VERDICT_WORDS["error"])
-WEIGHTS_TITLE = "Weight of each group of key tiles: query rows and keys"
 
 
-def to_html(
-    report: reports.Report, style: str = "", command: str = "", all_results: Sequence[CheckResult] = ()
-) -> str:
-    """The report as one page that loads nothing. `style` is CSS that may set --good, --bad and others.
+def to_html(result: CheckResult, command: str = "", all_results: Sequence[CheckResult] = ()) -> str:
+    """The report as one page that loads nothing.
 
-    With `all_results`, of which the report's is one, a table of them comes first.
+    With `all_results`, of which the result is one, a table of them comes first.
     """
-    result = report.result
-    title, varied = reports.VERDICT_WORDS[result.verdict], (report.sensitivity, report.determinism)
+    title = reports.VERDICT_WORDS[result.verdict]
     interpreted = "Triton's interpreter ran this on the CPU: the errors are those of its arithmetic."
     body = [
         _all_cases(all_results) if len(all_results) > 1 else "",
@@ -60,11 +44,8 @@ def to_html(
         _paragraphs(f"{result.reason}.", *(f"{words}." for words in reports.facts(result))),
         f"<pre>{escape(result.trace)}</pre>" if result.trace else "",
         _paragraphs(*result.notes, interpreted if result.interpreted else ""),
-        *(_table(*each) for each in reports.tables_of(report).items()),
+        _table("Errors against float64", [*map(reports.error_row, result.tensors)]),
         _paragraphs(RULE),
-        *map(map_pictures, result.maps),
-        *(_paragraphs(*each.notes) for each in varied if each),
-        *(_table(*each) for each in reports.varied_tables(report).items()),
         _table("Case", _facts_rows(result.case.problem, runs=result.case.repeats)),
         _table("Device", _facts_rows(result.device)),
         f"<h2>Repeat it</h2><pre>{escape(command or shell_command(result.case))}</pre>",
@@ -72,7 +53,7 @@ def to_html(
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}: {escape(result.label)}</title><style>{STYLE}{style}</style>"
+        f"<title>{title}: {escape(result.label)}</title><style>{STYLE}</style>"
     )
     content = "\n".join(filter(None, body))
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{content}\n</body></html>\n'
@@ -112,34 +93,3 @@ def _all_cases(results: Sequence[CheckResult]) -> str:
         said += _paragraphs(verdict, *(f"{words}." for words in reports.causes(found)))
     rows = _table("Each case", [*map(reports.case_row, reports.worst_first(results))])
     return f"<h1>All cases</h1>{said}{rows}<h2>The worst of them</h2>"
-
-
-def map_pictures(error_map: ErrorMap) -> str:
-    """The title of an error map and one HTML figure per head."""
-    kind = error_map.kind
-    title = WEIGHTS_TITLE if kind == "weights" else f"{kind}: rows and columns of head_dim"
-    figures = []
-    for head, values in zip(error_map.heads, error_map.values, strict=True):
-        source = base64.b64encode(_png(values)).decode()
-        largest = float(np.nan_to_num(values, nan=np.inf).max())
-        times = f"{largest:.2f} of" if math.isfinite(largest) else "infinitely larger than"
-        words = f"Head {head}: the largest error is {times} the allowed error"
-        image = f'<img alt="{words}" src="data:image/png;base64,{source}">'
-        figures.append(f"<figure>{image}<figcaption>{words}</figcaption></figure>")
-    cell = (
-        f"A cell covers {error_map.row_step} x {error_map.column_step} values. "
-        "The larger its error, the darker; cells above the allowed error have the full colour."
-    )
-    return f"<h2>{escape(title)}</h2><p>{cell}</p>{''.join(figures)}"
-
-
-def _png(values: np.ndarray) -> bytes:
-    """A PNG (grey with alpha, 8 bits) of shares of the allowed error: black, more opaque for larger shares.
-
-    Above 1 it is opaque; at 1 it is clearly less so.
-    """
-    share = np.nan_to_num(values, nan=np.inf)
-    alpha = np.where(share > 1, 255, np.round(140 * np.clip(share, 0, 1))).astype(np.uint8)
-    picture = io.BytesIO()
-    Image.fromarray(np.stack([np.zeros_like(alpha), alpha], axis=-1), "LA").save(picture, "PNG")
-    return picture.getvalue()

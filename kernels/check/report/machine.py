@@ -11,7 +11,6 @@ import msgspec
 
 from kernels import ROOT
 from kernels.check.report.report import (
-    Report,
     by_kernel,
     causes,
     outcome,
@@ -19,7 +18,7 @@ from kernels.check.report.report import (
     result_lines,
     summary,
 )
-from kernels.check.result import FORMAT, FORMAT_VERSION, ULP_EDGES, CheckResult
+from kernels.check.result import FORMAT, FORMAT_VERSION, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.file_format import strict
 from kernels.oracle.report import RULE
@@ -39,12 +38,13 @@ def project_version() -> str:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
 
-def to_json(reports: Sequence[Report], command: str = "", hashes: Mapping[str, str] | None = None) -> str:
-    """The reports as JSON, without the maps. NaN and infinities are strings.
+def to_json(
+    results: Sequence[CheckResult], command: str = "", hashes: Mapping[str, str] | None = None
+) -> str:
+    """The results as JSON, without the maps. NaN and infinities are strings.
 
-    `hashes` has the SHA-256 of the file of each of the user's kernels. There is at least one report.
+    `hashes` has the SHA-256 of the file of each of the user's kernels. There is at least one result.
     """
-    results = [report.result for report in reports]
     kernels = [
         {
             "label": found[0].label,
@@ -55,11 +55,6 @@ def to_json(reports: Sequence[Report], command: str = "", hashes: Mapping[str, s
         }
         for found in by_kernel(results)
     ]
-    checks = [
-        report.result.as_dict()
-        | msgspec.to_builtins({"sensitivity": report.sensitivity, "determinism": report.determinism})
-        for report in reports
-    ]
     device = msgspec.to_builtins(results[0].device)
     document = {
         "format": FORMAT,
@@ -69,9 +64,8 @@ def to_json(reports: Sequence[Report], command: str = "", hashes: Mapping[str, s
         "versions": {"project": project_version()} | {name: device[name] for name in VERSIONS},
         "device": device,
         "seeds": sorted({result.case.problem.seed for result in results}),
-        "ulp_edges": list(ULP_EDGES),
         "kernels": kernels,
-        "checks": checks,
+        "checks": [result.as_dict() for result in results],
     }
     return json.dumps(strict(document), indent=1, allow_nan=False) + "\n"
 

@@ -4,17 +4,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kernels.check.case.cases import USERS
 from kernels.check.result import (
     NOTHING_FITS,
-    TITLES,
-    ULP_EDGES,
     CheckResult,
-    Determinism,
-    Sensitivity,
-    SensitivityPoint,
     TensorCheck,
 )
 from kernels.sanitizer.finding import titles
@@ -49,8 +43,6 @@ LEAST_CHECKED = 0.5
 Row = dict[str, str]
 AXES = ("batch", "head", "row", "column")
 SHARE = "error / allowed"
-ULP_LABELS = (*(f"≤ {edge:g}" for edge in ULP_EDGES), f"> {ULP_EDGES[-1]:g}")
-"""Names of the bins of the ulp histogram."""
 
 
 def number_words(value: float) -> str:
@@ -100,21 +92,13 @@ def summary(results: Sequence[CheckResult]) -> str:
 
 
 def _limits(results: Sequence[CheckResult]) -> dict[str, list[str]]:
-    """The limits of the kernel to which cases that ran were fitted, by where they are from.
-
-    Those that differ in their last word are one: "not head_dim 80, 96".
-    """
-    found: dict[str, dict[str, list[str]]] = {}
-    for within in dict.fromkeys(
-        each for result in results if not result.refused for each in result.case.within
-    ):
+    """The limits of the kernel to which cases that ran were fitted, by where they are from."""
+    found: dict[str, list[str]] = {}
+    ran = (result for result in results if not result.refused)
+    for within in dict.fromkeys(each for result in ran for each in result.case.within):
         where, _, words = within.partition(": ")
-        first, _, last = words.rpartition(" ")
-        found.setdefault(where, {}).setdefault(first, []).append(last)
-    return {
-        where: [f"{first} {', '.join(last)}".strip() for first, last in words.items()]
-        for where, words in found.items()
-    }
+        found.setdefault(where, []).append(words)
+    return found
 
 
 def _named(results: Sequence[CheckResult]) -> str:
@@ -176,7 +160,6 @@ def facts(result: CheckResult, detailed: bool = True) -> list[str]:
     cause = result.cause_or_none_known
     said = [f"cause: {cause}"] if cause else []
     said += [f"found: {finding.sentence}" for finding in result.findings]
-    said += [result.keyless.words] if result.keyless else []
     said += [result.computed_by] if detailed and result.computed_by else []
     if (repeats := result.repeats) and (not repeats.equal or (detailed and repeats.runs > 1)):
         said.append(repeats.words)
@@ -204,35 +187,6 @@ def indented(*lines: str) -> list[str]:
     return [f"        {line}" for line in lines]
 
 
-@dataclass(frozen=True)
-class Report:
-    """What is reported of one case: its verdict, and what came of varying it if that was asked for."""
-
-    result: CheckResult
-    sensitivity: Sensitivity | None = None
-    determinism: Determinism | None = None
-
-
-def tables_of(report: Report) -> dict[str, list[Row]]:
-    return {
-        "Errors against float64": [*map(error_row, report.result.tensors)],
-        "Share of the elements of O by units in the last place": ulp_rows(report.result.tensor("O")),
-    }
-
-
-def varied_tables(report: Report) -> dict[str, list[Row]]:
-    tables = {}
-    if varied := report.sensitivity:
-        tables["Tile sizes"] = [point_row(point, "difference") for point in varied.blocks]
-        tables["Factor on the query"] = [point_row(point, "largest_score") for point in varied.scales]
-    if compared := report.determinism:
-        tables[f"Determinism and batch invariance: {compared.words}"] = [
-            {"what changes": TITLES[each.kind], "run": each.label, "result": each.words}
-            for each in compared.variations
-        ]
-    return tables
-
-
 def error_row(tensor: TensorCheck, number: Callable[[float], str] = number_words) -> Row:
     """The errors of one tensor; `number` writes them."""
     index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
@@ -249,31 +203,6 @@ def error_row(tensor: TensorCheck, number: Callable[[float], str] = number_words
         "wrong NaN, ∞": f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
         "worst at": f"{index}: {tensor.worst_value:.9g}, exact {tensor.exact_value:.9g}",
     }
-
-
-def ulp_rows(tensor: TensorCheck | None) -> list[Row]:
-    """Share of the elements by their error in units in the last place; none if they were not counted."""
-    if tensor is None or not sum(tensor.ulps):
-        return []
-    of = {"this kernel": tensor.ulps, "low-precision reference": tensor.naive_ulps}
-    shares = {name: [f"{count / max(sum(counts), 1):.2%}" for count in counts] for name, counts in of.items()}
-    return [{"": name} | dict(zip(ULP_LABELS, each, strict=True)) for name, each in shares.items()]
-
-
-def point_row(point: SensitivityPoint, more: str) -> Row:
-    """The error of O after one variation, with one more of its fields."""
-    cells = {
-        "verdict": VERDICT_WORDS["pass" if point.passes else "fail"],
-        "largest error": number_words(point.max_error),
-        "allowed": number_words(point.tolerance),
-        "reference": number_words(point.naive_max_error),
-        "wrong NaN, ∞": f"{point.wrong_nonfinite:,}",
-        "of the reference": f"{point.naive_wrong_nonfinite:,}",
-        more.replace("_", " "): number_words(getattr(point, more)),
-    }
-    if point.refused:
-        cells = dict.fromkeys(cells, "") | {"largest error": point.refused}
-    return {"variation": point.label} | cells
 
 
 def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:

@@ -5,20 +5,21 @@ backward, but for its launches: these compile their kernel with the signature at
 """
 
 import contextlib
-import gc
 import os
 import re
 import sys
 import tempfile
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_kernel import LoadedKernel, UserKernel
+from kernels.check.subject.user_modules import source_files
 from kernels.device.backend import COMPILES_ONLY
+from kernels.device.interpreter import replaced
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.source import line_of
 from kernels.worker.client import Job, WorkerClient
@@ -29,11 +30,9 @@ LIMIT_S = 8.0
 """A check waits so long for the compiler after all else is done: a part of the time limit of a case."""
 JOB_LIMIT_S = 60.0
 """Until then the compiler goes on, and a later case gets what it has compiled."""
-MOST_SECONDS = 12.0
-"""After so many seconds in the compiler, kernels with signatures that are new are left out."""
 LAST_STAGE = "ttgir"
-"""Of a kernel that was compiled before, other constexprs and types are compiled up to here: what the compiler
-says of the user's code it has said by then. What follows (LLVM, ptxas) takes most of the time."""
+"""Kernels are compiled up to here: what the compiler says of the user's code it has said by then. What
+follows (LLVM, ptxas) takes most of the time."""
 TARGETS = (90, 80)
 """Compute capabilities, in tens: a kernel has to compile for an H100, or else for an A100."""
 DIAGNOSTIC = re.compile(r"^(?:loc\()?\"?(/[^:\"]+\.py)\"?:(\d+):\d+\)?: error: (.*)", re.MULTILINE)
@@ -109,51 +108,39 @@ class Enough(Exception):
 class Compiler:
     """Stands in the place of every launch while it is on. It keeps what it knows of a version of a file."""
 
-    def __init__(self, version: str, holds: Callable[[str], bool]) -> None:
-        self.version, self._holds = version, holds
+    def __init__(self, version: str, files: Sequence[Path]) -> None:
+        self.version, self._files = version, files
         self._log: IO[str]
         self._run: Callable[..., Any]
         self._known: dict[str, Finding | None] = {}
         """By signature: what the compiler says against it, None if nothing."""
-        self._whole: set[str] = set()
-        """Kernels of which one signature was compiled to the end."""
-        self._spent = 0.0
         self.names: list[str] = []
         """Kernels of the case that compile."""
         self.finding: Finding | None = None
         """What it says against a kernel of the case."""
-        self.left_out = False
 
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
         """While the body runs, launches compile. What the compiler's passes print is caught."""
+        from triton import knobs
         from triton.runtime.jit import JITFunction
 
-        self._run, self.names, self.finding, self.left_out = JITFunction.run, [], None, False
+        self._run, self.names, self.finding = JITFunction.run, [], None
         launch: Any = lambda kernel, *args, **options: self.launch(kernel, args, options)  # noqa: E731
-        with tempfile.TemporaryFile("w+") as self._log:
+        with tempfile.TemporaryFile("w+") as self._log, contextlib.ExitStack() as stack:
             stderr = os.dup(2)
+            stack.callback(os.close, stderr)
+            stack.callback(os.dup2, stderr, 2)
             os.dup2(self._log.fileno(), 2)
-            JITFunction.run = launch
-            try:
-                yield
-            finally:
-                JITFunction.run = self._run
-                os.dup2(stderr, 2)
-                os.close(stderr)
+            stack.enter_context(replaced(JITFunction, "run", launch))
+            stack.enter_context(replaced(knobs.runtime, "add_stages_inspection_hook", _up_to_last_stage))
+            yield
 
     def launch(self, kernel: Any, args: tuple, options: dict) -> None:
         """Compile the kernel if its constexprs and types are new. Raises Stopped if it does not compile."""
         key = _signature(kernel, args, options)
         if key not in self._known:
-            if self._spent > MOST_SECONDS:
-                self.left_out = True
-                return
-            began = time.perf_counter()
-            with contextlib.nullcontext() if kernel.src not in self._whole else _up_to_last_stage():
-                self._known[key] = self._compiled(kernel, args, options)
-            self._whole.add(kernel.src)
-            self._spent += time.perf_counter() - began
+            self._known[key] = self._compiled(kernel, args, options)
         self.finding = self._known[key]
         if self.finding:
             raise Stopped
@@ -163,43 +150,33 @@ class Compiler:
     def _compiled(self, kernel: Any, args: tuple, options: dict) -> Finding | None:
         """What is wrong with it on the first of TARGETS, if it compiles for none."""
         driver = sys.modules["triton.runtime.driver"].driver
-        before, findings = driver._active, []
+        findings = []
         for target in TARGETS:
-            driver._active = _Target(before, target)
             start = self._log.seek(0, os.SEEK_END)
             try:
-                self._run(kernel, *args, **options | {"warmup": True})
+                with replaced(driver, "_active", _Target(driver._active, target)):
+                    self._run(kernel, *args, **options | {"warmup": True})
                 return None
             except Enough:
                 return None
             except Exception as error:  # whatever the compiler raises is its answer
                 self._log.seek(start)
-                findings.append(_finding(kernel, error, self._log.read(), self._holds))
-            finally:
-                driver._active = before
+                findings.append(_finding(kernel, error, self._log.read(), self._files))
         return findings[0]
 
 
-@contextlib.contextmanager
-def _up_to_last_stage() -> Iterator[None]:
-    from triton import knobs
+def _up_to_last_stage(*given: Any) -> Any:
+    """A hook of Triton's: whoever asks for nothing gets a key of its cache."""
 
     def stop(*_: Any) -> None:
         raise Enough
 
-    def hook(*given: Any) -> Any:
-        if not given:
-            return LAST_STAGE, LAST_STAGE
-        stages = given[1]
-        after = list(stages)[list(stages).index(LAST_STAGE) + 1 :] if LAST_STAGE in stages else []
-        stages.update(dict.fromkeys(after, stop))
-        return None
-
-    before, knobs.runtime.add_stages_inspection_hook = knobs.runtime.add_stages_inspection_hook, hook
-    try:
-        yield
-    finally:
-        knobs.runtime.add_stages_inspection_hook = before
+    if not given:
+        return LAST_STAGE, LAST_STAGE
+    stages = given[1]
+    after = list(stages)[list(stages).index(LAST_STAGE) + 1 :] if LAST_STAGE in stages else []
+    stages.update(dict.fromkeys(after, stop))
+    return None
 
 
 class _Target:
@@ -232,27 +209,24 @@ def _signature(kernel: Any, args: tuple, options: dict) -> str:
     return f"{kernel.fn.__code__.co_filename}:{kernel.fn.__code__.co_firstlineno} {parts}"
 
 
-def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], bool]) -> Finding:
+def _finding(kernel: Any, error: Exception, log: str, files: Sequence[Path]) -> Finding:
     """The refusal with its file and line: of the exception, or of what the passes printed."""
     from triton.compiler.errors import CompilationError
 
     file, line = kernel.fn.__code__.co_filename, kernel.fn.__code__.co_firstlineno
     words, link = f"{type(error).__name__}: {error}", error
-    sources = {each.src: each for each in gc.get_objects() if hasattr(type(each), "_unsafe_update_src")}
     while link is not None:
         if isinstance(link, CompilationError):
             words = link.error_message or words
-            function = sources.get(link.src)
-            if function and holds(function.fn.__code__.co_filename) and hasattr(link.node, "lineno"):
-                file = function.fn.__code__.co_filename
-                line = _first_line(function) + link.node.lineno - 1
+            if hasattr(link.node, "lineno"):
+                file, line = _place_of(link.src, link.node.lineno, files) or (file, line)
         elif link is not error:
             words = f"{type(link).__name__}: {link}"
         link = link.__cause__  # type: ignore[assignment]
     printed = DIAGNOSTIC.search(log)
     if printed and not isinstance(error, CompilationError):
-        words, at = printed[3], printed[1]
-        file, line = (at, int(printed[2])) if holds(at) else (file, line)
+        words = printed[3]
+        file, line = (printed[1], int(printed[2])) if Path(printed[1]) in files else (file, line)
     words = next(iter(words.strip().splitlines()), type(error).__name__)
     if quoted := re.fullmatch(r"\w+\([\"'](.*)[\"']\)", words):  # the repr of an exception
         words = quoted[1]
@@ -261,11 +235,13 @@ def _finding(kernel: Any, error: Exception, log: str, holds: Callable[[str], boo
     return Finding("compile error", words, file, line, line_of(file, line))
 
 
-def _first_line(function: Any) -> int:
-    """The line of a function's `def`: its decorators come before it."""
-    source = function.raw_src
-    before = next((n for n, line in enumerate(source) if line.lstrip().startswith("def ")), 0)
-    return function.starting_line_number + before
+def _place_of(source: str, line: int, files: Sequence[Path]) -> tuple[str, int] | None:
+    """File and line of a line of a function's source, from its `def` on; None if it is not the user's."""
+    for file in files:
+        before, found, _ = file.read_text("utf-8", "replace").partition(source)
+        if found:
+            return str(file), before.count("\n") + line
+    return None
 
 
 _compiler: Compiler | None = None
@@ -278,7 +254,7 @@ def compile_case(user: UserKernel, case: CheckCase) -> Compiled:
     try:
         loaded = user.load()
         if _compiler is None or _compiler.version != user.version:
-            _compiler = Compiler(user.version, loaded.modules.holds)
+            _compiler = Compiler(user.version, source_files(user.path))
         compiler = _compiler
         with compiler.on(), loaded.running():
             _call(loaded, case)
@@ -287,8 +263,7 @@ def compile_case(user: UserKernel, case: CheckCase) -> Compiled:
             return Compiled(finding=compiler.finding)
         words = next(iter(str(error).splitlines()), "")
         return Compiled(not_done=f"{type(error).__name__}: {words}"[:200])
-    too_late = "the compiler has had its time on earlier cases" if compiler.left_out else ""
-    return Compiled(tuple(compiler.names), not_done=too_late)
+    return Compiled(tuple(compiler.names))
 
 
 def _call(loaded: LoadedKernel, case: CheckCase) -> None:

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 import torch
@@ -11,7 +11,7 @@ import torch
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, crash_words
 from kernels.check.subject.user_kernel import user_kernel
-from kernels.check.subject.wire import Bytes, Controls, Placed, Seen, placed, storages_of
+from kernels.check.subject.wire import Bytes, Controls, Seen, packed, storages_of
 from kernels.device.runtime import DEVICE
 from kernels.oracle.rule import GRADIENTS
 from kernels.problem import InvalidProblem
@@ -20,24 +20,16 @@ from kernels.worker.host import HOST
 from kernels.worker.requests import Answer, Progress, Request
 
 Place = Literal["new", "same tensors", "same memory"]
-Read = TypeVar("Read")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """The function is loaded and takes the case, or why not."""
-
-    seen: Seen = field(default_factory=Seen)
-    refused: str = ""
-    not_loaded: str = ""
-    trace: str = ""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """How a call ended, besides its tensors: their number, or the words and the trace of an error."""
+    """How a call ended, besides its tensors: their number, or the words and the trace of an error.
 
-    seen: Seen
+    Of a case that is opened, `broken` says why the function could not be loaded.
+    """
+
+    seen: Seen = field(default_factory=Seen)
     tensors: int = 0
     refused: str = ""
     broken: str = ""
@@ -63,9 +55,6 @@ class CallRequest(Request[Any]):
 
     verb: Literal["forward", "attach", "derive"]
     """Call it; call it with inputs that require gradients; the gradients of such a call for one dO."""
-    sizes: tuple[int, ...]
-    """Bytes of each storage that is sent."""
-    places: tuple[Placed, ...]
     controls: Controls
     place: Place = "new"
     """Whether it is called on new tensors, on those of the call before with other numbers, or on new ones in
@@ -118,10 +107,10 @@ class Hosted:
             HOST.end()
         Hosted.of = kernel.argument
         self.limits = kernel.limits
-        opened, _ = _asked(OpenRequest(kernel.argument, case), Opened)
+        opened, _ = _asked(OpenRequest(kernel.argument, case))
         self._start = HOST.changes
-        if opened.not_loaded:
-            raise UserKernelError(opened.not_loaded, opened.trace)
+        if opened.broken:
+            raise UserKernelError(opened.broken, opened.trace)
         if opened.refused:
             raise Refused(opened.refused)
         self.seen = opened.seen
@@ -163,9 +152,8 @@ class Hosted:
         """
         if HOST.changes != self._start:
             raise Broken("its process had ended before")
-        places, sizes, blob = placed(tensors)
-        request = CallRequest(verb, sizes, places, replace(self.controls), **options)
-        reply, blob = _asked(request, Reply, blob)
+        request = CallRequest(verb, replace(self.controls), **options)
+        reply, blob = _asked(request, packed(tensors))
         given, self.seen = Bytes(blob), reply.seen
         results = [given.take(each.dtype, each.shape, DEVICE) for each in like[: reply.tensors]]
         for storage in (*storages_of(tensors), *storages_of(also)):
@@ -177,11 +165,11 @@ class Hosted:
         return results
 
 
-def _asked(request: Request, read_as: type[Read], blob: bytes = b"") -> tuple[Read, bytes]:
+def _asked(request: Request, blob: bytes = b"") -> tuple[Reply, bytes]:
     """The host's answer. Its end is the function's failure, and so is an answer that is none."""
     try:
         plain, blob = HOST.ask(request, blob)
-        return msgspec.convert(printable(plain), read_as), blob
+        return msgspec.convert(printable(plain), Reply), blob
     except Crashed as error:
         if error.exit_code == -signal.SIGKILL:
             words = "its process was ended by SIGKILL, as the system does if memory runs out"

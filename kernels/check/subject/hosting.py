@@ -16,11 +16,11 @@ import torch
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.subject.far_apart import FarApart
-from kernels.check.subject.hosted import CallRequest, Opened, OpenRequest, Reply
+from kernels.check.subject.hosted import CallRequest, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
-from kernels.check.subject.wire import Bytes, Seen, another, bytes_of, laid
+from kernels.check.subject.wire import Seen, another, bytes_of, storages_of, unpacked
 from kernels.device.determinism import filled_memory
 from kernels.device.interpreter import count_compiled_launches, count_launches
 from kernels.device.no_gpu import CONFIGURATIONS
@@ -64,7 +64,7 @@ class Session:
         self._far = FarApart(case.problem) if case.layout == "far" else None
         self._guard = Guard(case.kernel, self.loaded, self._launches)
         self._inputs: tuple[Tensors, Tensors] = (), ()
-        """The tensors of the last forward call, and their memory."""
+        """The tensors of the last forward call, and those that were sent for it."""
         self._out: torch.Tensor | None = None
         """What the function returned last, itself."""
         self._kept: deque[tuple[str, torch.Tensor, bytes]] = deque(maxlen=MOST_KEPT)
@@ -86,8 +86,6 @@ class Session:
             watched=watch.launches,
             programs=watch.programs,
             atomics=watch.atomics,
-            unavailable=watch.unavailable,
-            unknown_addresses=watch.unknown_addresses,
             undefined=tuple(watch.poison.sites),
             findings=watch.findings,
             configurations=CONFIGURATIONS.settings,
@@ -108,17 +106,15 @@ class Session:
 
     def call(self, request: CallRequest, blob: bytes) -> Answer:
         """The bytes: the results, then the memory that the function was handed."""
-        given, controls = Bytes(blob), request.controls
-        memory: Tensors = [given.take(torch.uint8, (size,), DEVICE) for size in request.sizes]
-        before = _surroundings()
-        near = laid(request.places, memory)
+        near: Tensors = unpacked(blob)
+        controls, before = request.controls, _surroundings()
         changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
         tensors: Tensors = near
-        if request.place == "new":
-            tensors = [*map(self._far.copy, near)] if self._far else near
-        else:
-            tensors, memory = self._again(request, near)
-            near = laid(request.places, memory)
+        if request.place != "new":
+            tensors, near = self._again(request, near)
+        elif self._far:
+            tensors = [*map(self._far.copy, near)]
+        memory = storages_of(near)
         self._watch.in_reverse, CONFIGURATIONS.number = controls.in_reverse, controls.configuration
         self._watch.spoils = self._launches.skipped = controls.spoils
         self._watch.poison.on, self._watch.poison.only = controls.poisons, controls.only
@@ -130,7 +126,7 @@ class Session:
             if changed:
                 raise Broken(f"{changed[0]} changed after the call")
             with filled_memory() if controls.filled else nullcontext():
-                results = VERBS[request.verb](self, request, tensors, memory)
+                results = VERBS[request.verb](self, request, tensors, near)
         except Refused as error:
             refused = str(error)
         except Broken as error:
@@ -150,21 +146,23 @@ class Session:
             for name, each in results.items()
             if name != BEFORE and each.untyped_storage().data_ptr() in wrote
         }
-        handed = memory if request.verb != "derive" else [*memory, *self._graphs[request.graph][1]]
+        handed = memory
+        if request.verb == "derive":
+            handed = [*memory, *storages_of(self._graphs[request.graph][1])]
         reply = Reply(self.seen, len(results), refused, broken, trace)
         return reply, b"".join(map(bytes_of, [*results.values(), *handed]))
 
     def _again(self, request: CallRequest, given: Tensors) -> tuple[Tensors, Tensors]:
-        """The tensors of the call before with other numbers, or new ones in their memory; and that memory."""
-        tensors, memory = self._inputs
-        own = {each.data_ptr() for each in memory}
+        """The tensors of the call before with other numbers, or new ones in their memory; and those sent."""
+        tensors, near = self._inputs
+        own = {each.data_ptr() for each in storages_of(near)}
         self._kept = deque((each for each in self._kept if each[1].data_ptr() not in own), MOST_KEPT)
         with torch.no_grad():
             for tensor, other in zip(tensors, given, strict=True):
                 tensor.copy_(other)
         if request.place == "same memory":
             tensors = [*map(another, tensors)]
-        return tensors, memory
+        return tensors, near
 
     def _keep(self, what: str, tensors: Iterable[torch.Tensor]) -> None:
         """Hold these against themselves at later calls, unless they are large."""
@@ -176,21 +174,21 @@ class Session:
         changed = [name for name, value in before.items() if after.get(name) is not value]
         self._changed |= dict.fromkeys(changed)
 
-    def _forward(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
-        before, self._inputs = self._out, (tensors, memory)
+    def _forward(self, request: CallRequest, tensors: Tensors, near: Tensors) -> Results:
+        before, self._inputs = self._out, (tensors, near)
         found = self.forward(*tensors)
         return {BEFORE: before} | found if request.place != "new" and before is not None else found
 
-    def _attach(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
+    def _attach(self, request: CallRequest, tensors: Tensors, near: Tensors) -> Results:
         if self.loaded.limits.forward_only:
             raise Refused("it is forward only")
         attached = attached_call(lambda *given: self._attend(*given)[0], self._guard)
         graph = attached(*tensors, learning=request.learning)
         last = [*self._graphs.items()][-1:]
-        self._graphs = dict([*last, (request.graph, (graph, memory))])
+        self._graphs = dict([*last, (request.graph, (graph, near))])
         return {"O": graph.out}
 
-    def _derive(self, request: CallRequest, tensors: Tensors, memory: Tensors) -> Results:
+    def _derive(self, request: CallRequest, tensors: Tensors, near: Tensors) -> Results:
         graph, _ = self._graphs[request.graph]
         return graph.gradients(tensors[0], keep=request.keep)
 
@@ -226,19 +224,19 @@ def close_sessions() -> None:
         _open.pop().close()
 
 
-def opened(request: OpenRequest) -> Opened:
+def opened(request: OpenRequest) -> Reply:
     """Open a case, in the place of the one before."""
     close_sessions()
     try:
         session = Session(UserKernel.unchecked(request.kernel), request.case)
     except Refused as error:
-        return Opened(refused=str(error))
+        return Reply(refused=str(error))
     except UserKernelError as error:
-        return Opened(not_loaded=str(error), trace=error.trace)
+        return Reply(broken=str(error), trace=error.trace)
     except Exception as error:  # of what belongs to the user's file, such as a signature
-        return Opened(not_loaded=f"{type(error).__name__}: {error}")
+        return Reply(broken=f"{type(error).__name__}: {error}")
     _open.append(session)
-    return Opened(session.seen)
+    return Reply(session.seen)
 
 
 def called(request: CallRequest, blob: bytes) -> Answer:

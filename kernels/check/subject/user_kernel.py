@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.check.case.cases import USERS, CheckCase
-from kernels.check.case.limits import NAME, InvalidLimits, Limits
+from kernels.check.case.limits import NAME, Limits
 from kernels.check.subject.user_errors import Broken, UserKernelError, trace_text, user_frames
 from kernels.check.subject.user_modules import UserModules, source_files, version_of
 from kernels.device.no_gpu import answers_without_gpu, needs_gpu, refuse_libdevice
@@ -177,7 +177,7 @@ def _load(kernel: UserKernel) -> LoadedKernel:
         raise UserKernelError(f"{kernel.path.name} has no function {kernel.function}{has}")
     try:
         limits = Limits.declared(getattr(module, NAME, None))
-    except InvalidLimits as error:
+    except ValueError as error:
         raise UserKernelError(f"{kernel.path.name}: {error}") from error
     if limits != kernel.limits:
         raise UserKernelError(f"{kernel.path.name}: {NAME} must be one dict of plain values, as it is read")

@@ -1,5 +1,6 @@
 """What crosses between the judge and the process that runs the user's code: tensors and plain values."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -8,18 +9,6 @@ import torch
 from kernels.check.subject.user_errors import Broken
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.source import Site
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A tensor as a view of one of the storages that are sent with it."""
-
-    storage: int
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    """In elements of the storage."""
 
 
 @dataclass
@@ -56,9 +45,6 @@ class Seen:
     programs: int = 0
     """Most programs of one launch."""
     atomics: bool = False
-    unavailable: str = ""
-    """Why memory is not watched; "" if it is."""
-    unknown_addresses: int = 0
     undefined: tuple[Site, ...] = ()
     """Lines that loaded undefined values."""
     findings: tuple[Finding, ...] = ()
@@ -72,21 +58,16 @@ def storages_of(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.empty(0, dtype=torch.uint8, device=each.device).set_(each) for each in found.values()]
 
 
-def placed(tensors: Sequence[torch.Tensor]) -> tuple[tuple[Placed, ...], tuple[int, ...], bytes]:
-    """Where each tensor lies, the bytes of each storage, and all of them one after the other."""
-    storages = storages_of(tensors)
-    index = {storage.data_ptr(): number for number, storage in enumerate(storages)}
-    places = tuple(
-        Placed(
-            index[tensor.untyped_storage().data_ptr()],
-            str(tensor.dtype).removeprefix("torch."),
-            tuple(tensor.shape),
-            tensor.stride(),
-            int(tensor.storage_offset()),
-        )
-        for tensor in tensors
-    )
-    return places, tuple(map(len, storages)), b"".join(map(bytes_of, storages))
+def packed(tensors: Sequence[torch.Tensor]) -> bytes:
+    """The tensors as views of their storages, for `unpacked`; only the judge's are sent like this."""
+    buffer = io.BytesIO()
+    torch.save([tensor.detach() for tensor in tensors], buffer)
+    return buffer.getvalue()
+
+
+def unpacked(blob: bytes) -> list[torch.Tensor]:
+    """New tensors over new storages, which lie in them as those of `packed` do."""
+    return torch.load(io.BytesIO(blob), weights_only=True)
 
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
@@ -95,18 +76,8 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
     return flat.view(torch.uint8).cpu().numpy().tobytes() if flat.numel() else b""
 
 
-def laid(places: Sequence[Placed], storages: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """New tensors over storages of bytes."""
-    return [
-        torch.empty(0, dtype=getattr(torch, place.dtype), device=storages[place.storage].device).set_(
-            storages[place.storage].untyped_storage(), place.offset, place.shape, place.strides
-        )
-        for place in places
-    ]
-
-
 def another(tensor: torch.Tensor) -> torch.Tensor:
-    """A new tensor in the same memory, with as many changes counted as one of `laid`."""
+    """A new tensor in the same memory, with as many changes counted as one of `unpacked`."""
     place = (tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
     return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(*place)
 

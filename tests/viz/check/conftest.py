@@ -11,11 +11,11 @@ from viz.shared import runs
 
 @pytest.fixture(scope="module", autouse=True)
 def mine(tmp_path_factory):
-    """The file of the fourth kernel on the command line, "user4"; the tests write it."""
+    """The file of the second kernel on the command line, "user2"; the tests write it."""
     path = tmp_path_factory.mktemp("own") / "mine.py"
     path.write_text("")
     attention = f"{BUGGY_KERNEL}:attention"
-    named = (attention, f"{attention}_fixed", f"{cases.__file__}:reads_past_keys", f"{path}:attention")
+    named = (attention, f"{path}:attention", f"{attention}_fixed", f"{cases.__file__}:reads_past_keys")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["app.py", *(f"--kernel={text}" for text in named)])
         yield path

@@ -1,28 +1,24 @@
-"""The Check page: one case and its verdict, files, kernels from the command line, many cases."""
+"""The Check page: one case and its verdict, kernels from the command line, many cases."""
 
-import io
 import re
 import sys
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from kernels.algorithms import run_traced
 from kernels.check.case import battery
-from kernels.check.case.cases import CheckCase, Grid
-from kernels.device.backend import DeviceInfo
+from kernels.check.case.cases import CheckCase
+from kernels.check.result import CheckResult
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import FIRST_PRESET, PRESETS
-from kernels.recordings import recorded_run
 from tests import ROOT
-from viz.check import grid as check_grid
+from viz.check import battery as check_battery
+from viz.check.battery import AT_ONCE, BatteryRun
 from viz.check.context import CheckContext
-from viz.check.grid import AT_ONCE, GRID_IN_URL, GridRun
-from viz.check.verdict import Tile, step_of
+from viz.check.verdict import step_of
 from viz.shared import runs
 
 RIGHT = "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\n"
@@ -85,49 +81,22 @@ def run_all(app):
     return settled(app, lambda app: "open its case" in words(app))
 
 
-def file_of(**named):
-    buffer = io.BytesIO()
-    np.savez(buffer, **named)
-    return buffer.getvalue()
-
-
-def tensors(factor=1.0):
-    """Q, K, V and an O of which one element is off by a factor."""
-    rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((1, 2, 20, 16)).astype(np.float32) for _ in range(3))
-    scores = q.astype(float) @ k.transpose(0, 1, 3, 2) / 4.0
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    o = (weights / weights.sum(axis=-1, keepdims=True)) @ v
-    o[0, 1, 7, 3] *= factor
-    return {"q": q, "k": k, "v": v, "o": o.astype(np.float32)}
-
-
-def upload(app, data, name="mine.npz"):
-    app.file_uploader[0].upload(name, data, "application/octet-stream")
-    return app.run()
-
-
 # --- one case ---
 
 
 def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_a_tile_links_into_explore(links):
-    app = checked(kernel="flash2", tile="0.2.1")
+    app = checked(kernel="flash2")
     assert "PASSES" in words(app)
     assert list(metrics(app)) == ["O error", "lse error", "dQ error", "dK error", "dV error", "3 runs"]
     assert metrics(app)["3 runs"] == ("equal", "bit by bit")
     assert all(delta.startswith("≤") for label, (_, delta) in metrics(app).items() if label.endswith("error"))
-    assert len(app.get("plotly_chart")) >= 3
-    keys = {button.key for button in app.button}
-    assert keys & {"ask-determinism", "play-it"} == {"ask-determinism"}
+    assert len(app.get("plotly_chart")) == 2
+    assert "play-it" not in {button.key for button in app.button}
     assert "--kernel flash2 --shapes 40x48" in app.code[0].value
     assert len(app.get("download_button")) == 2
-    assert TILE.search(words(app)).groups() == ("0", "2", "1")
-    step = step_of(AttentionProblem(**SMALL), Tile(0, 2, 1))
+    tile = map(int, TILE.search(words(app)).groups())
+    step = step_of(AttentionProblem(**SMALL), *tile)
     assert links[-1] == links[-1] | {name: str(value) for name, value in (SMALL | {"step": step}).items()}
-    settled(app, lambda app: all(each in words(app) for each in ("Factor on the query", "Tile sizes")))
-    for tile in ("9.9.9", "a.b.c", "²..", "0.0." + "9" * 50):
-        head, query, key = map(int, TILE.search(words(checked(kernel="flash2", tile=tile))).groups())
-        assert (head, query < 3, key < 2) == (0, True, True)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +113,8 @@ def test_the_step_of_a_tile_is_that_of_the_trace(changes):
     problem = AttentionProblem(**SMALL | changes)
     trace = run_traced(problem, "flash2")
     for step, tile in enumerate(zip(trace.batch_head, trace.q_tile, trace.kv_tile, strict=True), 1):
-        assert tile[2] < 0 or step_of(problem, Tile(*map(int, tile))) == step
-    assert step_of(problem.with_(q_len=1 << 17, kv_len=1 << 17), Tile(0, 0, 0)) is None  # it is sampled
+        assert tile[2] < 0 or step_of(problem, *map(int, tile)) == step
+    assert step_of(problem.with_(q_len=1 << 17, kv_len=1 << 17), 0, 0, 0) is None  # it is sampled
 
 
 def test_what_is_not_taken_is_not_checked_and_nothing_is_lost():
@@ -162,89 +131,37 @@ CLIENT = {"device": None, "start_failure": None}
 
 
 @pytest.mark.parametrize(
-    ("store", "said", "verdicts"),
+    ("store", "said"),
     [
-        (None, "Triton is missing", 1),
-        (CLIENT | {"start_failure": "[Errno 12]"}, "The worker process does not start: [Errno 12].", 1),
-        (CLIENT, "The worker process is starting", 0),
+        (None, "Triton is missing"),
+        (CLIENT | {"start_failure": "[Errno 12]"}, "The worker process does not start: [Errno 12]."),
+        (CLIENT, "The worker process is starting"),
     ],
 )
-def test_without_a_worker_the_recorded_verdict_is_shown(store, said, verdicts, monkeypatch):
+def test_without_a_worker_it_is_said_why_nothing_is_checked(store, said, monkeypatch):
     given = store and SimpleNamespace(client=SimpleNamespace(**store))
     monkeypatch.setattr(runs, "run_store", lambda: given)
     app = page().run()
     assert not app.exception
     assert said in words(app)
-    assert sum(words(app).count(verdict) for verdict in VERDICTS) == verdicts
-    report = recorded_run(PRESETS[FIRST_PRESET].problem, "flash2").report
-    assert [metrics(app)["O error"][0]] == [f"{report.max_error:.1e}"] if verdicts else not metrics(app)
+    assert not has_verdict(app)
 
 
-READY = SimpleNamespace(
-    client=SimpleNamespace(device=DeviceInfo("interpreter", "cpu", "2", "3", "3.12"), start_failure=None)
-)
-IN_URL = [*SMALL, *GRID_IN_URL, "kernel", "gradients", "repeats", "judge", "map", "tile", "preset", "scale"]
+IN_URL = [*SMALL, "view", "kernel", "gradients", "repeats", "map", "preset", "scale"]
 
 
-@pytest.mark.parametrize("view", ["case", "grid", "battery", "²"])
 @pytest.mark.parametrize("value", ["", "nan", "1e9", "-3", "[1]", "%00", "user", "flash2", "10000000", "²"])
-def test_a_url_may_hold_anything(view, value, monkeypatch):
+def test_a_url_may_hold_anything(value, monkeypatch):
     """Its widgets are the point, not what they start."""
-    monkeypatch.setattr(runs, "run_store", lambda: READY if view == "grid" else None)
+    monkeypatch.setattr(runs, "run_store", lambda: None)
     app = page()
     for name in IN_URL:
         app.query_params[name] = value
-    app.query_params["view"] = view
     app.run()
     assert not app.exception, app.exception[0].value
 
 
-# --- files ---
-
-
-def test_a_result_from_a_file_is_judged_or_a_kernel_on_its_tensors(links):
-    app = checked(upload(open_page(**SMALL, kernel="flash2"), file_of(**tensors(1.5))))
-    assert "FAILS" in words(app)
-    assert re.search(r" 1,\D+7,\D+3\b", str(app.dataframe[0].value))  # head, row and column
-    app = checked(upload(open_page(**SMALL, kernel="flash2", judge="kernel"), file_of(**tensors(1.5))))
-    assert "PASSES" in words(app)
-    assert "3 runs" in metrics(app)
-    assert links[-1]["q_len"] == "20"
-
-
-def test_a_file_that_is_not_taken_is_explained_and_nothing_is_lost():
-    app = open_page(**SMALL)
-    seven = file_of(**{name: np.zeros((1, 1, 4, 7), np.float32) for name in "qkv"})
-    for data, message in ((b"nonsense", "neither an .npz nor a .safetensors"), (seven, "head_dim=7 is not")):
-        app = upload(app, data)
-        assert not app.exception
-        assert message in app.error[0].value.replace("\\", "")
-        assert not has_verdict(app)  # it would be about other tensors
-        assert app.number_input(key="q_len").value == SMALL["q_len"]
-
-
-def test_names_in_a_file_are_shown_as_they_are():
-    name = "![x](http://nowhere.example/a.png)"
-    app = upload(open_page(**SMALL), file_of(**tensors(), **{name: np.zeros(3)}), "*my*.npz")
-    (words_of_file,) = (each.value for each in app.caption if "left alone" in each.value)
-    assert "](" not in words_of_file
-    assert words_of_file.startswith("\\*my\\*.npz")
-
-
-def test_a_file_in_the_other_order_of_axes_is_recognised_and_the_choice_is_offered():
-    swapped = {name: array.swapaxes(1, 2) for name, array in tensors().items()}
-    app = checked(upload(open_page(**SMALL), file_of(**swapped)))
-    assert "FAILS" in words(app)
-    (axes,) = (each for each in app.segmented_control if each.label.startswith("Axes"))
-    axes.set_value("blhd")
-    app = settled(app.run(), lambda app: "PASSES" in words(app))
-    app = upload(app, file_of(**tensors()), "next.npz")
-    app = settled(app, lambda app: "next" in words(app) and has_verdict(app))
-    assert "PASSES" in words(app)
-    assert "Read as" not in words(app)  # the choice was for the other file
-
-
-# --- the user's kernels: "user" is wrong, "user2" right, "user3" leaves its memory, "user4" is `mine` ---
+# --- the user's kernels: "user" is wrong, "user2" is `mine`, "user3" right, "user4" leaves its memory ---
 
 
 @on_the_interpreter
@@ -259,24 +176,19 @@ def test_a_wrong_kernel_fails_with_its_cause_and_a_fault_with_its_line(links):
 
 
 @on_the_interpreter
-def test_a_right_kernel_is_played_beside_ours_and_its_bits_are_compared_when_asked_for():
+def test_a_right_kernel_is_played_beside_ours():
     app = checked(**FORWARD, kernel="buggy_kernel.py:attention_fixed")
     assert "PASSES" in words(app)
     assert "Its tiles" not in words(app)
     app.button(key="play-it").click().run()
-    app = settled(app, lambda app: "Its tiles are 32 × 32" in words(app))
-    app.button(key="ask-determinism").click().run()
-    settled(app, lambda app: "bits" in words(app) and len(app.dataframe))
+    settled(app, lambda app: "Its tiles are 32 × 32" in words(app))
 
 
-def test_a_function_of_torch_is_measured_beside_the_others_and_has_no_tiles_to_play(mine):
+def test_a_function_of_torch_has_no_tiles_to_play(mine):
     mine.write_text(RIGHT + RETURNS)
-    app = settled(
-        open_page(**SMALL, view="case", kernel="mine.py:attention"), lambda app: "peers in turn" in words(app)
-    )
+    app = settled(open_page(**SMALL, view="case", kernel="mine.py:attention"), has_verdict)
     assert "PASSES" in words(app)
     assert "no Triton kernel" in words(app)
-    assert "mine.py:attention" in "".join(chart.proto.spec for chart in app.get("plotly_chart"))
 
 
 def test_after_the_file_was_saved_it_is_checked_anew_and_an_error_shows_the_authors_lines(mine):
@@ -315,70 +227,57 @@ def test_the_way_to_check_a_kernel_of_ones_own_is_on_the_page_until_one_is_named
 # --- many cases ---
 
 
-def test_the_battery_of_several_kernels_is_one_table_side_by_side(mine, monkeypatch):
-    mine.write_text("def attention(q, k, v):\n    raise NotImplementedError\n")
+def test_the_battery_of_several_kernels_is_one_table_side_by_side_and_fitted_to_what_they_take(
+    mine, monkeypatch
+):
+    mine.write_text(f"{RIGHT}    assert q.shape[2] % 32 == 0 and k.shape[2] % 32 == 0\n{RETURNS}")
     small = AttentionProblem(head_dim=16, block_m=16, block_n=16)
-    cases = tuple(battery.Tried("", CheckCase(small.with_(q_len=n, kv_len=n))) for n in (48, 40))
+    cases = tuple(battery.Tried("", CheckCase(small.with_(q_len=n, kv_len=n))) for n in (64, 40))
     monkeypatch.setattr(battery, "BATTERY", cases)
-    app = run_all(open_page(view="battery", kernel="buggy_kernel.py:attention"))
-    names = app.selectbox(key="kernel").options[:4]
+    monkeypatch.setattr(sys, "argv", sys.argv[:3])
+    app = run_all(open_page(view="battery", kernel="buggy_kernel.py:attention", **FORWARD))
+    names = app.selectbox(key="kernel").options[:2]
     beside = next(frame.value for frame in app.dataframe if frame.value.columns[0] == "case")
     assert set(beside.columns[1:]) == {*names}
-    for name, verdict in zip(names, ("fail", "pass", "fail", "invalid"), strict=True):
-        assert all(text.startswith(verdict) for text in beside[name])
+    for name, verdict in zip(names, ("fail", "pass"), strict=True):
+        assert all(text.startswith(verdict) for text in beside[name] if text)
+    table = next(frame.value for frame in app.dataframe if "verdict" in frame.value.columns)
+    assert list(table["verdict"]) == sorted(table["verdict"])
+    own = table[table["kernel"] == "mine.py:attention"]
+    assert len(own) == 2
+    assert all(length % 32 == 0 for length in own["query"])
+    rows = SimpleNamespace(selection=SimpleNamespace(rows=[1]))
+    state = {"battery-table": rows}
+    monkeypatch.setattr(check_battery.st, "session_state", state)
+    check_battery._open([CheckResult(case.case, "", None, "", 0.0) for case in cases])
+    assert (state["view"], state["q_len"], state["kernel"]) == ("case", 40, "flash_attention")
 
 
-def test_a_grid_runs_all_cases_the_worst_first_and_says_what_it_left_out():
-    app = run_all(open_page(view="grid", **SMALL, shapes="16, 20x30, 9000", kernel="flash1"))
-    assert ":green[**4 pass**]" in words(app)
-    assert "9000x9000" in words(app)
-    shares = list(app.dataframe[0].value["error / allowed"])
-    assert shares == sorted(shares, reverse=True)
-    app = upload(app, file_of(**tensors()))
-    assert check_grid.FILE_FIRST not in words(app)  # the file's case is shown
-    assert check_grid.FILE_FIRST in words(app.segmented_control(key="view").set_value("grid").run())
-    app = run_all(open_page(view="grid", **SMALL, shapes="16, 80", kernel="buggy_kernel.py:attention"))
-    table = app.dataframe[0].value
-    assert list(table["verdict"]) == ["FAILS", "FAILS", "PASSES", "PASSES"]  # one tile needs no rescale
-    assert set(table["query"][:2]) == {80}
-
-
-def grid_of(*seeds):
+def battery_of(*seeds):
     store = runs.run_store()
     assert store.client.wait_ready(60)
     context = CheckContext(store, "interpreter", ())
     cases = tuple(CheckCase(AttentionProblem(**SMALL | {"seed": seed}), "flash1") for seed in seeds)
-    run = GridRun(context.checks(*cases))
+    run = BatteryRun(context.checks(*cases))
     run.advance(context)
-    return context, cases, run
+    return context, run
 
 
-def test_the_battery_is_fitted_to_a_kernel_that_refuses_some_of_it(mine, monkeypatch):
-    mine.write_text(f"{RIGHT}    assert q.shape[2] % 32 == 0 and k.shape[2] % 32 == 0\n{RETURNS}")
-    small = AttentionProblem(head_dim=16, block_m=16, block_n=16)
-    cases = tuple(CheckCase(small.with_(q_len=n, kv_len=n)) for n in (32, 64, 40, 96))
-    monkeypatch.setattr(battery, "BATTERY", [battery.Tried("", case) for case in cases])
-    app = run_all(open_page(view="battery", kernel="mine.py:attention", **FORWARD))
-    table = next(frame.value for frame in app.dataframe if "verdict" in frame.value.columns)
-    own = table[table["kernel"] == "mine.py:attention"]
-    assert list(own["verdict"]) == ["PASSES"] * 4
-    assert all(length % 32 == 0 for length in own["query"])
-
-
-def test_a_stopped_grid_keeps_what_it_has_and_one_that_was_left_is_checked_anew(monkeypatch):
-    context, cases, grid = grid_of(*range(20, 26))
-    assert len(grid.jobs) == AT_ONCE
-    assert grid.jobs[0].wait(60)
-    grid.advance(context)
-    waiting = [job for job in grid.jobs if not job.done]
-    monkeypatch.setattr(check_grid.st, "session_state", {check_grid.STATE: grid})
-    check_grid._run_panel(context, Grid(cases[:1]), "")  # other cases are chosen: the run is cut short
+def test_a_stopped_battery_keeps_what_it_has_and_one_that_was_left_is_checked_anew(monkeypatch):
+    context, run = battery_of(*range(20, 26))
+    assert len(run.jobs) == AT_ONCE
+    assert run.jobs[0].wait(60)
+    run.advance(context)
+    waiting = [job for job in run.jobs if not job.done]
+    monkeypatch.setattr(check_battery.st, "session_state", {check_battery.STATE: run})
+    other = CheckCase(AttentionProblem(), "flash1")
+    check_battery.battery_panel(context, other)  # other cases are chosen: the run is cut short
     assert not any(context.store.peek(job.request) is job for job in waiting)  # the next gets a verdict
-    assert all(job.wait(30) for job in grid.jobs)
-    assert not grid.running
-    verdicts = [result.verdict for result in grid.results(context)]
-    assert len(verdicts) == len(grid.jobs)
+    assert all(job.wait(30) for job in run.jobs)
+    assert not run.running
+    verdicts = [result.verdict for result in run.results(context)]
+    assert len(verdicts) == len(run.jobs)
     assert {"pass"} <= set(verdicts) <= {"pass", "error"}
-    context, _, again = grid_of(*range(20, 22))
+    context, again = battery_of(*range(20, 22))
     assert all(job.wait(60) for job in again.jobs)
     assert [result.verdict for result in again.results(context)] == ["pass"] * 2

@@ -6,7 +6,7 @@ Pure: data -> figure.
 import numpy as np
 import plotly.graph_objects as go
 
-from kernels.check.result import CODES, ErrorMap
+from kernels.check.result import ErrorMap
 from kernels.problem import AttentionProblem
 from viz.shared import theme
 from viz.shared.figures.charts import chart
@@ -15,38 +15,29 @@ BY_KEY = ("dK", "dV")
 """Kinds of maps whose rows are keys."""
 MOST_LINES = 40
 """Tile boundaries are drawn up to this many per axis."""
-MOST_MARKERS = 4096
-"""Tiles can be picked up to this many."""
 LEAST_SHARE, MOST_SHARE = 1e-3, 10
 """Errors beyond either share of the allowed one have the colour of it."""
-HOVER = (
-    "row %{y:.0f}, column %{x:.0f}<br>%{customdata[0]:.3g} of what is allowed<br>"
-    "got − exact: %{customdata[1]:.3g}"
-)
+HOVER = "row %{y:.0f}, column %{x:.0f}<br>%{customdata:.3g} of what is allowed<extra></extra>"
 
 
 def share_figure(
     error_map: ErrorMap,
-    index: int,
     problem: AttentionProblem,
     colors: theme.Palette,
     tile: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """Errors over the allowed ones, of one head. A `tile` (query, key) is outlined, and all can be picked."""
-    values = np.nan_to_num(error_map.values[index], nan=np.inf)
+    """Errors over the allowed ones, of the worst head. A `tile` (query, key) is outlined."""
+    values = np.nan_to_num(error_map.values, nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
-    of_keys, codes = error_map.kind == "weights", error_map.codes
-    if of_keys:
-        shown[(values == 0) & _never_visible(error_map, problem)] = np.nan
+    of_keys = error_map.kind == "weights"
     heat = go.Heatmap(
         z=shown,
         x0=(error_map.column_step - 1) / 2,
         dx=error_map.column_step,
         y0=(error_map.row_step - 1) / 2,
         dy=error_map.row_step,
-        customdata=np.dstack([np.minimum(values, 1e9), error_map.signed[index]]),
-        text=None if codes is None else np.array(CODES)[codes[index]],
-        hovertemplate=f"{HOVER}{'' if codes is None else '<br>%{text}'}<extra></extra>",
+        customdata=np.minimum(values, 1e9),
+        hovertemplate=HOVER,
         zmin=np.log10(LEAST_SHARE),
         zmax=np.log10(MOST_SHARE),
         colorscale=[[0, colors.background], [0.75, colors.query], [0.75, colors.bad], [1, colors.bad]],
@@ -56,7 +47,6 @@ def share_figure(
             "ticktext": ["0.001", "0.01", "0.1", "1", "10"],
             "thickness": 14,
         },
-        hoverongaps=False,
     )
     plain = {"showgrid": False, "zeroline": False}
     columns = "key" if of_keys else "column of head_dim"
@@ -68,75 +58,30 @@ def share_figure(
     if of_keys:
         shapes += _boundaries("x", error_map.columns, error_map.column_step, colors)
     if tile is not None:
-        _add_pickable_markers(figure, error_map, problem, colors)
-        shapes += _outline(error_map, problem, tile, colors)
+        shapes.append(_outline(error_map, problem, tile, colors))
     return figure.update_layout(shapes=shapes)
-
-
-def _never_visible(error_map: ErrorMap, problem: AttentionProblem) -> np.ndarray:
-    """Cells of "weights" whose rows see none of their keys: nothing is drawn there."""
-    rows, columns = np.indices(error_map.values.shape[1:])
-    first_row = rows * error_map.row_step + problem.kv_len - problem.q_len
-    last_row = np.minimum(first_row + error_map.row_step, problem.kv_len) - 1
-    first_key = columns * error_map.column_step
-    last_key = first_key + error_map.column_step - 1
-    return (first_key > last_row + problem.band.right) | (last_key < first_row - problem.band.left)
 
 
 def _boundaries(axis: str, total: int, step: int, colors: theme.Palette) -> list[dict]:
     """Lines between tiles of `step` rows ("y") or columns ("x"); none if they would be too many."""
     other = "x" if axis == "y" else "y"
-    whole = {f"{other}ref": f"{other} domain", f"{other}0": 0, f"{other}1": 1}
-    look = {"type": "line", "line": {"color": colors.background, "width": 1}}
-    count = -(-total // step) - 1
-    return [
-        look | whole | {f"{axis}0": tile * step - 0.5, f"{axis}1": tile * step - 0.5}
-        for tile in range(1, count + 1 if count < MOST_LINES else 1)
-    ]
-
-
-def pickable_tiles(error_map: ErrorMap, problem: AttentionProblem) -> list[tuple[int, int]]:
-    """(query tile, first key tile of a column) of each tile that can be picked; [] for too many.
-
-    They are in the order of the chart's points.
-    """
-    key_tiles = range(0, problem.kv_tiles, error_map.column_step // problem.block_n)
-    if problem.q_tiles * len(key_tiles) > MOST_MARKERS:
-        return []
-    return [(q_tile, key_tile) for q_tile in range(problem.q_tiles) for key_tile in key_tiles]
-
-
-def _add_pickable_markers(
-    figure: go.Figure, error_map: ErrorMap, problem: AttentionProblem, colors: theme.Palette
-) -> None:
-    """Invisible points on the tiles, which take the clicks."""
-    picks = np.array(pickable_tiles(error_map, problem)).reshape(-1, 2)
-    unseen = {"marker": {"opacity": 0}}
-    figure.add_scatter(
-        x=picks[:, 1] * problem.block_n + (error_map.column_step - 1) / 2,
-        y=np.minimum((picks[:, 0] + 0.5) * problem.block_m - 0.5, error_map.rows),
-        mode="markers",
-        marker={"symbol": "square", "size": 26, "opacity": 0, "color": colors.now},
-        customdata=picks,
-        showlegend=False,
-        hovertemplate="query tile %{customdata[0]}, key tile %{customdata[1]}: pick it<extra></extra>",
-        unselected=unseen,
-        selected=unseen,
-    )
+    line: dict = {"type": "line", "line": {"color": colors.background, "width": 1}}
+    line |= {f"{other}ref": f"{other} domain", f"{other}0": 0, f"{other}1": 1}
+    places = [place - 0.5 for place in range(step, total, step)]
+    return [line | {f"{axis}0": at, f"{axis}1": at} for at in places if len(places) < MOST_LINES]
 
 
 def _outline(
     error_map: ErrorMap, problem: AttentionProblem, tile: tuple[int, int], colors: theme.Palette
-) -> list[dict]:
-    """A frame around the column's part of a tile, in two colours so that it is seen on every colour."""
+) -> dict:
+    """A frame around the column's part of a tile."""
     row, step = tile[0] * problem.block_m, error_map.column_step
     key = tile[1] * problem.block_n // step * step
-    around = {
+    return {
         "type": "rect",
         "x0": key - 0.5,
         "x1": min(key + step, error_map.columns) - 0.5,
         "y0": row - 0.5,
         "y1": min(row + problem.block_m, error_map.rows) - 0.5,
+        "line": {"color": colors.text, "width": 3},
     }
-    frames = ((colors.background, 6), (colors.text, 3))
-    return [around | {"line": {"color": color, "width": width}} for color, width in frames]

@@ -34,27 +34,31 @@ def divides(lengths, problem):
 
 
 KERNELS = (
-    (lambda problem, case: divides(64, problem), {"lengths": 64}, "lengths that 64 divides"),
-    (lambda problem, case: divides(16, problem), {"lengths": 16}, "lengths that 16 divides"),
-    (lambda problem, case: problem.kv_len >= problem.q_len, {"more_keys": True}, "kv_len >= q_len"),
-    (lambda problem, case: problem.kv_len == problem.q_len, {"equal_lengths": True}, "equal lengths"),
+    (lambda problem, case: divides(64, problem), {"lengths": 64}, "lengths: 64"),
+    (lambda problem, case: divides(16, problem), {"lengths": 16}, "lengths: 16"),
+    (lambda problem, case: problem.kv_len >= problem.q_len, {"more_keys": True}, "more_keys: True"),
+    (lambda problem, case: problem.kv_len == problem.q_len, {"equal_lengths": True}, "equal_lengths: True"),
     (lambda problem, case: problem.head_dim == 128, {"head_dims": [128]}, "head_dim"),
     (lambda problem, case: problem.dtype == "float16", {"dtypes": ["float16"]}, "float16"),
     (lambda problem, case: problem.dtype == "bfloat16", {"dtypes": ["bfloat16"]}, "float16"),
     (lambda problem, case: problem.is_causal, {"masks": ["causal"]}, "mask"),
-    (lambda problem, case: problem.group_size == 1, {"gqa": False}, "as many key heads as query heads"),
-    (lambda problem, case: case.scale is None, {"scale": False}, "the default scale"),
-    (lambda problem, case: case.layout == "contiguous", {"strides": "contiguous"}, "contiguous tensors"),
-    (lambda problem, case: case.layout not in ("mixed", "expanded"), {"strides": "last_is_1"}, "last stride"),
+    (lambda problem, case: problem.group_size == 1, {"gqa": False}, "gqa: False"),
+    (lambda problem, case: case.scale is None, {"scale": False}, "scale: False"),
+    (lambda problem, case: case.layout == "contiguous", {"strides": "contiguous"}, "strides: contiguous"),
+    (
+        lambda problem, case: case.layout not in ("mixed", "expanded"),
+        {"strides": "last_is_1"},
+        "strides: last_is_1",
+    ),
     (
         lambda problem, case: problem.q_len == problem.kv_len or not problem.is_causal,
         {"causal": "equal_lengths"},
-        "causal masks with equal lengths alone",
+        "causal: equal_lengths",
     ),
     (
         lambda problem, case: divides(128, problem) and (problem.head_dim, problem.mask) == (64, "full"),
         {"lengths": 128, "head_dims": [64], "masks": ["full"]},
-        "lengths that 128 divides",
+        "lengths: 128",
     ),
 )
 """What a kernel takes, what its file may say of it, and words of the limit in the verdict."""

@@ -58,7 +58,7 @@ def test_if_float32_overflows_too_there_is_no_verdict(checked):
     ("change", "verdict", "reason"),
     [
         (lambda q, v: v.fill_(math.nan), "invalid", "NaN or infinite everywhere"),
-        (lambda q, v: q[0, 0, 3].fill_(math.nan), "pass", "16 of the 320 elements of O are NaN or infinite"),
+        (lambda q, v: q[0, 0, 3].fill_(math.nan), "pass", "gradients were not judged$"),
         (lambda q, v: None, "pass", "gradients were not judged$"),
     ],
 )
@@ -69,7 +69,7 @@ def test_numbers_of_which_float64_makes_nan_are_not_judged(change, verdict, reas
     out, _ = attention_by_rows(*inputs, scale=problem.scale, band=problem.band, dtype=torch.float64)
     np.savez(file, **{name: each.numpy() for name, each in zip("qkvo", (*inputs, out), strict=True)})
     upload = read_upload(file.read_bytes())
-    result = run_check(CheckCase(upload.facts.problem(problem), UPLOADED, upload=upload.facts.digest), upload)
+    result = run_check(CheckCase(upload.problem(problem), UPLOADED, upload=upload.digest), upload)
     assert result.tensor("O").passes
     assert result.verdict == verdict
     assert re.search(reason, result.reason)

@@ -118,12 +118,10 @@ def test_who_changes_torch_or_the_judges_tools_changes_its_own_process_alone(alo
     """In one process each would change what the next one calls."""
     with pytest.raises(JobFailure):
         alone("takes_torch_away")
-    for function in ("judges_itself", "nothing"):
-        result = alone(function)
-        assert (result.verdict, result.tensor("O").passes) == ("fail", False)
+    result = alone("nothing")
+    assert (result.verdict, result.tensor("O").passes) == ("fail", False)
     assert "torch.matmul" in " ".join(result.notes)
     assert not torch.ones(1).abs().eq(0)
-    assert alone("by_products").verdict == "pass"
 
 
 @pytest.mark.skipif(BACKEND == "cuda", reason="the interpreter's note")

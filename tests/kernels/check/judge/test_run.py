@@ -8,15 +8,12 @@ import pytest
 import torch
 
 from kernels.algorithms import ALGORITHMS
-from kernels.check.case.cases import KERNELS, OURS, UPLOADED, CheckCase, kernels_on
+from kernels.check.case.cases import KERNELS, OURS, CheckCase, kernels_on
 from kernels.check.judge import run as check_run
-from kernels.check.judge.compare import error_map, ulp_counts
-from kernels.check.judge.run import group_probe, run_check
-from kernels.check.judge.vary import factors, run_determinism, run_sensitivity
-from kernels.check.result import ULP_EDGES
+from kernels.check.judge.run import error_map, group_probe, run_check
 from kernels.check.subject.subjects import Subject
 from kernels.device.runtime import BACKEND
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 from tests.anywhere import ANYWHERE
 
 SMALL = AttentionProblem(q_len=20, kv_len=36, head_dim=16, block_m=16, block_n=32, mask="causal", q_heads=2)
@@ -30,7 +27,8 @@ def test_right_kernels_pass(kernel):
         pytest.skip(result.reason)  # not every backend of torch takes every mask
     assert result.verdict == "pass", result.reason
     assert result.repeats.runs == 2
-    lse, gradients = KERNELS[kernel].lse, KERNELS[kernel].gradients
+    lse = kernel in OURS and (kernel not in ALGORITHMS or ALGORITHMS[kernel].gives_lse)
+    gradients = KERNELS[kernel].gradients
     expected = ["O", *(["lse"] if lse else []), *(["dQ", "dK", "dV"] if gradients else [])]
     assert [tensor.name for tensor in result.tensors] == expected
     assert all(tensor.mean_error <= tensor.max_error <= tensor.tolerance for tensor in result.tensors)
@@ -76,9 +74,8 @@ def test_one_wrong_element_fails_and_is_found(check_broken):
     assert result.tensor("O").worst == (0, 1, 13, 5)
     assert result.tensor("lse").passes
     found = result.map("O")
-    assert found.heads[0] == 1
-    assert np.argwhere(found.values[0] > 1).tolist() == [[13, 5]]
-    assert found.signed[0, 13, 5] == pytest.approx(0.25, rel=0.01)
+    assert found.head == 1
+    assert np.argwhere(found.values > 1).tolist() == [[13, 5]]
     assert "2.5e-01" in result.reason
 
 
@@ -88,7 +85,7 @@ def test_values_that_are_not_finite_fail_and_are_mapped(check_broken):
     assert result.verdict == "fail"
     assert result.tensor("O").wrong_nonfinite == SMALL.head_dim
     assert "NaN or infinity" in result.reason
-    assert set(np.argwhere(result.map("O").codes[0] == 3)[:, 0]) == {7}
+    assert set(np.argwhere(np.isinf(result.map("O").values))[:, 0]) == {7}
 
 
 def test_a_wrong_lse_or_gradient_fails_alone(check_broken):
@@ -118,19 +115,9 @@ def test_memory_that_nobody_wrote_is_seen(check_broken):
 
 def test_rows_without_a_key_must_give_zero(check_broken):
     problem = SMALL.with_(q_len=40)
-    result = run_check(CheckCase(problem, "flash2", repeats=1))
-    assert (result.keyless.count, result.keyless.right, result.verdict) == (4 * SMALL.q_heads, True, "pass")
-
     result = check_broken(lambda out, lse: (out, lse.index_fill(2, torch.tensor(3), 0.0)), problem=problem)
-    assert (result.keyless.wrong_output, result.keyless.wrong_lse) == (0, SMALL.q_heads)
+    assert result.tensor("lse").wrong_nonfinite == SMALL.q_heads
     assert result.verdict == "fail"
-
-
-def test_ulps_are_counted_in_the_spacing_of_the_type():
-    exact = torch.tensor([1.0, 1.0, 1.0, 4.0, 0.0, 6e-8, float("nan")], dtype=torch.float64)
-    got = torch.tensor([1.0, 1 + 2**-10, 1 + 3 * 2**-10, 4 + 2**-8, 2**-24, 2**-24, 1.0], dtype=torch.float16)
-    counts = dict(zip((*ULP_EDGES, "more"), ulp_counts(got, exact, torch.float16), strict=True))
-    assert {edge: count for edge, count in counts.items() if count} == {0.5: 2, 1: 3, 4: 1}
 
 
 def test_the_probe_of_the_keys_sums_to_one_in_every_row():
@@ -144,37 +131,12 @@ def test_the_probe_of_the_keys_sums_to_one_in_every_row():
     torch.testing.assert_close(out[0, 0, :, 3], weights[0, 0, :, 3 * keys : 4 * keys].sum(dim=-1))
 
 
-def test_a_map_keeps_the_largest_error_of_each_cell_and_the_worst_heads():
+def test_a_map_keeps_the_largest_error_of_each_cell_and_the_worst_head():
     error = torch.zeros(2, 3, 1000, 300, dtype=torch.float64)
     error[1, 2, 999, 299] = 8.0
     error[0, 1, 7, 0] = 4.0
-    found = error_map("O", error, 2.0, -error)
-    assert found.heads.tolist()[:2] == [5, 1]
-    assert (found.values[0, -1, -1], found.signed[0, -1, -1]) == (4.0, -8.0)
-    assert found.values[1, 7 // found.row_step, 0] == 2.0
-    assert found.values.shape[1:] == (-(-1000 // found.row_step), -(-300 // found.column_step))
-    assert (found.values > 0).sum() == 2
-
-
-def test_tiles_and_scale_are_varied_up_to_the_overflow():
-    problem = AttentionProblem(q_len=20, kv_len=24, head_dim=16)
-    found = run_sensitivity(CheckCase(problem, "flash2"))
-    assert "16 x 16" in [point.label for point in found.blocks]
-    assert all(point.passes for point in (*found.blocks, *found.scales))
-    *held, overflow = found.scales
-    assert math.isinf(overflow.largest_score)
-    assert all(math.isfinite(point.largest_score) for point in held)
-    # float16 scores overflow in naive attention before the query does
-    assert any(point.naive_wrong_nonfinite for point in held)
-    powers = factors(4.0, torch.float16)
-    assert 4.0 * 2.0 ** powers[-2] <= torch.finfo(torch.float16).max < 4.0 * 2.0 ** powers[-1]
-    assert factors(0.0, torch.float16) == [0]
-
-
-def test_what_cannot_be_varied_says_so():
-    found = run_sensitivity(CheckCase(AttentionProblem(q_len=16, kv_len=16, head_dim=16), "flash_attention"))
-    assert found.blocks == ()
-    assert "its tiles itself" in found.notes[0]
-    for vary in (run_sensitivity, run_determinism):
-        with pytest.raises(InvalidProblem, match="cannot be run again"):
-            vary(CheckCase(SMALL, UPLOADED))
+    found = error_map("O", error, 2.0)
+    assert found.head == 5
+    assert found.values[-1, -1] == 4.0
+    assert found.values.shape == (-(-1000 // found.row_step), -(-300 // found.column_step))
+    assert (found.values > 0).sum() == 1
