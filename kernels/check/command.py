@@ -59,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT[UNUSABLE]
     except JobFailure as error:
         print(f"error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("error: stopped; reports hold the cases until then", file=sys.stderr)
     except Exception:  # Python's own status for a fault of ours is 1, and says here that the kernel is wrong
         traceback.print_exc()
     return EXIT["error"]

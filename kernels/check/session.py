@@ -178,8 +178,8 @@ class Session:
             result = requests.checked_result(job, case, name, self._device)
             if result.ended == TimedOut.__name__ and not self._time_left():
                 result = replace(result, stopped=f"it was under way when {self._limit_words}")
-        say(*reports.result_lines(result, detailed))
         self.found.append(result)
+        say(*reports.result_lines(result, detailed))
         return result
 
     def fitted(self, results: Sequence[CheckResult], say: Say) -> list[CheckResult]:

@@ -4,6 +4,8 @@ import hashlib
 import json
 import re
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -26,6 +28,7 @@ from kernels.problem import InvalidProblem
 from kernels.problem.inputs import make_inputs
 from kernels.worker.failures import Cancelled, Crashed, OutOfMemory, TimedOut
 from tests import BUGGY_KERNEL as BUGGY
+from tests import ROOT
 from tests.kernels.helpers import tiny
 from tests.kernels.sanitizer import cases as memory_cases
 
@@ -292,3 +295,16 @@ def test_a_file_is_judged_by_its_result_or_by_the_kernel_that_is_named(saved, he
     assert "20x30" in capsys.readouterr().out
     assert command_line.main([*saved(1), "--shapes", "64"]) == 3
     assert "shapes=" in capsys.readouterr().err
+
+
+def test_whoever_ends_the_program_gets_the_cases_until_then(tmp_path):
+    given, report = kernel_file(tmp_path, slow="import time; time.sleep(60)"), tmp_path / "a.json"
+    shapes = ["--shapes", "48,32", *QUICK[2:]]
+    command = [sys.executable, "-m", "kernels.check", *given, *shapes, "--json", report]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        for line in program.stdout:
+            if line.startswith((b"PASS", b"FAIL", b"TOO FEW")):
+                break
+        program.terminate()
+        assert program.wait(30) == 2
+    assert len(json.loads(report.read_text())["checks"]) == 1
