@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT))
 from kernels.algorithms import FIRST  # noqa: E402
 from kernels.device.gpus import DEFAULT_GPU, GPUS  # noqa: E402
 from kernels.problem.presets import FIRST_VISIT, PRESETS  # noqa: E402
-from tests.browser.visit import CHROMIUM, FLAGS, PLAYER, running_app  # noqa: E402
+from tests.browser.visit import CHROMIUM, FLAGS, PLAYER, SETTLED, running_app  # noqa: E402
 from viz.player.data import player_data  # noqa: E402
 from viz.player.html_page import export_html  # noqa: E402
 from viz.shared.runs import recorded  # noqa: E402
@@ -39,6 +39,8 @@ def check(page: Page, host: str) -> None:
     """A kernel that is wrong, and its cause."""
     page.goto(f"{host}/check?{CHECK}")
     page.get_by_text("FAILS", exact=False).first.wait_for()
+    page.locator(".js-plotly-plot .main-svg").nth(1).wait_for()
+    page.evaluate(SETTLED)
 
 
 def film(page: Page, _: str) -> None:
