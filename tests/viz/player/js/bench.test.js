@@ -6,7 +6,7 @@ import { goodTile, overtureOf } from "../../../../viz/player/js/overture.js";
 import { figureOf } from "../../../../viz/player/js/run/figure.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import { bytesSoFar } from "../../../../viz/player/js/run/model.js";
-import { given, givenRun, range } from "./given.js";
+import { given, givenRun, isNear, range } from "./given.js";
 
 // The cursor of a run at a position, as the pane makes it.
 function standingAt({ model }, position, melt = 0) {
@@ -104,6 +104,28 @@ test("the sums of a step begin with those of the step before, and end as recorde
   assert.ok(Math.abs(start.now.at(1, columns - 1) - sent(step - 1, 1, columns - 1)) < 1e-5);
   assert.ok(Math.abs(end.now.at(1, columns - 1) - sent(step, 1, columns - 1)) < 1e-5);
   assert.equal(end.old.name, "O rescaled");
+});
+
+test("the sums of a key tile stay while queries pass, and begin anew with the next one", () => {
+  const run = givenRun("backward");
+  const { model } = run;
+  const sums = (step) => {
+    const slot = model.kernels[model.kernel[step]].slots.find(({ name }) => name === "dV");
+    const standing = standingAt(run, model.phaseStart[step] + 1);
+    return slot && [slot, matricesIn(model, figureOf(model, step), slot, standing)];
+  };
+  const turns = range(model.count).filter((step) => sums(step));
+  assert.ok(new Set(turns.map((step) => model.turn[step])).size > 1);
+  for (const step of turns) {
+    const [slot, start] = sums(step);
+    const isFirst = model.turnFirst[step] === step;
+    if (!isFirst) {
+      const figure = figureOf(model, step - 1);
+      const before = matricesIn(model, figure, slot, standingAt(run, model.phaseStart[step]));
+      assert.ok(isNear(start.now.at(0, 0), before.now.at(0, 0)));
+    }
+    assert.equal(isFirst, !start);
+  }
 });
 
 test("what a phase does is seen by what it needs and makes", () => {

@@ -1,7 +1,7 @@
 // What lies on the chip during a step: how far its phases have come, what each slot holds. No drawing here.
 
 import { lerp, within } from "./easing.js";
-import { matrixOf, stepBefore } from "./figure.js";
+import { matrixOf, stepBefore, stepOfTurnBefore } from "./figure.js";
 
 const LIES_IN = { P: "S", dP: "dS", "O out": "O" }; // data that lie in the slot of another name
 export const slotOf = (name) => LIES_IN[name] ?? name;
@@ -95,7 +95,11 @@ export function matricesIn(model, figure, slot, at) {
   });
   placed.sort((a, b) => a.k - b.k);
   const sum = own.find(({ is_field: isField }) => isField);
-  const earlier = sum ? stepBefore(model, at.step) : -1;
+  const earlier = !sum
+    ? -1
+    : slot.rows === "kv_tile"
+      ? stepOfTurnBefore(model, at.step)
+      : stepBefore(model, at.step);
   const start = earlier < 0 ? null : matrixOf(model, figure, sum, earlier);
   const last = placed.at(-1);
   if (!last) return start && { now: start, old: null, part: 1, phase: null, isSum: true };

@@ -50,6 +50,12 @@ export function stepBefore(model, step) {
   return sameTurn || (keepsKeys && !model.kernels[kernel].splits_keys) ? before : -1;
 }
 
+// The step before in the same turn, where the sums of what stays were left; -1 if it is the first.
+export function stepOfTurnBefore(model, step) {
+  const before = step - 1;
+  return before >= model.turnFirst[step] && hasTile(model, before) ? before : -1;
+}
+
 // m, l and alpha of a drawn row before and after a step; null if the kernel has no online softmax.
 export function softmaxState(model, step, row) {
   if (!["m", "l", "alpha"].every((name) => model.values[name])) return null;
