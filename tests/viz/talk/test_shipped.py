@@ -139,9 +139,9 @@ CLAIMS = {
     (FLASH3, 12): lambda s: begins_with_the_longest(s),
     (FLASH3, 13): lambda s: s.trace.problem.q_len == 1 and s.trace.kernel[1023:1025].tolist() == [0, 1],
     (FLASH3, 14): lambda s: s.trace.kernel[1136] == 1 and len(set(s.trace.batch_head[1136:].tolist())) == 1,
-    (FLASH3, 15): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
-    (FLASH3, 16): lambda s: falls_at_each_length(s, "naive", "ours"),
-    (FLASH3, 17): lambda s: hides_softmax(s),
+    (FLASH3, 15): lambda s: hides_softmax(s),
+    (FLASH3, 16): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
+    (FLASH3, 17): lambda s: falls_at_each_length(s, "naive", "ours"),
     # The backward pass
     (BACKWARD, 0): lambda s: [s.phase(i)[1] for i in range(2)] == ["PV", "store O, lse"] and lse_is_right(s),
     (BACKWARD, 1): lambda s: s.trace.kernels[0] == "_attn_bwd_preprocess" and (s.trace.kernel[:4] == 0).all(),
@@ -152,9 +152,6 @@ CLAIMS = {
     ),
     (BACKWARD, 5): lambda s: written_once(s.trace, "dQ") and (np.diff(s.trace.q_tile[14:]) >= 0).all(),
     (BACKWARD, 6): lambda s: s.total < s.other_total and s.moved("dQ", s.other) > 10 * s.moved("dQ"),
-    (BACKWARD, 7): lambda s: (
-        s.trace.gradient_distance[31, 1:].max() < 2**-9 < s.trace.gradient_distance[30, 1:].min() / 20
-    ),  # float16 keeps 11 bits, and the gradients reach 4
 }
 """What each scene says beyond its numbers, asked of its trace. A scene without a claim fails."""
 
@@ -223,7 +220,7 @@ def test_a_shipped_talk_loads_from_recordings(name):
     runs = recorded_runs(talk)
     assert set(runs) == set(talk.runs)
     data = talk_data(talk, runs)
-    assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 6, FLASH3: 12, BACKWARD: 8}[name]
+    assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 6, FLASH3: 12, BACKWARD: 7}[name]
     assert all(notes.strip() for notes in data["notes"])
     used = {scene["run"] for scene in data["scenes"] if not scene["chart"]}
     used |= {run for duel in data["duels"].values() for run in duel["runs"]}
