@@ -7,6 +7,7 @@ from statistics import geometric_mean
 import pytest
 
 from kernels.compare import markdown_table, time_ratios
+from kernels.measure.ranks import ONE_GPU, share_of_ideal
 from kernels.recordings import recorded_document
 from tests import ROOT
 
@@ -27,6 +28,31 @@ def test_the_ratio_of_decoding_steps_is_that_of_the_shipped_recording():
     mean, least = f"{geometric_mean(ratios):.2f}", f"{min(ratios):.2f}"
     faster = f"faster in {sum(ratio < 1 for ratio in ratios)} of {len(ratios)}"
     assert f"cuDNN takes {mean} of our time in the mean and {least} at\nleast; it is {faster}" in README
+
+
+def test_times_and_shares_of_several_gpus_are_those_of_the_shipped_recording():
+    llama = [time for time in recorded_document("ranks").ranks if time.problem.kv_heads == 8]
+    ways = [(ONE_GPU, ""), *((way, "zigzag") for way in ("ring", "all_gather", "all_to_all"))]
+    ways.append(("torch all-gather", ""))
+
+    def cell(length, *way):
+        of = {t.direction: t for t in llama if (t.problem.q_len, t.method, t.layout) == (length, *way)}
+        if not of:
+            return "–"
+        unit, name = (1e3, "s") if length > 1 << 17 else (1, "ms")
+        numbers = (f"{of[each].timing.median_ms / unit:#.3g}" for each in ("forward", "backward"))
+        return " / ".join(number.removesuffix(".") for number in numbers) + f" {name}"
+
+    for name, length in (("32k", 1 << 15), ("128k", 1 << 17), ("1M", 1 << 20)):
+        assert f"| {name}, forward / backward | {' | '.join(cell(length, *way) for way in ways)} |" in README
+    shares = []
+    for length in (1 << 15, 1 << 17):
+        both = [t for t in llama if t.problem.q_len == length and (t.method, t.layout) == ways[1]]
+        ideal = [t.timing.median_ms * share_of_ideal(t, llama) for t in both]
+        shares += [share_of_ideal(both[0], llama), sum(ideal) / sum(t.timing.median_ms for t in both)]
+    said = "The ring comes to {:.2f} of four times one GPU at 8k tokens per GPU, and to {:.2f} at 32k "
+    said += "(forward; with the gradients {:.2f} and {:.2f})."
+    assert said.format(*shares[::2], *shares[1::2]) in README
 
 
 @pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
