@@ -1,7 +1,8 @@
 """What is wrong with a page as a whole: axe-core finds nothing, and nothing is cut off.
 
-On every page, in every window of a talk and in what lies over it, light and then dark: the appearance of a
-browser may change while a page is open.
+On every page, in every window of a talk and in what lies over it: all rules in one appearance, then colours
+alone in the other, since the appearance of a browser may change while a page is open. Pages are visited in
+one window, which stays in the appearance that it has come to.
 """
 
 import pytest
@@ -17,7 +18,14 @@ from viz.talk.shipped import NAMES
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 pytestmark = pytest.mark.browser
 
-PAGES = ["/", "/?open=tile", "/measure", "/check", "/talk", "/model", "/ranks"]
+PAGES = {
+    "Measure": "/measure",
+    "Check": "/check",
+    "Your model": "/model",
+    "Several GPUs": "/ranks",
+    "Talk": "/talk",
+}
+"""Their names in the navigation, but for Explore and Learn, and their addresses."""
 BACKGROUND = f"""() => getComputedStyle(
   {ROOT} ?? document.querySelector('.stApp') ?? document.body).backgroundColor"""
 UNFOLD = """() => {
@@ -69,57 +77,78 @@ def findings(page, look=axe_findings):
     return found
 
 
-def in_the_dark(page):
-    """The page once the browser has changed to its dark appearance, and the page has followed."""
+def in_the_other(page):
+    """The page once the browser has changed to its other appearance, and the page has followed."""
     before = page.evaluate(BACKGROUND)
-    page.emulate_media(color_scheme="dark")
+    is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    page.emulate_media(color_scheme="light" if is_dark else "dark")
     page.wait_for_function(f"(before) => ({BACKGROUND})() !== before", arg=before)
     return page
 
 
-def light_and_dark(page):
-    """What is found in both appearances of a page, which is light at first."""
-    found = findings(page) + findings(in_the_dark(page), contrast)
-    page.emulate_media(color_scheme="light")
-    return found
+def in_both(page):
+    """What is found on a page of the app in both appearances; it stays in the second one."""
+    page.evaluate(SETTLED)
+    found = findings(page)
+    in_the_other(page).evaluate(SETTLED)
+    return found + findings(page, contrast)
 
 
 def cut_off(page, *patience):
-    """What is cut off on a desk and on a phone."""
+    """What is cut off on a desk and on a phone, first at the width that the page has: it keeps the other."""
     found = page.evaluate(CUT_OFF, *patience)
-    page.set_viewport_size(PHONE)
-    found += page.evaluate(CUT_OFF, *patience)
-    page.set_viewport_size(DESK)
-    return found
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_every_page(visit, path):
-    page = visit(path, color_scheme="light").page
-    page.locator("[data-testid=stMarkdownContainer] p").first.wait_for()
-    page.evaluate(SETTLED)
-    assert light_and_dark(page) == []
+    page.set_viewport_size(PHONE if page.viewport_size["width"] == DESK["width"] else DESK)
+    return found + page.evaluate(CUT_OFF, *patience)
 
 
 @pytest.fixture(scope="module")
-def learn(open_visit):
-    return open_visit("/learn", color_scheme="light").page
+def explore(open_visit):
+    return open_visit("/", color_scheme="light").wait_for_player("recorded on")
+
+
+@pytest.fixture
+def app(explore):
+    """The one window, as wide as on a desk."""
+    explore.page.set_viewport_size(DESK)
+    return explore.page
+
+
+def go_to(page, name):
+    page.get_by_test_id("stTopNavLink").filter(has_text=name).click()
+
+
+def test_explore_and_its_tile_in_numbers(app, explore):
+    go_to(app, "Explore")
+    explore.wait_for_player("recorded on")
+    found = in_both(app)
+    app.locator(".fa-player").focus()
+    explore.press("z")
+    explore.wait_for_url("open=tile")
+    assert found + in_both(app) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_other_page(app, name):
+    go_to(app, name)
+    app.wait_for_url(f"**{PAGES[name]}*")
+    app.locator("[data-testid=stMarkdownContainer] p").first.wait_for()
+    assert in_both(app) == []
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.slug)
-def test_every_chapter_and_in_each_part_nothing_is_cut_off(learn, chapter):
-    learn.locator(".st-key-chapters button", has_text=f" {chapter.title}").click()
-    learn.get_by_text(chapter.question).first.wait_for()
-    learn.evaluate(SETTLED)
-    found = light_and_dark(learn)
-    parts = learn.locator(f".st-key-{PARTS.get(chapter.slug)} button")
+def test_every_chapter_and_in_each_part_nothing_is_cut_off(app, chapter):
+    go_to(app, "Learn")
+    app.locator(".st-key-chapters button", has_text=f" {chapter.title}").click()
+    app.get_by_text(chapter.question).first.wait_for()
+    found = in_both(app)
+    parts = app.locator(f".st-key-{PARTS.get(chapter.slug)} button")
     for number in range(max(1, parts.count())):
         if number:
             parts.nth(number).click()
-            learn.evaluate(SETTLED)
-        while learn.evaluate(UNFOLD):  # what a run has drawn anew meanwhile is folded again
-            learn.evaluate(SETTLED)
-        found += [f"part {number}: {each}" for each in cut_off(learn)]
+            app.evaluate(SETTLED)
+        while app.evaluate(UNFOLD):  # what a run has drawn anew meanwhile is folded again
+            app.evaluate(SETTLED)
+        found += [f"part {number}: {each}" for each in cut_off(app)]
     assert (parts.count() > 1) == (chapter.slug in PARTS)
     assert found == []
 
@@ -129,28 +158,28 @@ def test_the_windows_of_a_talk(visit, window):
     shown = visit(f"/talk?name={NAMES[0]}{window}", color_scheme="light")
     opened(shown)
     found = findings(shown.page)
-    assert found + findings(in_the_dark(shown.page), contrast) == []
+    assert found + findings(in_the_other(shown.page), contrast) == []
 
 
 def test_a_chart_on_the_stage(visit, tmp_path):
     talk = parse_talk('title = "t"\n[[scene]]\ntitle = "c"\nsentence = "s"\nchart = {}\n', "t.toml")
     (tmp_path / "t.html").write_text(export_talk(talk_data(talk, {}), False))
     page = visit(f"file://{tmp_path}/t.html", color_scheme="light").page
-    assert findings(page) + findings(in_the_dark(page), contrast) == []
+    assert findings(page) + findings(in_the_other(page), contrast) == []
 
 
-# Both appearances and both files once; they have nothing to do with each other.
-@pytest.mark.parametrize(("with_speaker", "scheme"), [(True, "dark"), (False, "light")])
-def test_the_exported_talk_and_what_lies_over_it(visit, talk_files, with_speaker, scheme):
-    page = visit(talk_files[with_speaker], color_scheme=scheme).page
-    stage, found = Stage(page), findings(page)
-    for keys in (["?"], ["?", "o"], ["Escape", "g"], ["Escape", "b"], ["Escape", "Escape"]):
-        found += findings(stage.press(*keys).page)
-    stage.press("F5")
-    for scene in "123456":
-        stage.press(scene, "Enter")
-        found += findings(page, axe_findings if with_speaker else contrast)
-        found += findings(stage.press("Space").page, contrast)
+def test_the_exported_talk_and_what_lies_over_it(visit, talk_files):
+    page = visit(talk_files[True], color_scheme="dark").page
+    stage, found = Stage(page), []
+    for look in (axe_findings, contrast):
+        found += findings(page, look)
+        for keys in (["?"], ["?", "o"], ["Escape", "g"], ["Escape", "b"], ["Escape", "Escape"]):
+            found += findings(stage.press(*keys).page, look)
+        stage.press("F5")
+        for scene in "123456":
+            found += findings(stage.press(scene, "Enter").page, look)
+            found += findings(stage.press("Space").page, contrast)
+        in_the_other(stage.press("Escape").page)
     assert sorted(set(found)) == []
 
 
@@ -174,7 +203,7 @@ def test_words_that_are_pale_in_the_dark_alone_are_found(visit):
     body = '<body style="background: light-dark(#fff, #222)">'
     page = page_of(visit, body, '<main><h1 style="color: light-dark(#000, #333)">words</h1></main>')
     assert axe_findings(page) == []
-    assert [each.split(":")[0] for each in contrast(in_the_dark(page))] == ["color-contrast"]
+    assert [each.split(":")[0] for each in contrast(in_the_other(page))] == ["color-contrast"]
 
 
 def test_what_is_cut_off_is_found(visit):

@@ -16,9 +16,14 @@ TINY = "?q_len=32&kv_len=32&head_dim=16&block_m=4&block_n=4&mask=full"
 IS_DARK = f"() => {PLAYER}.style.getPropertyValue('--fa-background') === '{theme.DARK.background}'"
 
 
-def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
-    assert visit().wait_for_player("recorded on NVIDIA H200").step() == (0, 10)  # a sentence, alone
-    page = visit("/?mask=causal").wait_for_player("recorded on NVIDIA H200")
+@pytest.fixture(scope="module")
+def causal(open_visit):
+    """A recorded run of 136 steps, opened once."""
+    return open_visit("/?algorithm=flash2&mask=causal").wait_for_player("recorded on NVIDIA H200")
+
+
+def test_a_run_is_a_recording_that_steps_by_keys_and_fits_a_phone(causal):
+    page = causal
     assert page.step() == (0, 136)
     plays = f"{PLAYER}.querySelector('[aria-label^=play]').ariaPressed"
     assert page.page.evaluate(plays) == "false"
@@ -35,11 +40,12 @@ def test_the_first_view_is_a_recording_and_nothing_leaves_the_machine(visit):
     page.page.set_viewport_size({"width": 390, "height": 844})
     fits = f"() => {PLAYER}.scrollWidth <= {PLAYER}.clientWidth && document.body.scrollWidth <= 390"
     page.page.wait_for_function(fits)
+    page.page.set_viewport_size({"width": 1280, "height": 720})
 
 
-def test_a_number_out_of_range_stays_and_the_range_is_said(visit):
+def test_a_number_out_of_range_stays_and_the_range_is_said(causal):
     """Streamlit hides its words on the range from the eye: a style of the app shows them below the number."""
-    page = visit("/?mask=causal").page
+    page = causal.page
     field = page.get_by_label("N, queries", exact=True)
     field.fill("99999999")
     field.press("Enter")
@@ -54,6 +60,19 @@ def test_a_number_out_of_range_stays_and_the_range_is_said(visit):
     page.wait_for_function(fits, arg=said.element_handle())  # and nothing cuts it off
     assert field.input_value() == "99999999"
     assert said.evaluate("(said) => getComputedStyle(said, '::after').content").startswith('" Until then')
+
+
+def test_a_change_of_the_problem_runs_it_and_starts_from_the_first_step(causal):
+    page = causal
+    page.click("[data-name=one]")
+    page.page.locator(".fa-player").focus()
+    page.press("End")
+    assert page.step() == (136, 136)
+    page.page.get_by_label("N, queries", exact=True).fill("256")
+    page.page.get_by_label("N, queries", exact=True).press("Enter")
+    page.wait_for_player("run here")
+    assert page.step()[0] == 0
+    page.wait_for_url("q_len=256")
 
 
 @pytest.fixture(scope="module")
@@ -105,16 +124,6 @@ def test_the_exported_page_plays_from_a_file_without_a_server(small, visit, tmp_
     alone.page.wait_for_function(
         f"() => {PLAYER}.querySelector('.fa-count').textContent === 'step 16 / 16'", timeout=60_000
     )
-
-
-def test_a_change_of_the_problem_runs_it_and_starts_from_the_first_step(visit):
-    page = visit("/?algorithm=flash2&step=40").wait_for_player("recorded on")
-    assert page.step() == (40, 136)
-    page.page.get_by_label("N, queries", exact=True).fill("256")
-    page.page.get_by_label("N, queries", exact=True).press("Enter")
-    page.wait_for_player("run here")
-    assert page.step()[0] == 0
-    page.wait_for_url("q_len=256")
 
 
 def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):

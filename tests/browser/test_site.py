@@ -6,7 +6,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.browser.test_axe import axe_findings, contrast, cut_off, in_the_dark
+from tests.browser.test_axe import axe_findings, contrast, cut_off, in_the_other
 from viz.site.__main__ import main
 
 pytestmark = pytest.mark.browser
@@ -101,7 +101,7 @@ def test_a_talk_opens_and_a_recording_that_is_not_there_is_named(visit, address)
 def test_axe_finds_nothing_and_nothing_is_cut_off(visit, address):
     shown = Shown(visit, address, color_scheme="light")
     shown.page.locator(".fa-chart svg").first.wait_for()
-    found = axe_findings(shown.page) + contrast(in_the_dark(shown.page))
+    found = axe_findings(shown.page) + contrast(in_the_other(shown.page))
     shown.page.evaluate("document.body.dataset.testid = 'stMain'")
     found += cut_off(shown.page, 2000)
     shown.follow("lanes.full64.forward", "FlashAttention-3")
