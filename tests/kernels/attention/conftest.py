@@ -1,5 +1,8 @@
 """Tensors of the tests of the public call."""
 
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 
@@ -20,3 +23,9 @@ def qkv():
 @pytest.fixture
 def leaves():
     return [draw(1, 2, 33, 32, seed=seed, requires_grad=True) for seed in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def main_is_no_page(monkeypatch):
+    """Processes run the main module again: a page of Streamlit that a test before ran may be gone."""
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
