@@ -64,11 +64,7 @@ def main() -> int:
     alone = not own or int(os.environ["LOCAL_WORLD_SIZE"]) > torch.cuda.device_count()
     limit = timedelta(seconds=arguments.limit)
     dist.init_process_group("gloo" if alone else "nccl", timeout=limit, device_id=None if alone else own)
-    does: dict[str, Callable[[argparse.Namespace], Any]] = {
-        "check": check,
-        "measure": measure,
-        "record": record,
-    }
+    does: dict[str, Callable[..., Any]] = {"check": check, "measure": measure, "record": record}
     found = does[arguments.what](arguments)
     dist.destroy_process_group()
     return int(found is True)
