@@ -94,6 +94,15 @@ def attention_gradients(inputs: BackwardInputs) -> Gradients:
     return plain_backward(inputs).gradients
 
 
+def sweeps_of_parts(inputs: BackwardInputs, run_lengths: list[int]) -> Any:
+    """The sweep as `SweepsOfParts` for rows in runs of these lengths; None if it should not run."""
+    fits = HOPPER_KERNEL and all(length % sweep.prepared.ROW_BLOCK == 0 for length in run_lengths)
+    is_empty = not (inputs.query.numel() and inputs.key.numel())
+    if not fits or is_empty or package_for(inputs.query, inputs.key, inputs.value) != SWEEP:
+        return None
+    return sweep.SweepsOfParts(inputs)
+
+
 def plain_backward(inputs: BackwardInputs) -> BackwardCall:
     """The backward pass by the plain kernels, which alone take a pattern."""
     band = inputs.band

@@ -49,7 +49,7 @@ class Machine:
     """What was recorded of a GPU.
 
     `rates` has the FLOP/s of one GPU alone, by query heads, key heads, direction and tokens. A chunk adds
-    `launch_s`, and its merge `merge_s` per byte of O, or backward `backward_merge_s` per byte of Q, K and V.
+    `launch_s`, and its merge `merge_s` per byte of O, or backward `backward_merge_s` per byte of K and V.
     """
 
     device: str
@@ -72,7 +72,7 @@ class Machine:
         gaps = gather.span_begin_ns[attend][1:] - gather.span_end_ns[attend][:-1]
         rate = sent / _median_s(ring, ring.span_bytes == sent)
         merge_s = _median_s(gather, gather.of("merge")) / gather.ranks / own.q_bytes
-        added_s = _median_s(ring, ring.of("merge")) / (own.q_bytes + own.kv_bytes)
+        added_s = _median_s(ring, ring.of("merge")) / own.kv_bytes
         launch_s = 1e-9 * float(np.median(gaps[np.diff(gather.span_rank[attend]) == 0]))
         rates = {
             (t.problem.q_heads, t.problem.kv_heads, t.direction, t.problem.q_len): 1e12 * t.tflops / t.ranks
@@ -169,7 +169,7 @@ def cost(world: World, machine: Machine) -> Cost:
         exposed = machine.nvlink.seconds(sent, 4 if world.backward else 5)
         added += 2 * (2 * q + kv) * machine.merge_s  # packed and unpacked
     if world.method != "all_to_all":
-        added += steps * ((q + kv) * machine.backward_merge_s if world.backward else q * machine.merge_s)
+        added += steps * (kv * machine.backward_merge_s if world.backward else q * machine.merge_s)
         sent += (steps - 1) * (kv + gradients)
     if world.method == "all_gather":
         nodes = math.ceil(world.ranks / NODE)
@@ -201,11 +201,13 @@ def _ring(world: World, machine: Machine, compute: float) -> tuple[float, float]
 def _extra_bytes(world: World) -> float:
     """From the tensors that the code holds at a time; for "hybrid" by the same rules."""
     q, kv, steps = world.q_bytes, world.kv_bytes, world.steps
-    if world.backward:  # dQ summed in float32 here and in the kernel, and the kernel's gradients
-        gathers = max((3 * steps + 2) * kv, (5 * steps + 2.5) * kv - 2 * q)  # in the loop, after it
-        rings = 10 * kv + (2 * kv if world.q_heads > world.kv_heads else 0)  # heads that share keys add up
-        held = {"ring": rings, "all_gather": gathers, "all_to_all": kv, "hybrid": q + rings}
-        return 5 * q + held[world.method]
+    if world.backward:
+        sums = 3 * q + 2 * world.lse_bytes  # dQ, its float32 sum, and lse and D as the kernel reads them
+        # of contiguous parts the first rank sees its own keys alone, and keeps them
+        rings = sums + (11 if world.layout == "contiguous" else 10) * kv
+        gathers = sums + (5 * steps + 2) * kv
+        held = {"ring": rings, "all_gather": gathers, "all_to_all": 5 * q + kv, "hybrid": q + rings}
+        return held[world.method]
     part = q + world.lse_bytes
     parts = part * min(steps, MOST_PARTS + 1)
     whole = part if steps <= MOST_PARTS else 2 * part  # what was merged before is in float32

@@ -1,5 +1,6 @@
 """Launches the backward sweep for Hopper, and decides when it runs instead of the three plain kernels."""
 
+from copy import copy
 from dataclasses import replace
 
 import torch
@@ -19,6 +20,7 @@ from kernels.primitives.marks import LaneBuffers
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
+from kernels.problem import Band
 from kernels.trace import LaunchInfo
 
 import triton
@@ -91,6 +93,23 @@ class HopperBackwardCall(prepared.PreparedCall):
         config = replace(CONFIG, num_warps=16) if fixed.DQ_WARPGROUP else CONFIG
         return launch_info(config, compiled)
 
+    def of_part(
+        self, rows: slice, key: torch.Tensor, value: torch.Tensor, band: Band
+    ) -> "HopperBackwardCall":
+        """The call of some of its rows to other keys. It is prepared, and adds to the same sum of dQ.
+
+        `rows` begin and end with blocks of ROW_BLOCK rows.
+        """
+        part = copy(self)
+        query, d_out = self.inputs.query[:, :, rows], self.inputs.d_out[:, :, rows]
+        part.inputs = replace(self.inputs, query=query, d_out=d_out, key=key, value=value, band=band)
+        part.d_key, part.d_value = torch.empty_like(key), torch.empty_like(value)
+        part.padded_lse, part.padded_delta = (
+            each[rows.start :] for each in (self.padded_lse, self.padded_delta)
+        )
+        part.dq_sum = self.dq_sum[rows.start :]
+        return part
+
     def finish(self, recorder: Recorder | None = None) -> LaunchInfo:
         batch, q_heads, q_len, _ = self.inputs.query.shape
         compiled = launch(
@@ -122,3 +141,30 @@ def flash_backward_hopper(inputs: BackwardInputs) -> Gradients:
         call.sweep()
         call.finish()
     return call.d_query, call.d_key, call.d_value
+
+
+class SweepsOfParts:
+    """Gradients of queries that see one part of the keys after the other: all sweeps add to one sum of dQ.
+
+    The keys of the inputs are a part. lse and D are prepared once.
+    """
+
+    def __init__(self, inputs: BackwardInputs) -> None:
+        self._whole = HopperBackwardCall(inputs)
+        with on_device(inputs.query, CONFIG):
+            self._whole.prepare()
+
+    def of_keys(
+        self, rows: slice, key: torch.Tensor, value: torch.Tensor, band: Band
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """dK and dV of a part, which these rows see; the rows are those of `of_part`."""
+        part = self._whole.of_part(rows, key, value, band)
+        with on_device(key, CONFIG):
+            part.sweep()
+        return part.d_key, part.d_value
+
+    def of_queries(self) -> torch.Tensor:
+        """dQ of all parts."""
+        with on_device(self._whole.d_query, CONFIG):
+            self._whole.finish()
+        return self._whole.d_query

@@ -53,16 +53,19 @@ class PreparedCall:
         self.padded_lse = self.inputs.lse.new_empty(batch * q_heads * self.padded_rows)
         self.padded_delta = torch.empty_like(self.padded_lse)
         self.key_heads = batch * kv_heads
-        self.sizes = {
-            "q_heads": q_heads,
-            "group_size": q_heads // kv_heads,
-            "padded_rows": self.padded_rows,
-            **inputs.band._asdict(),
-        }
+
+    @property
+    def sizes(self) -> dict[str, int]:
         """Arguments of every kernel, by their names."""
-        in_turn = min(HEADS_IN_TURN if inputs.band.bounds_right else 1, self.key_heads)
-        self.key_sizes = {"kv_heads": kv_heads, "heads_in_turn": in_turn}
+        q_heads, kv_heads = self.inputs.query.shape[1], self.inputs.key.shape[1]
+        heads = {"q_heads": q_heads, "group_size": q_heads // kv_heads, "padded_rows": self.padded_rows}
+        return {**heads, **self.inputs.band._asdict()}
+
+    @property
+    def key_sizes(self) -> dict[str, int]:
         """And of those that keep keys."""
+        in_turn = min(HEADS_IN_TURN if self.inputs.band.bounds_right else 1, self.key_heads)
+        return {"kv_heads": self.inputs.key.shape[1], "heads_in_turn": in_turn}
 
     def fixed_of_rows(self, recorder: Recorder | None) -> RowFixed:
         return replace(fixed_of(self.inputs.query, ROW_CONFIG, recorder), BLOCK_D=self.block_d)

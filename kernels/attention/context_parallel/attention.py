@@ -18,9 +18,18 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from kernels.algorithms.backward.inputs import BackwardInputs
+from kernels.attention.context_parallel.gradients import gradients_in_parts
 from kernels.attention.context_parallel.log import NO_LOG, Log
 from kernels.attention.context_parallel.shards import shard, unshard
-from kernels.attention.context_parallel.transport import Travel, agree, exchanged, gathered, summed_parts
+from kernels.attention.context_parallel.transport import (
+    Travel,
+    agree,
+    exchanged,
+    gathered,
+    summed_parts,
+    zeros_to_send,
+)
 from kernels.attention.operators import launch_backward, launch_forward
 from kernels.primitives.merge import MOST_PARTS, Part, merged, state_dtype
 from kernels.primitives.replay import repeat
@@ -28,6 +37,7 @@ from kernels.problem import Band
 from kernels.problem.ranks import Runs, Share, runs_of, shares_between
 
 Method = Literal["ring", "all_gather", "all_to_all"]
+D_KV_LANE = 1
 ALL = -1
 """Stands for the owner of a chunk if it is about the keys of all ranks."""
 
@@ -187,22 +197,6 @@ def _attend(world: World, q: Tensor, kv: Tensor, owner: int) -> Iterator[Part]:
         yield Part(rows.start, out, lse)
 
 
-def _gradients(
-    world: World, saved: tuple[Tensor, ...], d_out: Tensor, d_lse: Tensor | None, kv: Tensor, owner: int
-) -> Iterator[tuple[Share, tuple[Tensor, ...]]]:
-    """dQ, dK and dV of what the queries see of `owner`'s keys."""
-    q, out, lse = saved
-    for share in world.shares(q, kv[0], owner):
-        rows, keys, band = share.rows, share.keys, share.band
-        o, row_lse, do = (tensor[:, :, rows] for tensor in (out, lse, d_out))
-        more = None if d_lse is None else d_lse[:, :, rows].contiguous()
-        tensors = (q[:, :, rows], kv[0, :, :, keys], kv[1, :, :, keys], o, row_lse.contiguous(), do)
-        with world.noted("attend", owner, share):
-            settings = (band.left, band.right, world.scale)
-            gradients = repeat(launch_backward, (*tensors, more), settings)
-        yield share, gradients
-
-
 def _nothing(query: Tensor) -> Part:
     """The result of queries that see no key."""
     lse = torch.full(query.shape[:3], float("-inf"), dtype=torch.float32, device=query.device)
@@ -259,30 +253,43 @@ class _ByChunks(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
         query, key, value, out, lse = ctx.saved_tensors
         world, d_out = ctx.world, torch.zeros_like(out) if d_out is None else d_out
-        d_query = torch.zeros_like(query, dtype=torch.float32)
+        part = Band.of(query.shape[2], key.shape[2])
+        given = BackwardInputs(query, key, value, out, lse, d_out, part, world.scale, d_lse)
+        gradients = gradients_in_parts(given, world.runs(world.rank, query))
         travel: Travel | None = None
         by_owner: dict[int, Tensor] = {}
         for owner, kv in ctx.chunks(world, torch.stack((key, value))):
-            parts = list(_gradients(world, (query, out, lse), d_out, d_lse, kv, owner))
-            d_kv = travel.arrived() if travel else torch.zeros_like(kv, dtype=torch.float32)
-            for share, (d_rows, d_keys, d_values) in parts:
+            parts = []
+            for share in world.shares(query, key, owner):
+                keys, values = kv[:, :, :, share.keys]
+                with world.noted("attend", owner, share):
+                    parts.append((share, gradients.of_keys(share.rows, keys, values, share.band)))
+            if travel:
+                d_kv = travel.arrived()
+            elif ctx.in_ring:
+                d_kv = zeros_to_send(world.group, kv, D_KV_LANE)
+            else:
+                d_kv = torch.zeros_like(kv, dtype=torch.float32)
+            for share, of_share in parts:
                 with world.noted("merge", owner, share):
-                    d_query[:, :, share.rows] += d_rows
-                    d_kv[0, :, :, share.keys] += d_keys
-                    d_kv[1, :, :, share.keys] += d_values
+                    for kept, added in zip(d_kv, of_share, strict=True):
+                        kept[:, :, share.keys] += added
             if ctx.in_ring:  # dK and dV follow their chunk, and after the last step reach its owner
                 is_whole = owner == (world.rank + 1) % world.size
                 sent = d_kv.to(key.dtype) if is_whole else d_kv
-                travel = Travel(world.group, sent, world.log, owner, lane=1)
+                travel = Travel(world.group, sent, world.log, owner, D_KV_LANE)
             else:
                 by_owner[owner] = d_kv
+        begin = world.log.mark()
+        d_query = gradients.of_queries()
+        world.log.add("merge", ALL, begin, world.log.mark())
         if travel:
             d_kv = travel.arrived()
         else:
             whole = torch.stack([by_owner[owner] for owner in range(world.size)])
             d_kv = summed_parts(world.group, whole)
         # a copy, because the next call's gradients travel through the same places
-        return d_query.to(query.dtype), *d_kv.to(key.dtype, copy=True), None, None
+        return d_query, *d_kv.to(key.dtype, copy=True), None, None
 
 
 class _ByHeads(torch.autograd.Function):

@@ -65,6 +65,11 @@ class _Places:
     turn: int = 0
     """The place that was sent from last. Nobody reads the other one any more: all ranks have met since."""
 
+    def view(self, rank: int, which: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+        """Place `which` of a rank, as a tensor of this shape."""
+        apart = self.kept.shape[1] // dtype.itemsize
+        return self.handle.get_buffer(rank, like.shape, dtype, which * apart)
+
 
 _PLACES: dict[tuple[Group, int], _Places] = {}
 """By group and lane."""
@@ -92,26 +97,40 @@ def _reach_each_other(group: Group) -> bool:
     return all(own == other or torch.cuda.can_device_access_peer(own, other) for other in gpus)
 
 
+def _places_for(group: Group, size: int, device: torch.device, lane: int) -> _Places:
+    """The places of a lane, with room for `size` bytes."""
+    known = _PLACES.get((group, lane))
+    if known is None or known.kept.shape[1] < size:
+        torch.cuda.synchronize()
+        kept = symmetric_memory.empty(2, -(-size // 256) * 256, dtype=torch.uint8, device=device)
+        known = _PLACES[group, lane] = _Places(kept, symmetric_memory.rendezvous(kept, group))
+    return known
+
+
+def _next_place(group: Group, like: Tensor, lane: int) -> Tensor:
+    """Room for float32 numbers of this shape, from where the next pull of the lane sends them uncopied."""
+    places = _places_for(group, 4 * like.numel(), like.device, lane)
+    return places.view(dist.get_rank(group), 1 - places.turn, like, torch.float32)
+
+
+def zeros_to_send(group: Group, like: Tensor, lane: int) -> Tensor:
+    """Float32 zeros of this shape, which the next `Travel` of the lane takes without a copy if it pulls."""
+    if like.is_cuda and _reach_each_other(group):
+        return _next_place(group, like, lane).zero_()
+    return torch.zeros_like(like, dtype=torch.float32)
+
+
 def _pull(group: Group, tensor: Tensor, lane: int, before: int) -> tuple[Tensor, Tensor]:
     """This rank's other place, and the place of the rank before, once all tensors are in place."""
-    known = _PLACES.get((group, lane))
-    if known is None or known.kept.shape[1] < tensor.nbytes:
-        torch.cuda.synchronize()
-        each = -(-tensor.nbytes // 256) * 256
-        kept = symmetric_memory.empty(2, each, dtype=torch.uint8, device=tensor.device)
-        known = _PLACES[group, lane] = _Places(kept, symmetric_memory.rendezvous(kept, group))
-    handle, apart = known.handle, known.kept.shape[1] // tensor.element_size()
-    known.turn = turn = 1 - known.turn
+    places = _places_for(group, tensor.nbytes, tensor.device, lane)
+    places.turn = turn = 1 - places.turn
     rank, limit = dist.get_rank(group), group._get_backend(tensor.device).options._timeout
-
-    def place(of: int, which: int) -> Tensor:
-        return handle.get_buffer(of, tensor.shape, tensor.dtype, which * apart)
-
-    own = place(rank, turn)
-    if tensor.data_ptr() != own.data_ptr():  # it did not arrive there
+    own = places.view(rank, turn, tensor, tensor.dtype)
+    if tensor.data_ptr() != own.data_ptr():  # it is not there yet
         own.copy_(tensor)
-    handle.barrier(channel=0, timeout_ms=int(1e3 * limit.total_seconds()))
-    return place(rank, 1 - turn), place(before, turn)
+    places.handle.barrier(channel=0, timeout_ms=int(1e3 * limit.total_seconds()))
+    theirs = places.view(before, turn, tensor, tensor.dtype)
+    return places.view(rank, 1 - turn, tensor, tensor.dtype), theirs
 
 
 class Travel:

@@ -9,9 +9,9 @@ from kernels.recordings import recorded_document, recorded_ranks
 
 TIMES = [time for time in recorded_document("ranks").ranks if time.method in METHODS and time.timing]
 MACHINE = Machine.of(recorded_document("ranks").ranks, recorded_ranks())
-TIME_OFF = {"ring": 0.12, "all_gather": 0.12, "all_to_all": 0.10}
-"""Seen: 11.1, 10.8, 8.6 %."""
-MEMORY_OFF = {"ring": 0.05, "all_gather": 0.001, "all_to_all": 0.001}
+TIME_OFF = {"ring": 0.10, "all_gather": 0.08, "all_to_all": 0.14}
+"""Seen: 9.8, 7.4, 13.1 %."""
+MEMORY_OFF = 0.001
 
 
 def world_of(time):
@@ -25,7 +25,7 @@ def world_of(time):
 def test_time_and_memory_are_those_recorded(time):
     modelled = cost(world_of(time), MACHINE)
     assert 1e3 * modelled.seconds == pytest.approx(time.timing.median_ms, rel=TIME_OFF[time.method])
-    assert modelled.extra_bytes == pytest.approx(time.peak_extra_bytes, rel=MEMORY_OFF[time.method])
+    assert modelled.extra_bytes == pytest.approx(time.peak_extra_bytes, rel=MEMORY_OFF)
 
 
 @pytest.mark.parametrize("name", recorded_ranks())
