@@ -82,7 +82,7 @@ def _attn_bwd_dk_dv_inner(
     return dk, dv
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("kv_heads",))
 def _attn_bwd_dk_dv(
     query, key, value, d_out, d_key, d_value, lse_ptr, delta_ptr, strides, kv_heads, group_size, band,
     mods, scale, scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,

@@ -76,7 +76,7 @@ def _attn_bwd_dq_inner(
     return dq
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("heads_in_turn", "q_heads"))
 def _attn_bwd_dq(
     query, key, value, d_out, d_query, lse_ptr, delta_ptr, strides, heads_in_turn, q_heads,
     group_size, band, mods, scale, scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,

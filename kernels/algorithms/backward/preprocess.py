@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("q_heads", "q_len"))
 def _attn_bwd_preprocess(
     out, d_out, d_lse_ptr, delta_ptr, strides, q_heads, q_len, trace, FIXED: tl.constexpr
 ):

@@ -74,7 +74,7 @@ def _attn_fwd_inner(
     return acc, l, m
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("heads_in_turn", "q_heads"))
 def _attn_fwd(
     query, key, value, out, lse_ptr, strides, heads_in_turn, q_heads, group_size, band, mods,
     scale_log2, trace, lanes, max_steps, FIXED: tl.constexpr,

@@ -34,7 +34,7 @@ def place_in_sum(rows, columns):
     return (columns // 64) * 4096 + (columns % 64 // 8) * 512 + thread * 4 + of_thread
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("q_heads", "q_len"))
 def _attn_bwd_hopper_prepare(
     out, d_out, lse_ptr, d_lse_ptr, padded_lse_ptr, padded_delta_ptr, dq_sum_ptr, strides, q_heads,
     q_len, padded_rows, trace, FIXED: tl.constexpr,
@@ -87,7 +87,7 @@ def _attn_bwd_hopper_prepare(
         record_end(trace, slot)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("q_heads", "q_len"))
 def _attn_bwd_hopper_finish(
     dq_sum_ptr, d_query, strides, q_heads, q_len, padded_rows, scale, trace, FIXED: tl.constexpr
 ):

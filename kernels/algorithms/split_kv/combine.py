@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("kv_heads",))
 def _attn_combine(
     partial_o_ptr, partial_lse_ptr, out, lse_ptr, strides, kv_heads, group_size, band, splits, trace,
     FIXED: tl.constexpr, BLOCK_S: tl.constexpr,

@@ -29,7 +29,7 @@ def packed_pointers(tensor, strides, batch, kv_head, group_size, q_len, rows, of
     return row_start[:, None] + offs_d[None, :] * strides[3]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("kv_heads",))
 def _attn_split_kv(
     query, key, value, partial_o_ptr, partial_lse_ptr, strides, kv_heads, group_size, band, first_visited,
     end_visited, splits, tiles_per_split, table, table_stride, scale_log2, trace, max_steps,

@@ -157,5 +157,6 @@ class UserModules:
         return folder.with_suffix(".py").is_file() or any(folder.glob("**/*.py"))
 
     def _is_mine(self, module: ModuleType) -> bool:
-        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-        return module.__name__ == MODULE_NAME or any(place and self.holds(str(place)) for place in places)
+        about = vars(module)  # a module that loads late would import more if it was asked
+        places = [about.get("__file__"), *about.get("__path__", ())]
+        return about.get("__name__") == MODULE_NAME or any(place and self.holds(str(place)) for place in places)

@@ -12,6 +12,7 @@ from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.flash3.launch import can_run_hopper
 from kernels.algorithms.flash3_backward.kernel import _attn_bwd_hopper
 from kernels.algorithms.flash3_backward.launch import flash_backward_hopper
+from kernels.algorithms.flash3_backward.rows import _attn_bwd_hopper_finish, _attn_bwd_hopper_prepare
 from kernels.algorithms.flash3_backward_wide.dk_dv import _attn_bwd_hopper_dk_dv
 from kernels.algorithms.flash3_backward_wide.dq import _attn_bwd_hopper_dq
 from kernels.algorithms.flash3_backward_wide.launch import flash_backward_wide
@@ -177,7 +178,11 @@ def test_the_public_call_uses_them_and_not_the_sweep_if_results_must_be_determin
 @hopper
 @of_both
 def test_one_compiled_kernel_serves_all_shapes(head_dim):
-    kernels = (_attn_bwd_hopper_dk_dv, _attn_bwd_hopper_dq) if head_dim > 128 else (_attn_bwd_hopper,)
+    wide = (_attn_bwd_hopper_dk_dv, _attn_bwd_hopper_dq)
+    kernels = (
+        _attn_bwd_hopper_prepare,
+        *(wide if head_dim > 128 else (_attn_bwd_hopper, _attn_bwd_hopper_finish)),
+    )
 
     def versions():
         return [sum(len(each[0]) for each in kernel.device_caches.values()) for kernel in kernels]

@@ -59,6 +59,19 @@ def test_imports_inside_a_function_find_the_users_package(tmp_path, checked):
     assert checked(tmp_path / "mine.py").verdict == "pass"
 
 
+def test_a_module_that_loads_late_is_left_alone(tmp_path, checked):
+    late = """import sys, types
+class Late(types.ModuleType):
+    def __getattr__(self, name):
+        sys.modules[f"late{name}"] = types.ModuleType(name)
+        raise ImportError(name)
+sys.modules["late"] = Late("late")
+"""
+    mine = f"{late}{core(RIGHT)}def attention(q, k, v):\n    return core(q, k, v)\n"
+    write(tmp_path, {"mine.py": mine})
+    assert checked(tmp_path / "mine.py").verdict == "pass"
+
+
 def test_all_files_are_found_and_a_loop_of_imports_ends(tmp_path):
     write(tmp_path, {"a.py": "import b", "b.py": "import a, c.d\nimport json", "c/d.py": "", "e.py": ""})
     assert {path.name for path in source_files(tmp_path / "a.py")} == {"a.py", "b.py", "d.py"}
