@@ -30,7 +30,14 @@ SPLIT = replace(
     FORWARD,
     name="_attn_split_kv",
     source=SourceRef("kernels.algorithms.split_kv.split", "_attn_split_kv", steps=(ONLINE_SOFTMAX,)),
-    after=(Phase("store partial O, lse", needs=("O", "m", "l"), stores=("partial O", "partial lse")),),
+    after=(
+        Phase(
+            "store partial O, lse",
+            needs=("O", "m", "l"),
+            stores=("partial O", "partial lse"),
+            sentence_key="finish part",
+        ),
+    ),
     requested_bytes=None,
     sums=(RecordedSum("acc", "q_tile", ""),),
     splits_keys=True,

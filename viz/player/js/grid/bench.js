@@ -4,11 +4,21 @@
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
-import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixNamed } from "../run/figure.js";
-import { hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
+import { lerp, smooth, within } from "../run/easing.js";
+import { figureOf, matrixNamed, seenShares } from "../run/figure.js";
+import {
+  LANDED,
+  adds,
+  filledOf,
+  hasNumbers,
+  heldIn,
+  isSquare,
+  matricesIn,
+  nameIn,
+  slotOf,
+} from "../run/bench.js";
 import { countsOf, drawBlock, drawMatrix, drawSum } from "./matrix.js";
-import { isLive, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { range, rowCount, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { drawShares, drawState } from "./state.js";
 
@@ -22,6 +32,7 @@ const SMALLEST = 10.4; // of a word
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
+const LOOSE = 4; // how far other matrices give way to the room
 const BACK = 0.45; // how strong is drawn what nothing happens to
 const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
@@ -35,7 +46,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   if (only !== null) return rowLayout(box, kernel.slots);
-  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), widest);
+  const most = kernel.slots.some(isSquare) ? widest : LOOSE;
+  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
 }
 
 // Whether the words of a text stand beside the rows and columns of the scores.
@@ -131,7 +143,8 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
-// A gauge per memory, to scale: what a program can have of it, what this one takes, what of that is filled.
+// A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what of
+// that is filled. Its number is that of the tiles that have landed.
 function drawMemories(context, chip, { model, palette, at }) {
   const memories = Object.entries(model.data.gpu.limits);
   const kernel = model.kernels[at.kernel];
@@ -140,11 +153,11 @@ function drawMemories(context, chip, { model, palette, at }) {
   memories.forEach(([name, limit], i) => {
     const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
     const parts = kernel.parts.filter(({ memory }) => memory === name);
+    const filled = parts.map((part) => filledOf(model, at, part));
     const all = sum(parts.map(({ bytes }) => bytes));
-    const isFilled = (part) => (at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished);
-    const taken = at.started && !at.finished ? all : 0;
-    const isOver = taken > limit;
-    const words = `${formatNumber(taken / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
+    const landed = sum(parts.map((part) => part.bytes * filledOf(model, at, part, Math.floor)));
+    const isOver = landed > limit;
+    const words = `${formatNumber(landed / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
     const label = fitted(context, [name, name.split(" ")[0]], wide - ROOM_FOR_SIZES, 13);
     text(context, label, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
     const beside = context.measureText(label).width + 8;
@@ -153,11 +166,13 @@ function drawMemories(context, chip, { model, palette, at }) {
     fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 7 }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
-    for (const part of parts) {
-      const box = { x: from, y: y + 11, w: part.bytes * scale, h: 7 };
-      fillBox(context, palette[part.color], box, isFilled(part) ? 1 : 0.25);
+    parts.forEach((part, k) => {
+      const box = { x: from, y: y + 11, w: part.bytes * filled[k] * scale, h: 7 };
+      fillBox(context, palette[part.color], box);
       from += box.w;
-    }
+    });
+    if (at.started && !at.finished)
+      roundBox(context, { x, y: y + 10, w: all * scale, h: 9 }, 2, { line: palette.muted, width: 1.2 });
     const end = x + limit * scale;
     if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
   });
@@ -212,11 +227,35 @@ function drawStreaks(context, { slots }, how) {
     const name = phase.makes.find((each) => slots[each] && phase.needs.includes(each));
     const source = slotOf(phase.needs[0] ?? "");
     if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
+    if (model.kernels[at.kernel].slots.some((slot) => adds(phase, slot))) {
+      layOn(context, slots[source], slots[name], within(part, LANDED, 1), how);
+      continue;
+    }
     const isKnown = source === "S" && name === "O" && hasNumbers(model);
     const P = isKnown ? matrixNamed(model, "P", at.step) : null;
     const color = name === "O" ? "output" : "state";
     streak(context, slots[source], slots[name], P, part, { ...how, color, factor: P && slots.V });
   }
+}
+
+// The rows of a part shrink by its weight, as wide as they are, and are laid on those of the sum.
+function layOn(context, from, to, part, { model, palette, at, strong, row: told }) {
+  const count = rowCount(model, model.q[at.step]);
+  const [high, low, way] = [from.h / count, to.h / count, smooth(part * 2 - 1)];
+  range(count).forEach((row) => {
+    const [before, after] = seenShares(model, at, row) ?? [0, 1];
+    const h = lerp(high, (after - before) * low, smooth(part * 2));
+    const y = lerp(from.y + (row + 1) * high - h, to.y + (row + 1) * low - after * low, way);
+    fillBox(
+      context,
+      palette.output,
+      { x: lerp(from.x, to.x, way), y, w: lerp(from.w, to.w, way), h },
+      strong,
+    );
+    if (row !== told || !(part > 0)) return;
+    const style = { size: 17, weight: "700", alpha: strong };
+    text(context, `×${formatNumber(after - before, 2)}`, from.x + from.w + 8, y + h / 2, palette.now, style);
+  });
 }
 
 function streak(context, from, to, P, part, { palette, strong, color, factor }) {

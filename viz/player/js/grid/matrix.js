@@ -7,15 +7,16 @@ import { sidesOf } from "./layout.js";
 import { clamp, lerp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
 import { figureOf, seenShares, softmaxState } from "../run/figure.js";
-import { finishOf, isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
-import { KIND, once, range, rowAbove, rowCount, stepsOfTile, tileKind } from "../run/model.js";
+import { adds, finishOf, isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
+import { KIND, once, range, rowAbove, rowCount, stepsOfTile, tileKind, valueAt } from "../run/model.js";
 
 const [SMALLEST, LARGEST] = [9.9, 17]; // of a number that is written
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
+const ABOVE = 0.45; // of a cell, for the number that the one below is made of
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
-  const { now, old, part, phase, held, used, last, model, palette, strong } = how;
+  const { now, old, part, phase, beside, held, used, last, model, palette, strong } = how;
   const role = phase ? roleOf(phase) : "";
   if (role === "move" && part < 1) return; // it is on its way
   const square = isSquare(slot);
@@ -28,6 +29,7 @@ export function drawMatrix(context, slot, box, how) {
   const isSpent = square && last && roleOf(last) === "product";
   const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
   const hasRoom = size >= SMALLEST && strong === 1;
+  const hasBoth = square && hasRoom && beside > 0 && ch >= 2 * SMALLEST;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
@@ -36,24 +38,31 @@ export function drawMatrix(context, slot, box, how) {
       const come = comes(role, part, { i, j, down, across });
       const scale = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
       if (scale < 0.04) continue;
-      const [before, value] = [old && come < 1 ? old.at(r, c) : undefined, now.at(r, c)];
-      const color =
-        before === undefined
-          ? colorOf(now, value)
-          : mixed(colorOf(old, before), colorOf(now, value), clamp(come));
+      const [was, value] = [old ? old.at(r, c) : NaN, now.at(r, c)];
+      const before = old && colorOf(old, was);
+      const color = old && come < 1 ? mixed(before, colorOf(now, value), clamp(come)) : colorOf(now, value);
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
-      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
-      fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
-      const shown = come > 0.5 || before === undefined ? value : before;
-      if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
-      const style = { size, align: "center" };
-      text(context, formatNumber(shown, 2), x, y, inkOn(color, palette), style);
+      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2 - w / 2, box.y + (i + 0.5) * ch - gap / 2 - h / 2];
+      const top = hasBoth ? ABOVE * beside * smooth(2 * come) * h : 0; // what it is made of stays above it
+      const write = hasRoom && scale >= 0.8 ? Math.min(size, (h - top) * 0.8) : 0;
+      const isNew = come > 0.5 || !old;
+      const shown = isNew ? value : top ? NaN : was;
+      drawCell(context, { x, y: y + top, w, h: h - top }, color, shown, { palette, alpha, size: write });
+      if (top) drawCell(context, { x, y, w, h: top }, before, was, { palette, alpha, size: SMALLEST });
     }
   }
   if (square && role === "product" && part < 1 && strong > 0.5) {
     const front = { x: box.x - 4, y: box.y + part * box.h - 1, w: box.w + 8, h: 2 };
     fillBox(context, palette.query, front, 0.9);
   }
+}
+
+function drawCell(context, box, color, value, { palette, alpha, size }) {
+  fillBox(context, color, box, alpha);
+  if (size < SMALLEST * 0.9 || box.h < size || Number.isNaN(value)) return;
+  const style = { size, align: "center" };
+  const words = formatNumber(value, 2);
+  text(context, words, box.x + box.w / 2, box.y + box.h / 2, inkOn(color, palette), style);
 }
 
 // Rows and columns of a slot's tile, as they are drawn; `only` is a row that is drawn alone.
@@ -67,7 +76,7 @@ export function countsOf(model, slot, only = null) {
 function comes(role, part, { i, j, down, across }) {
   if (role === "product") return smooth(part * (down + 1 + WAVE * across) - i - WAVE * j);
   if (role === "mask") return smooth(part * (down + 1) - i);
-  if (role === "exponentials") return smooth(part * 2 - j / across);
+  if (["exponentials", "elements"].includes(role)) return smooth(part * 2 - j / across);
   return smooth(part);
 }
 
@@ -150,7 +159,7 @@ function largestOfRows(model, slot, at) {
 const FULL = 0.75; // how strong a tensor's colour is
 
 export function drawBlock(context, slot, box, how) {
-  const { model, palette, at, strong, held, used } = how;
+  const { model, palette, at, strong, held, used, last } = how;
   if (held <= 0) return;
   if (isSquare(slot)) {
     if (used < 1) drawSquare(context, slot, box, how);
@@ -164,7 +173,8 @@ export function drawBlock(context, slot, box, how) {
   }
   const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
   if (held < 1 && come < 1) return; // it is on its way
-  fillBox(context, palette[slot.color], box, (used === 1 ? 0.25 : FULL) * held * strong);
+  const isGiven = used === 1 || (last && used > 0 && adds(last, slot)); // it is seen on its way
+  fillBox(context, palette[slot.color], box, (isGiven ? 0.25 : FULL) * held * strong);
 }
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.
@@ -195,32 +205,55 @@ function shadeHidden(context, model, at, box, { palette, mask, strong }) {
   context.restore();
 }
 
-// A sum by its rows: what is kept of the old one, and what the tile adds to it, as parts of the row.
+// A sum by its rows, each as wide as it is and as high as the weight that it holds: what is kept of the old
+// one, and what the tile adds on top of it.
 function drawSumOfRows(context, slot, box, { model, palette, at, strong, held }, isSum) {
   const color = palette[slot.color];
-  const added = smooth(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
-  const rescaled = smooth(progressIn(model, at, "rescale", 0));
+  const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);
+  const added = smooth(come);
   const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
-  if (!isOfRows || !keptOf(model, at, slot, 0, rescaled)) {
+  if (!isOfRows || !weightsOfRow(model, at, slot, 0)) {
     fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
     return;
   }
+  const rescaled = progressIn(model, at, "rescale", 0);
+  const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
   const count = rowCount(model, model.q[at.step]);
   const high = box.h / count;
   for (let row = 0; row < count; row++) {
-    const [kept, all] = keptOf(model, at, slot, row, rescaled);
-    const whole = { ...box, y: box.y + row * high, h: Math.max(high - (high > 4 ? 1 : 0), 0.6) };
-    if (kept > 0 && rescaled > 0 && added < 1) fillBox(context, color, whole, 0.18 * strong);
-    fillBox(context, color, { ...whole, w: box.w * kept }, 0.85 * held * strong);
-    const more = { ...whole, x: box.x + box.w * kept, w: box.w * (all - kept) * added };
-    fillBox(context, color, more, 0.5 * held * strong);
+    const [old, kept, all] = weightsOfRow(model, at, slot, row);
+    const tall = Math.max(high - (high > 4 ? 1 : 0), 0.6);
+    const layer = (from, to, alpha) => {
+      const band = { ...box, y: box.y + (row + 1) * high - to * tall, h: (to - from) * tall };
+      fillBox(context, color, band, alpha * held * strong);
+    };
+    if (rescaled > 0 && added < 1) layer(kept, old, 0.18);
+    layer(0, kept, 0.85);
+    layer(kept, kept + (all - kept) * (isLaid ? Math.floor(come) : added), 0.5);
   }
 }
 
-// The part of a row that was there before the step, as it shrinks, and that after it: of the whole, or of the
-// weights that are known at once. null if neither is known.
-function keptOf(model, at, slot, row, rescaled) {
+// The weight in a row of O before the step, what is kept of it, and that after the step: of the most that the
+// row ever holds, and of all once it is divided by l. null if it is not known.
+function weightsOfRow(model, at, slot, row) {
   const state = softmaxState(model, at.step, row);
-  if (state) return [state.oldL > 0 ? lerp(1, state.alpha, rescaled) : 0, 1];
-  return slot.name === "O" ? seenShares(model, at, row) : null;
+  if (!state) {
+    const [before, after] = (slot.name === "O" && seenShares(model, at, row)) || [];
+    return after === undefined ? null : [before, before, after];
+  }
+  const { oldL, l, alpha } = state;
+  const isWhole = model.kernels[at.kernel].phases[1].some(({ stores }) => stores.includes(slot.name));
+  const divided = smooth(finishOf(model, at) * 2);
+  const most = isWhole ? l : lerp(largestSum(model, at, row), l, divided);
+  const old = isWhole ? Number(oldL > 0) : oldL / most;
+  const kept = (alpha * oldL) / most;
+  return [old, lerp(old, kept, smooth(progressIn(model, at, "rescale", 0))), l / most];
+}
+
+// The largest l of a row in the steps of its turn, or of its tile if it comes back to the chip.
+function largestSum(model, at, row) {
+  const [first, last] = [model.turnFirst[at.step], model.turnLast[at.step]];
+  return once(model, `l|${first}|${row}`, () =>
+    Math.max(...range(last + 1, first).map((step) => valueAt(model, "l", step, row) || 0)),
+  );
 }

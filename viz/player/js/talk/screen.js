@@ -9,7 +9,7 @@ import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
 import { modelOf, once, range } from "../run/model.js";
 import { Player } from "../player.js";
-import { sentenceAt, standing } from "./scenes.js";
+import { firstStop, sentenceAt, standing } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
 
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
@@ -70,9 +70,10 @@ export class Screen {
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart ? null : this.ownerOf(scene);
     const isSameRun = Boolean(owner && was && (was.duel || was.run) === (scene.duel || scene.run));
-    const goesOn = isSameRun && !wasOpen && [was, scene].every(isOfSteps);
+    const begins = flows && !isSame && !open && stop > 0;
+    if (begins) owner.stand(this.stateOf(scene, scene.stops[stop - 1].step)); // it opens in motion
     if (!owner) this.showChart(flows);
-    else this.stand(owner, scene, flows && (isSame || goesOn));
+    else this.stand(owner, scene, flows && (isSame || begins));
     if (flows && !isSame) this.enter(isSameRun);
   }
 
@@ -172,8 +173,9 @@ export class Screen {
       return;
     }
     const { order, position } = track.placeOf(step);
-    if (glides && order === track.order && Math.abs(position - track.position) > 1) {
-      if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
+    const isAnswered = !this.isHidden && this.asks(scene); // the answer stands beside the question
+    if (glides && order === track.order && position !== track.position && !isAnswered) {
+      if (owner.opened) owner.opened.predicts = this.asks(scene);
       owner.draw();
       const own = clamp(PER_TILE_S * track.tilesBetween(track.position, position), SHORTEST_S, LONGEST_S);
       owner.transport.glide(position, 1000 * (seconds || own));
@@ -186,8 +188,12 @@ export class Screen {
   }
 
   // Hidden are m, l and alpha of the tile that the scene begins with, until the audience has guessed.
+  asks(scene) {
+    return scene.hidden.includes("state") && this.stop === firstStop(scene) && !this.open;
+  }
+
   ask(player, scene) {
-    if (!scene.hidden.includes("state") || this.stop > 0 || this.open) return;
+    if (!this.asks(scene)) return;
     player.opened.predicts = true;
     player.draw();
     if (!this.isHidden) player.opened.predict.reveal();
@@ -209,9 +215,6 @@ export class Screen {
     write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
   }
 }
-
-// Whether a scene asks nothing of a player but its step: no tile, no row, no lanes.
-const isOfSteps = ({ view, row }) => !row && !["numbers", "lanes"].includes(view);
 
 // The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
 function duelOf(duel, all) {
