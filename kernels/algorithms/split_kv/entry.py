@@ -92,6 +92,7 @@ ENTRY = Algorithm(
     runner="kernels.algorithms.split_kv.run:RUNNER",
     rank=3,
     top=("K", "V", "partial O"),
+    right=("O", "lse"),
     packs_heads=True,
     step_cost=1.2,
     timed_as=TIMED,

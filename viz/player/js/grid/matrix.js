@@ -179,7 +179,8 @@ export function drawBlock(context, slot, box, how) {
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.
 function drawSquare(context, slot, box, { model, palette, at, strong, used, last }) {
-  const fills = ({ makes, loads }) => [...makes, ...loads].some((name) => slotOf(name) === slot.name);
+  const fills = ({ makes, loads, needs }) =>
+    [...(needs.length ? makes : []), ...loads].some((name) => slotOf(name) === slot.name);
   const showsWeights = ({ shows }) => slot.name === "S" && shows === "share";
   const gone = last && roleOf(last) === "product" ? used * box.w : 0;
   const made = progressOfPhase(model, at, fills, 1);

@@ -11,7 +11,6 @@ import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 const TOLD = 17; // size of alpha of the row that is told
 const ROOM_OF_ALPHA = 46; // beside the sums; in a narrow box the caption alone says it
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
-const ROOM_FOR_ALPHA = 10; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
@@ -33,7 +32,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const middle = box.y + (model.offsets[row] / all) * slots.S.h + tall / 2;
     if (!state) continue;
     drawMax(context, state, middle, how);
-    drawL(context, state, middle, { ...how, isTold: row === told, isNear: Math.abs(row - told) === 1 });
+    drawL(context, state, middle, { ...how, isTold: row === told });
   }
 }
 
@@ -62,7 +61,7 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, r
 
 // The old sum shrinks, then what the tile adds stands on it.
 function drawL(context, { oldL, l, alpha }, middle, how) {
-  const { palette, strong, place, ranges, tall, rescale, finish, isTold, isNear } = how;
+  const { palette, strong, place, ranges, tall, rescale, finish, isTold } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
@@ -73,10 +72,8 @@ function drawL(context, { oldL, l, alpha }, middle, how) {
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
-  if (!shrinks || !place.isWide || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0)
-    return;
-  const size = isTold ? TOLD : Math.min(12, tall * 0.85);
-  const style = { size, weight: isTold ? "700" : "600", align: "right" };
+  if (!isTold || !shrinks || !place.isWide || strong < 0.7 || finish > 0) return;
+  const style = { size: TOLD, weight: "700", align: "right" };
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
 

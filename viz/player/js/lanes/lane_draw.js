@@ -2,6 +2,7 @@
 
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { productShare, visibleEvents } from "./lane_model.js";
+import { clamp } from "../run/easing.js";
 import { sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
@@ -76,6 +77,9 @@ function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head
   const x = xOf(layout, span, head);
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
+  const clock = { size: 15, weight: "700", align: "center", halo: palette.background };
+  const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
+  text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
   const last = Math.max(...sm.tracks.map(({ end }) => run.end[end - 1])); // of what is drawn of this SM
   const until = Math.max(Math.min(head, last), span.from + 1);
   const share = Math.round(100 * productShare(run, sm, span.from, until));

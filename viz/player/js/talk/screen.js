@@ -70,8 +70,8 @@ export class Screen {
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart ? null : this.ownerOf(scene);
     const isSameRun = Boolean(owner && was && (was.duel || was.run) === (scene.duel || scene.run));
-    const begins = flows && !isSame && !open && stop > 0;
-    if (begins) owner.stand(this.stateOf(scene, scene.stops[stop - 1].step)); // it opens in motion
+    const begins = flows && !isSame && !open && beat === 0 && firstStop(scene) > 0;
+    if (begins) owner.stand(this.stateOf(scene, scene.stops[0].step)); // it opens in motion
     if (!owner) this.showChart(flows);
     else this.stand(owner, scene, flows && (isSame || begins));
     if (flows && !isSame) this.enter(isSameRun);

@@ -1,16 +1,13 @@
 // The stage: the audience's window of a talk.
 
-import { element, write } from "../controls/dom.js";
+import { element } from "../controls/dom.js";
 import { nameOf } from "./keys.js";
 import { Overview } from "./overlays.js";
 import { isLast, placeText } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
 const SWIPE = 50; // pixels
-const WAYS = {
-  on: "F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys.",
-  back: "This is the end. ← goes back, F5 begins anew. ? lists the keys.",
-};
+const WAYS = "F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys.";
 
 export class Talk extends TalkWindow {
   // `speakerUrl()` is the address of the speaker's window; "" if there is none.
@@ -38,7 +35,12 @@ export class Talk extends TalkWindow {
     this.black = element("div", { class: "fa-black", hidden: "" });
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [this.data.title]),
-      (this.ways = element("p")),
+      (this.ways = element("p", {}, [WAYS])),
+      (this.said = element(
+        "ol",
+        {},
+        this.data.scenes.map(({ title }) => element("li", {}, [title])),
+      )),
     ]);
     this.screen.source.after(this.line);
     this.root.append(sceneRoot, this.overview.node, this.black, this.curtain, this.laser);
@@ -65,7 +67,8 @@ export class Talk extends TalkWindow {
     this.screen.show(state, glides);
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
-    write(this.ways, isLast(this.data.scenes, state) ? WAYS.back : WAYS.on);
+    this.ways.hidden = isLast(this.data.scenes, state); // then what was said closes the talk
+    this.said.hidden = !this.ways.hidden;
     history.replaceState(history.state, "", `${location.pathname}${location.search}#${place}`);
   }
 
