@@ -4,10 +4,9 @@
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
-import { lerp, smooth, within } from "../run/easing.js";
+import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed, seenShares } from "../run/figure.js";
 import {
-  LANDED,
   adds,
   filledOf,
   hasNumbers,
@@ -16,9 +15,10 @@ import {
   matricesIn,
   nameIn,
   slotOf,
+  workedPart,
 } from "../run/bench.js";
 import { countsOf, drawBlock, drawMatrix, drawSum } from "./matrix.js";
-import { range, rowCount, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { range, rowBox, rowCount, rowsOfTile, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { drawShares, drawState } from "./state.js";
 
@@ -228,7 +228,7 @@ function drawStreaks(context, { slots }, how) {
     const source = slotOf(phase.needs[0] ?? "");
     if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
     if (model.kernels[at.kernel].slots.some((slot) => adds(phase, slot))) {
-      layOn(context, slots[source], slots[name], within(part, LANDED, 1), how);
+      layOn(context, slots[source], slots[name], workedPart(phase, part), how);
       continue;
     }
     const isKnown = source === "S" && name === "O" && hasNumbers(model);
@@ -240,12 +240,12 @@ function drawStreaks(context, { slots }, how) {
 
 // The rows of a part shrink by its weight, as wide as they are, and are laid on those of the sum.
 function layOn(context, from, to, part, { model, palette, at, strong, row: told }) {
-  const count = rowCount(model, model.q[at.step]);
-  const [high, low, way] = [from.h / count, to.h / count, smooth(part * 2 - 1)];
-  range(count).forEach((row) => {
+  const way = smooth(part * 2 - 1);
+  range(rowCount(model, model.q[at.step])).forEach((row) => {
+    const [high, low] = [from, to].map((box) => rowBox(model, box, row));
     const [before, after] = seenShares(model, at, row) ?? [0, 1];
-    const h = lerp(high, (after - before) * low, smooth(part * 2));
-    const y = lerp(from.y + (row + 1) * high - h, to.y + (row + 1) * low - after * low, way);
+    const h = lerp(high.h, (after - before) * low.h, smooth(part * 2));
+    const y = lerp(high.y + high.h - h, low.y + (1 - after) * low.h, way);
     fillBox(
       context,
       palette.output,
@@ -286,10 +286,9 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
     ({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y,
   );
   if (!beside.some(isSquare)) return;
-  const { block_m: rows } = model.data.problem;
   const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];
-  const high = Math.max(3, slots.S.h / rows);
-  const y = slots.S.y + (model.offsets[row] / rows) * slots.S.h - 1.5;
+  const high = Math.max(3, slots.S.h / rowsOfTile(model));
+  const y = rowBox(model, slots.S, row).y - 1.5;
   const x = Math.min(...boxes.map((box) => box.x)) - 3;
   const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
   roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });

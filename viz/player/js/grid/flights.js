@@ -5,7 +5,7 @@ import { formatBytes } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
 import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
-import { LANDED, finishes, slotOf } from "../run/bench.js";
+import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
 const EDGE = 6; // thickness of what has no strip of its own: one number per row
@@ -16,8 +16,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
   phases.forEach((phase, k) => {
     const part = at.progress[k];
     if (part <= 0 || part >= 1) return;
-    const works = phase.loads.length && phase.needs.length;
-    const flies = finishes(phase) ? within(part, 0.5, 1) : works ? within(part, 0, LANDED) : part;
+    const flies = finishes(phase) ? within(part, 0.5, 1) : movedPart(phase, part);
     [...phase.loads, ...phase.stores].forEach((name, i) => {
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);

@@ -8,11 +8,22 @@ import { clamp, lerp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
 import { figureOf, seenShares, softmaxState } from "../run/figure.js";
 import { adds, finishOf, isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
-import { KIND, once, range, rowAbove, rowCount, stepsOfTile, tileKind, valueAt } from "../run/model.js";
+import {
+  KIND,
+  once,
+  range,
+  rowAbove,
+  rowBox,
+  rowCount,
+  rowsOfTile,
+  stepsOfTile,
+  tileKind,
+  valueAt,
+} from "../run/model.js";
 
-const [SMALLEST, LARGEST] = [9.9, 17]; // of a number that is written
+const [SMALLEST, SOURCE, LARGEST] = [9.9, 10.3, 17]; // of a number, and of one that another is made of
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
-const ABOVE = 0.45; // of a cell, for the number that the one below is made of
+const ABOVE = 0.47; // of a cell, for the number that the one below is made of
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
@@ -24,12 +35,12 @@ export function drawMatrix(context, slot, box, how) {
   const { only = null } = how;
   const [down, across] = countsOf(model, slot, only);
   const [cw, ch] = [box.w / across, box.h / down];
-  const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
   const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
   const hasRoom = size >= SMALLEST && strong === 1;
-  const hasBoth = square && hasRoom && beside > 0 && ch >= 2 * SMALLEST;
+  const hasBoth = square && hasRoom && beside > 0 && ch >= 2.2 * SOURCE;
+  const gap = hasBoth ? 2 : Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
@@ -44,11 +55,11 @@ export function drawMatrix(context, slot, box, how) {
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
       const [x, y] = [box.x + (j + 0.5) * cw - gap / 2 - w / 2, box.y + (i + 0.5) * ch - gap / 2 - h / 2];
       const top = hasBoth ? ABOVE * beside * smooth(2 * come) * h : 0; // what it is made of stays above it
-      const write = hasRoom && scale >= 0.8 ? Math.min(size, (h - top) * 0.8) : 0;
+      const write = hasRoom && scale >= 0.8 ? Math.min(size, (h - top) * 0.86) : 0;
       const isNew = come > 0.5 || !old;
       const shown = isNew ? value : top ? NaN : was;
       drawCell(context, { x, y: y + top, w, h: h - top }, color, shown, { palette, alpha, size: write });
-      if (top) drawCell(context, { x, y, w, h: top }, before, was, { palette, alpha, size: SMALLEST });
+      if (top) drawCell(context, { x, y, w, h: top }, before, was, { palette, alpha, size: SOURCE });
     }
   }
   if (square && role === "product" && part < 1 && strong > 0.5) {
@@ -59,7 +70,7 @@ export function drawMatrix(context, slot, box, how) {
 
 function drawCell(context, box, color, value, { palette, alpha, size }) {
   fillBox(context, color, box, alpha);
-  if (size < SMALLEST * 0.9 || box.h < size || Number.isNaN(value)) return;
+  if (size < SMALLEST || box.h < size || Number.isNaN(value)) return;
   const style = { size, align: "center" };
   const words = formatNumber(value, 2);
   text(context, words, box.x + box.w / 2, box.y + box.h / 2, inkOn(color, palette), style);
@@ -67,8 +78,8 @@ function drawCell(context, box, color, value, { palette, alpha, size }) {
 
 // Rows and columns of a slot's tile, as they are drawn; `only` is a row that is drawn alone.
 export function countsOf(model, slot, only = null) {
-  const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
-  const sizes = { q_tile: only === null ? rows : 1, kv_tile: keys, head_dim: width, one: 1 };
+  const { block_n: keys, head_dim: width } = model.data.problem;
+  const sizes = { q_tile: only === null ? rowsOfTile(model) : 1, kv_tile: keys, head_dim: width, one: 1 };
   return sidesOf(slot).map((side) => sizes[side]);
 }
 
@@ -219,13 +230,12 @@ function drawSumOfRows(context, slot, box, { model, palette, at, strong, held },
   }
   const rescaled = progressIn(model, at, "rescale", 0);
   const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
-  const count = rowCount(model, model.q[at.step]);
-  const high = box.h / count;
-  for (let row = 0; row < count; row++) {
+  for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
+    const { y, h: high } = rowBox(model, box, row);
     const [old, kept, all] = weightsOfRow(model, at, slot, row);
     const tall = Math.max(high - (high > 4 ? 1 : 0), 0.6);
     const layer = (from, to, alpha) => {
-      const band = { ...box, y: box.y + (row + 1) * high - to * tall, h: (to - from) * tall };
+      const band = { ...box, y: y + high - to * tall, h: (to - from) * tall };
       fillBox(context, color, band, alpha * held * strong);
     };
     if (rescaled > 0 && added < 1) layer(kept, old, 0.18);

@@ -6,7 +6,7 @@ import { formatNumber } from "../run/formats.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { seenShares, softmaxState } from "../run/figure.js";
 import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
-import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const TOLD = 17; // size of alpha of the row that is told
 const ROOM_OF_ALPHA = 46; // beside the sums; in a narrow box the caption alone says it
@@ -20,8 +20,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
-  const { block_m: all } = model.data.problem;
-  const tall = slots.S.h * Math.min(1, (model.offsets[1] ?? all) / all);
+  const { h: tall } = rowBox(model, slots.S, 0);
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
     progressIn(model, at, role, 1),
   );
@@ -29,7 +28,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
-    const middle = box.y + (model.offsets[row] / all) * slots.S.h + tall / 2;
+    const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     drawMax(context, state, middle, how);
     drawL(context, state, middle, { ...how, isTold: row === told });

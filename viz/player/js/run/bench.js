@@ -54,7 +54,11 @@ export const finishOf = (model, at) => progressOfPhase(model, at, finishes, 0);
 
 // The sum that a phase adds to; and whether what it adds is the data of a slot, row by row, times a factor.
 export const sumOf = ({ needs, makes, rescales }) => !rescales && makes.find((name) => needs.includes(name));
-export const LANDED = 0.4; // of a phase that loads something and works with it: then it has landed
+
+// How far a phase has come with what it moves, and with its work: that begins once the tiles it loads are there.
+const works = ({ loads, needs }) => loads.length > 0 && needs.length > 0;
+export const movedPart = (phase, part) => (works(phase) ? within(part, 0, 0.4) : part);
+export const workedPart = (phase, part) => (works(phase) ? within(part, 0.4, 1) : part);
 export const adds = (phase, slot) => Boolean(sumOf(phase)) && phase.needs[0] === slot.name && !isSquare(slot);
 
 // Whether a slot's data are there: from 0, empty, to 1. They come with the phase that loads or makes them,
@@ -150,7 +154,7 @@ export function matricesIn(model, figure, slot, at) {
   return {
     now: matrixOf(model, figure, last.matrix, at.step),
     old: second ? matrixOf(model, figure, second.matrix, at.step) : start,
-    part: last.part,
+    part: last.phase ? workedPart(last.phase, last.part) : last.part,
     phase: last.phase,
     isSum: Boolean(sum),
     beside:

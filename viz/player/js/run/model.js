@@ -253,5 +253,14 @@ export function rowCount(model, q) {
   return model.offsets.filter((offset) => offset < existing).length;
 }
 
+// The rows of a tile, as it is drawn, and the place of a drawn row in a box of them.
+export const rowsOfTile = ({ data: { problem } }) => Math.min(problem.block_m, problem.rows);
+
+export function rowBox(model, box, row) {
+  const all = rowsOfTile(model);
+  const h = box.h * Math.min(1, (model.offsets[1] ?? all) / all);
+  return { ...box, y: box.y + (model.offsets[row] / all) * box.h, h };
+}
+
 // The last drawn row that is not below a row of its tile.
 export const rowAbove = (model, offset) => model.offsets.findLastIndex((each) => each <= offset);
