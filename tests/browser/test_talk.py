@@ -95,16 +95,6 @@ def test_full_screen_goes_on_and_off(stage):
     stage.page.wait_for_function("() => document.fullscreenElement === null")
 
 
-def test_the_laser_shows_while_its_key_is_held(stage):
-    stage.page.mouse.move(320, 360)
-    stage.page.keyboard.down("l")
-    assert stage.shows(".fa-laser")
-    stage.page.mouse.move(640, 180)
-    assert stage.page.evaluate(f"{ROOT}.querySelector('.fa-laser').style.left") == "640px"
-    stage.page.keyboard.up("l")
-    assert not stage.shows(".fa-laser")
-
-
 def test_a_swipe_goes_on_and_back(stage):
     swipe = f"""([from, to]) => {{
       const touch = (x) => new Touch({{ identifier: 1, target: {ROOT}, clientX: x, clientY: 300 }});

@@ -56,7 +56,7 @@ SCENE = {"title": WORDS, "sentence": WORDS, "notes": Field(str, "a text in quote
 RUN = SCENE | {
     "problem": Field(str | dict, f"one of {', '.join(PRESETS)}, or a table of a problem's fields and preset"),
     "algorithm": _one_of(ALGORITHMS),
-    "view": _one_of(("grid", "numbers", "row", "source", "mask", "lanes")),
+    "view": _one_of(("grid", "numbers", "row", "mask", "lanes")),
     "row": Field(Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], 'head and row, such as "0.20"'),
     "hidden": _some_of("sentence", "picture", "code", "state"),
     "tells": Field(bool, "true or false"),

@@ -3,24 +3,15 @@
 
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
-import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
+import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixNamed, seenShares } from "../run/figure.js";
-import {
-  adds,
-  filledOf,
-  hasNumbers,
-  heldIn,
-  isSquare,
-  matricesIn,
-  nameIn,
-  slotOf,
-  workedPart,
-} from "../run/bench.js";
-import { countsOf, drawBlock, drawMatrix, drawSum } from "./matrix.js";
-import { range, rowBox, rowCount, rowsOfTile, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { figureOf, matrixNamed } from "../run/figure.js";
+import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
+import { drawBlock, drawMatrix } from "./matrix.js";
+import { drawLaid, drawSum } from "./sums.js";
+import { rowBox, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
-import { drawShares, drawState } from "./state.js";
+import { drawState } from "./state.js";
 
 const PAD = 14;
 const LOW = 160; // height of a chip that has no room for its memories
@@ -34,7 +25,6 @@ const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const LOOSE = 4; // how far other matrices give way to the room
 const BACK = 0.45; // how strong is drawn what nothing happens to
-const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
@@ -104,10 +94,10 @@ export function drawBench(context, chip, bench, how) {
   if (how.pointed) drawPointed(context, bench, how);
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
+  drawLaid(context, bench, how);
   if (strong > 0.3 && hasWords(model, kernel, chip)) drawWords(context, bench, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
-  else if (kernel.bars && bench.slots.S) drawShares(context, bench.slots.S, how);
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
@@ -220,59 +210,23 @@ function fitted(context, words, width, size) {
 }
 
 // A product flows into its sum: each weight takes the value of its key along, the thicker, the larger it is.
-function drawStreaks(context, { slots }, how) {
-  const { model, at } = how;
-  for (const [k, phase] of model.phases[at.step].entries()) {
-    const part = at.progress[k];
-    const name = phase.makes.find((each) => slots[each] && phase.needs.includes(each));
-    const source = slotOf(phase.needs[0] ?? "");
-    if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
-    if (model.kernels[at.kernel].slots.some((slot) => adds(phase, slot))) {
-      layOn(context, slots[source], slots[name], workedPart(phase, part), how);
-      continue;
-    }
-    const isKnown = source === "S" && name === "O" && hasNumbers(model);
-    const P = isKnown ? matrixNamed(model, "P", at.step) : null;
-    const color = name === "O" ? "output" : "state";
-    streak(context, slots[source], slots[name], P, part, { ...how, color, factor: P && slots.V });
-  }
-}
-
-// The rows of a part shrink by its weight, as wide as they are, and are laid on those of the sum.
-function layOn(context, from, to, part, { model, palette, at, strong, row: told }) {
-  const way = smooth(part * 2 - 1);
-  range(rowCount(model, model.q[at.step])).forEach((row) => {
-    const [high, low] = [from, to].map((box) => rowBox(model, box, row));
-    const [before, after] = seenShares(model, at, row) ?? [0, 1];
-    const h = lerp(high.h, (after - before) * low.h, smooth(part * 2));
-    const y = lerp(high.y + high.h - h, low.y + (1 - after) * low.h, way);
-    fillBox(
-      context,
-      palette.output,
-      { x: lerp(from.x, to.x, way), y, w: lerp(from.w, to.w, way), h },
-      strong,
-    );
-    if (row !== told || !(part > 0)) return;
-    const style = { size: 17, weight: "700", alpha: strong };
-    text(context, `×${formatNumber(after - before, 2)}`, from.x + from.w + 8, y + h / 2, palette.now, style);
-  });
-}
-
-function streak(context, from, to, P, part, { palette, strong, color, factor }) {
-  const [columns, rows] = P ? [P.columns, P.rows] : [STREAKS, STREAKS];
-  for (let c = 0; c < columns; c++) {
-    const u = (part * (columns + 2) - c) / 2.6;
+function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, strong }) {
+  const k = model.phases[at.step].findIndex(({ needs, makes }) => needs[0] === "P" && makes.includes("O"));
+  const P = hasNumbers(model) ? matrixNamed(model, "P", at.step) : null;
+  if (!P || !S || !V || !O || k < 0) return;
+  for (let c = 0; c < P.columns; c++) {
+    const u = (at.progress[k] * (P.columns + 2) - c) / 2.6;
     if (u <= 0 || u >= 1) continue;
     const across = smooth(u);
-    const shade = mixed(palette.now, palette[color], across);
+    const shade = mixed(palette.now, palette.output, across);
     const long = 36 * Math.sin(Math.PI * u);
-    const h = factor?.h / columns;
-    if (factor) fillBox(context, palette.now, { ...factor, y: factor.y + c * h, h }, 0.5 * (1 - u));
-    for (let r = 0; r < rows; r++) {
-      const weight = P ? P.at(r, c) : 0.2;
+    const h = V.h / P.columns;
+    fillBox(context, palette.now, { ...V, y: V.y + c * h, h }, 0.5 * (1 - u));
+    for (let r = 0; r < P.rows; r++) {
+      const weight = P.at(r, c);
       if (!(weight > 0.02)) continue;
-      const x = lerp(from.x + ((c + 0.5) * from.w) / columns, to.x + 6, across);
-      const y = lerp(from.y + ((r + 0.5) * from.h) / rows, to.y + ((r + 0.5) * to.h) / rows, across);
+      const x = lerp(S.x + ((c + 0.5) * S.w) / P.columns, O.x + 6, across);
+      const y = S.y + ((r + 0.5) * S.h) / P.rows;
       const thick = 1.5 + 5 * Math.sqrt(weight);
       const ray = { x: x - long, y: y - thick / 2, w: long, h: thick };
       fillBox(context, shade, ray, 0.7 * (1 - u) * strong);
@@ -287,11 +241,11 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
   );
   if (!beside.some(isSquare)) return;
   const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];
-  const high = Math.max(3, slots.S.h / rowsOfTile(model));
-  const y = rowBox(model, slots.S, row).y - 1.5;
+  const told = rowBox(model, slots.S, row);
+  const [y, h] = [told.y - 1.5, Math.max(3, told.h) + 2];
   const x = Math.min(...boxes.map((box) => box.x)) - 3;
   const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
-  roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
+  roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
 const FAR_SIZE = 19;

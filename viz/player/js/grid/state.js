@@ -1,11 +1,11 @@
 // m and l of the rows of a tile, beside its scores: the max slides, the old sum shrinks by alpha, and what
-// the tile adds stands on it. Of weights that are known at once: how much of each row was seen so far.
+// the tile adds stands on it.
 
 import { fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { seenShares, softmaxState } from "../run/figure.js";
-import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
+import { softmaxState } from "../run/figure.js";
+import { finishOf, progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const TOLD = 17; // size of alpha of the row that is told
@@ -86,20 +86,4 @@ function rangesOf(model, at) {
     const margin = Math.max(0.05 * (high - low), 1e-6);
     return { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) };
   });
-}
-
-const SHARES = 10; // width of a whole row
-
-export function drawShares(context, box, { model, palette, at, strong }) {
-  const q = model.q[at.step];
-  if (!seenShares(model, at, 0)) return;
-  const part = smooth(progressOfPhase(model, at, ({ shows }) => shows === "share", 1));
-  const high = box.h / rowCount(model, q);
-  const x = box.x + box.w + 3;
-  for (let row = 0; row < rowCount(model, q); row++) {
-    const [before, after] = seenShares(model, at, row).map((share) => SHARES * share);
-    const seen = { x, y: box.y + row * high, w: before, h: Math.max(high - 1, 0.6) };
-    fillBox(context, palette.state, seen, strong);
-    fillBox(context, palette.state, { ...seen, x: x + before, w: (after - before) * part }, 0.5 * strong);
-  }
 }

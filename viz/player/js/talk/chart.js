@@ -7,11 +7,6 @@ const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large a
 const [LEFT, RIGHT, TOP, BOTTOM] = [110, 840, 44, 454]; // of the curves
 const LABEL_HEIGHT = 27;
 const DRAWS_MS = 1400;
-// Where the last curve is compared with the first, and with its neighbour.
-const AT = [
-  { x: 1124, size: 32 },
-  { x: 1060, size: 20 },
-]; // where the last curve is compared: with the first, with its neighbour
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
@@ -52,9 +47,9 @@ export class ChartView {
       const placed = points.map(([px, py]) => [x(px), y(py)]);
       return curve(placed, series, palette[series.color], labels[i]);
     });
-    const others = [...new Set([0, count - 2])].filter((i) => i >= 0 && i < count - 1);
-    const ratios = others.flatMap((i, k) =>
-      ratio(labels[i], labels[count - 1], chart.series[count - 1].ratios[i], AT[k]),
+    const newest = count - 1; // it is compared with the first, and with its neighbour
+    const ratios = [...new Set([0, newest - 1])].flatMap((i, k) =>
+      ratio(labels[i], labels[newest], chart.series[newest].ratios[i], k),
     );
     const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
     const about = { viewBox, role: "img", "aria-label": `${chart.title}: ${words}` };
@@ -72,8 +67,9 @@ export class ChartView {
 }
 
 // How many times as large one end is as the other, between their names.
-function ratio(from, to, words, { x, size }) {
+function ratio(from, to, words, k) {
   if (!words) return [];
+  const [x, size] = [1124 - 64 * k, 32 - 12 * k];
   const points = [x - 8, from, x, from, x, to, x - 8, to];
   const looks = { fill: "var(--fa-now)", "font-size": size, "font-weight": 700 };
   return [

@@ -1,7 +1,6 @@
 // The stage: the audience's window of a talk.
 
 import { element } from "../controls/dom.js";
-import { nameOf } from "./keys.js";
 import { Overview } from "./overlays.js";
 import { isLast, placeText } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
@@ -15,7 +14,7 @@ export class Talk extends TalkWindow {
     super(root, data, location.hash);
     this.speakerUrl = speakerUrl;
     this.loadFonts();
-    this.listenToPointers();
+    this.listenToSwipes();
     // so that no scene has to wait for its run
     this.warming = setTimeout(() => this.screen.warm());
   }
@@ -25,13 +24,11 @@ export class Talk extends TalkWindow {
       ...super.actions(),
       overview: () => this.overview.toggle(),
       speaker: () => this.openSpeaker(this.speakerUrl()),
-      laser: () => (this.laser.hidden = false),
     };
   }
 
   build(sceneRoot) {
     this.overview = new Overview(this);
-    this.laser = element("div", { class: "fa-laser", hidden: "", "aria-hidden": "true" });
     this.black = element("div", { class: "fa-black", hidden: "" });
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
       element("h1", {}, [this.data.title]),
@@ -43,12 +40,12 @@ export class Talk extends TalkWindow {
       )),
     ]);
     this.screen.source.after(this.line);
-    this.root.append(sceneRoot, this.overview.node, this.black, this.curtain, this.laser);
+    this.root.append(sceneRoot, this.overview.node, this.black, this.curtain);
   }
 
   destroy() {
     clearTimeout(this.warming);
-    this.pointers.abort();
+    this.swipes.abort();
     super.destroy();
   }
 
@@ -90,16 +87,10 @@ export class Talk extends TalkWindow {
     if (opened) this.presenter.link.windows.add(opened);
   }
 
-  // A dot where the pointer is, while its key is held, and swipes.
-  listenToPointers() {
-    this.pointers = new AbortController();
-    const options = { signal: this.pointers.signal, passive: true };
-    const on = (name, listener, node = this.root) => node.addEventListener(name, listener, options);
-    on("keyup", (event) => (this.laser.hidden ||= nameOf(event) === "L"), window);
-    on("pointermove", ({ clientX, clientY }) => {
-      const { left, top } = this.root.getBoundingClientRect();
-      Object.assign(this.laser.style, { left: `${clientX - left}px`, top: `${clientY - top}px` });
-    });
+  listenToSwipes() {
+    this.swipes = new AbortController();
+    const options = { signal: this.swipes.signal, passive: true };
+    const on = (name, listener) => this.root.addEventListener(name, listener, options);
     let touch = null;
     on("touchstart", ({ touches }) => (touch = touches.length === 1 ? touches[0] : null));
     on("touchend", ({ changedTouches: [end] }) => {
