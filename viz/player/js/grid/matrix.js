@@ -45,8 +45,7 @@ export function drawMatrix(context, slot, box, how) {
       const [x, y] = [box.x + (j + 0.5) * cw - gap / 2 - w / 2, box.y + (i + 0.5) * ch - gap / 2 - h / 2];
       const top = hasBoth ? ABOVE * beside * smooth(2 * come) * h : 0; // what it is made of stays above it
       const write = hasRoom && scale >= 0.8 ? Math.min(size, (h - top) * 0.86) : 0;
-      const isNew = come > 0.5 || !old;
-      const shown = isNew ? value : top ? NaN : was;
+      const shown = come > 0.5 || !old ? value : top ? NaN : was;
       drawCell(context, { x, y: y + top, w, h: h - top }, color, shown, { palette, alpha, size: write });
       if (top) drawCell(context, { x, y, w, h: top }, before, was, { palette, alpha, size: SOURCE });
     }
@@ -60,9 +59,8 @@ export function drawMatrix(context, slot, box, how) {
 function drawCell(context, box, color, value, { palette, alpha, size }) {
   fillBox(context, color, box, alpha);
   if (size < SMALLEST || box.h < size || Number.isNaN(value)) return;
-  const style = { size, align: "center" };
-  const words = formatNumber(value, 2);
-  text(context, words, box.x + box.w / 2, box.y + box.h / 2, inkOn(color, palette), style);
+  const [x, y] = [box.x + box.w / 2, box.y + box.h / 2];
+  text(context, formatNumber(value, 2), x, y, inkOn(color, palette), { size, align: "center" });
 }
 
 // How far a cell has come: a product goes row by row, exponentials go column by column.

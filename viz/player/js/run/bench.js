@@ -54,12 +54,12 @@ export const finishOf = (model, at) => progressOfPhase(model, at, finishes, 0);
 
 // The sum that a phase adds to; and whether what it adds is the data of a slot, row by row, times a factor.
 export const sumOf = ({ needs, makes, rescales }) => !rescales && makes.find((name) => needs.includes(name));
+export const adds = (phase, slot) => Boolean(sumOf(phase)) && phase.needs[0] === slot.name && !isSquare(slot);
 
-// How far a phase has come with what it moves, and with its work: that begins once the tiles it loads are there.
+// How far a phase has come with what it moves, and with its work, which begins once its tiles have landed.
 const works = ({ loads, needs }) => loads.length > 0 && needs.length > 0;
 export const movedPart = (phase, part) => (works(phase) ? within(part, 0, 0.4) : part);
 export const workedPart = (phase, part) => (works(phase) ? within(part, 0.4, 1) : part);
-export const adds = (phase, slot) => Boolean(sumOf(phase)) && phase.needs[0] === slot.name && !isSquare(slot);
 
 // Whether a slot's data are there: from 0, empty, to 1. They come with the phase that loads or makes them,
 // from the start of the turn if that is before the loop, and go with the last phase that uses them.
@@ -79,11 +79,10 @@ export function heldIn(model, at, slot) {
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );
   const last = uses.at(-1);
-  return {
-    held: comes * (1 - gone),
-    used: last && phases.includes(last) ? usedBy(model, at, last, progress) : 0,
-    last,
-  };
+  // a product takes line by line; what other numbers are made of stays beside them
+  const isEaten = last && (roleOf(last) === "product" || last.stores.length > 0);
+  const used = isEaten && phases.includes(last) ? progress(last) : leftAfter(model, at, last);
+  return { held: comes * (1 - gone), used, last };
 }
 
 const LEAVES = 0.35; // of the next phase: until then what a phase needed is still there
@@ -91,13 +90,6 @@ const LEAVES = 0.35; // of the next phase: until then what a phase needed is sti
 function leftAfter(model, at, phase) {
   const k = (model.phases[at.step] ?? []).indexOf(phase);
   return k < 0 ? 0 : within(at.progress[k + 1] ?? 0, 0, LEAVES);
-}
-
-// How far a phase has used up what it needs: a product takes it line by line; what other numbers are made of
-// stays beside them.
-function usedBy(model, at, phase, progress) {
-  const isEaten = roleOf(phase) === "product" || phase.stores.length;
-  return isEaten ? progress(phase) : leftAfter(model, at, phase);
 }
 
 // How much of a part of the chip's memory is filled: its data come and leave with their phases. Of whole rows

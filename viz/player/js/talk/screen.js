@@ -17,7 +17,6 @@ const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, b
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
 const LANES_S = 9; // in which a playhead goes over lanes
-const ENTERS_MS = 450;
 const HIDES = ["sentence", "picture", "code"];
 const LINES = 2; // of the code of a phase
 
@@ -55,8 +54,7 @@ export class Screen {
   show({ scene: index, beat, open }, glides = false) {
     const scene = this.data.scenes[index];
     const { stop, isHidden } = standing(scene, beat);
-    const { scene: was, open: wasOpen } = this;
-    const isSame = was === scene && wasOpen === open;
+    const isSame = this.scene === scene && this.open === open;
     Object.assign(this, { scene, open, stop, isHidden });
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
@@ -69,19 +67,10 @@ export class Screen {
     if (!isSame) this.size();
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart ? null : this.ownerOf(scene);
-    const isSameRun = Boolean(owner && was && (was.duel || was.run) === (scene.duel || scene.run));
     const begins = flows && !isSame && !open && beat === 0 && firstStop(scene) > 0;
     if (begins) owner.stand(this.stateOf(scene, scene.stops[0].step)); // it opens in motion
     if (!owner) this.showChart(flows);
     else this.stand(owner, scene, flows && (isSame || begins));
-    if (flows && !isSame) this.enter(isSameRun);
-  }
-
-  // A new scene comes in; a picture of the same run stays.
-  enter(isSameRun) {
-    const from = { opacity: 0, translate: "0 0.5em" };
-    for (const node of [this.title, this.sentence, ...(isSameRun ? [] : [this.picture])])
-      node.animate([from, {}], { duration: ENTERS_MS, easing: "ease-out" });
   }
 
   useTheme() {

@@ -30,15 +30,11 @@ export class Talk extends TalkWindow {
   build(sceneRoot) {
     this.overview = new Overview(this);
     this.black = element("div", { class: "fa-black", hidden: "" });
-    this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
-      element("h1", {}, [this.data.title]),
-      (this.ways = element("p", {}, [WAYS])),
-      (this.said = element(
-        "ol",
-        {},
-        this.data.scenes.map(({ title }) => element("li", {}, [title])),
-      )),
-    ]);
+    this.ways = element("p", {}, [WAYS]);
+    const titles = this.data.scenes.map(({ title }) => element("li", {}, [title]));
+    this.said = element("ol", {}, titles);
+    const title = element("h1", {}, [this.data.title]);
+    this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [title, this.ways, this.said]);
     this.screen.source.after(this.line);
     this.root.append(sceneRoot, this.overview.node, this.black, this.curtain);
   }
