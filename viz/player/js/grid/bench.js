@@ -15,7 +15,7 @@ import { drawState } from "./state.js";
 
 const PAD = 14;
 const LOW = 160; // height of a chip that has no room for its memories
-const MEMORIES = 10; // height of the gauges below the name of the chip, beside which they stand
+const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
@@ -153,18 +153,18 @@ function drawMemories(context, chip, { model, palette, at }) {
     const beside = context.measureText(label).width + 8;
     const color = isOver ? palette.bad : palette.muted;
     if (beside + ROOM_FOR_SIZES < wide) text(context, words, x + beside, y, color, { size: 13 });
-    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 7 }, 0.55);
+    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 10 }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
     parts.forEach((part, k) => {
-      const box = { x: from, y: y + 11, w: part.bytes * filled[k] * scale, h: 7 };
+      const box = { x: from, y: y + 11, w: part.bytes * filled[k] * scale, h: 10 };
       fillBox(context, palette[part.color], box);
       from += box.w;
     });
     if (at.started && !at.finished)
-      roundBox(context, { x, y: y + 10, w: all * scale, h: 9 }, 2, { line: palette.muted, width: 1.2 });
+      roundBox(context, { x, y: y + 10, w: all * scale, h: 12 }, 2, { line: palette.muted, width: 1.2 });
     const end = x + limit * scale;
-    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
+    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 24]);
   });
 }
 

@@ -6,7 +6,7 @@ import { formatNumber } from "../run/formats.js";
 import { countsOf } from "./layout.js";
 import { clamp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
-import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
+import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf, workedPart } from "../run/bench.js";
 import { KIND, once, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
@@ -114,8 +114,8 @@ export function drawBlock(context, slot, box, how) {
   }
   const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
   if (held < 1 && come < 1) return; // it is on its way
-  const isGiven = used === 1 || (last && used > 0 && adds(last, slot)); // it is seen on its way
-  fillBox(context, palette[slot.color], box, (isGiven ? 0.25 : FULL) * held * strong);
+  const isLaid = last && adds(last, slot) && workedPart(last, used) > 0; // its rows are seen on their way
+  fillBox(context, palette[slot.color], box, (used === 1 || isLaid ? 0.25 : FULL) * held * strong);
 }
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.
@@ -131,7 +131,7 @@ function drawSquare(context, slot, box, { model, palette, at, strong, used, last
   const color = shareColor(palette, model.tileShare[at.step] / model.scaleShare);
   fillBox(context, color, { ...rest, w: weights - gone }, strong);
   const isCut = tileKind(model, at.step) === KIND.partial && gone === 0;
-  const mask = isCut ? progressIn(model, at, "mask", 1) : 0;
+  const mask = isCut ? progressIn(model, at, "mask", made) : 0;
   if (mask > 0) shadeHidden(context, model, at, box, { palette, mask, strong });
 }
 
