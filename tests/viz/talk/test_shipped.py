@@ -117,7 +117,9 @@ CLAIMS = {
         s.moved("S") == s.moved("P") == 2 * matrix_bytes(s.trace.problem)
         and s.trace.kernel[47:49].tolist() == [2, 3]
     ),
-    (FIVE, 2): lambda s: [s.phase(i)[1] for i in range(1, 5)] == ["QK^T", "row max", "exponentials", "rescale"],
+    (FIVE, 2): lambda s: (
+        [s.phase(i)[1] for i in range(1, 5)] == ["QK^T", "row max", "exponentials", "rescale"]
+    ),
     (FIVE, 3): lambda s: (
         rises(s, 1) and [s.phase(i)[1] for i in range(1, 4)] == ["QK^T", "row max", "rescale"]
     ),

@@ -133,8 +133,8 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
-// A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what of
-// that is filled. Its number is that of the tiles that have landed.
+// A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what
+// of that is filled. Its number is that of the tiles that have landed.
 function drawMemories(context, chip, { model, palette, at }) {
   const memories = Object.entries(model.data.gpu.limits);
   const kernel = model.kernels[at.kernel];
