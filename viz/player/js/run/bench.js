@@ -93,7 +93,7 @@ function leftAfter(model, at, phase) {
 }
 
 // How much of a part of the chip's memory is filled: its data come and leave with their phases. Of whole rows
-// that are made tile by tile, as many tiles as there are. `whole`: only what has come as a whole.
+// that are made tile by tile, as many tiles as there are. In fast playback it is steady. `whole`: whole data.
 export function filledOf(model, at, { holds }, whole = (part) => part) {
   if (at.step < 0 || at.finished) return 0;
   const [before, step] = model.kernels[at.kernel].phases;
@@ -102,7 +102,7 @@ export function filledOf(model, at, { holds }, whole = (part) => part) {
     const isMade = ({ makes, needs }) => makes.includes(name) && !needs.includes(name);
     const done = at.step - model.turnFirst[at.step] + progressOfPhase(model, at, isMade, 1);
     const inTiles = before.some(isMade) && step.some(isMade);
-    const there = at.melt > 0.5 && !at.complete ? 1 : held * (1 - leftAfter(model, at, last)); // else it would flicker
+    const there = at.melt > 0.5 && !at.complete ? 1 : held * (1 - leftAfter(model, at, last));
     return whole(there) * (inTiles ? whole(done) / model.kvTiles : 1);
   });
   return Math.max(...filled);
