@@ -253,7 +253,7 @@ class Kernel:
     series: tuple[str, ...] = ()
     """Curves that the player draws beside the grid, by their names in run/series.js."""
     bars: str = ""
-    """What the bars of the tile's rows show: "l", "share" or "weight"; "" for none."""
+    """What the height of a row of the sum shows: "l", "share" or "weight"; "" for none."""
     figure: TileFigure | None = None
     """How a step of small tiles is shown number by number; None if it is not."""
     cells: str = "share"

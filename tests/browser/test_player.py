@@ -40,7 +40,7 @@ def test_a_click_goes_to_a_tile_and_picks_its_row_and_a_second_one_lets_it_go(pl
     page = player_of()
     before, steps = page.step()
     box = page.page.locator(".fa-stage").bounding_box()
-    at = (box["x"] + 0.3 * box["width"], box["y"] + 0.8 * box["height"])
+    at = (box["x"] + 0.25 * box["width"], box["y"] + 0.8 * box["height"])
     page.page.mouse.click(*at)
     picked = page.text(".fa-right .fa-head")
     assert re.match(r"row \d+ \(picked", picked)

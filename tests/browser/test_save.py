@@ -189,8 +189,8 @@ def hold_against(gif, pictures, said):
         frame = np.asarray(shown.convert("RGB"), dtype=float)
         png = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=float)
         far = np.abs(frame[: len(png), : png.shape[1]] - png[: len(frame), : frame.shape[1]])
-        assert far.mean() < 1
-        assert far.max() < 64  # colours past the first 256 are near one of them
+        assert far.mean() < 1.5
+        assert far.max() < 32  # colours past the first 256 are near one of them
     assert seconds == pytest.approx(said, abs=0.1)
 
 

@@ -26,6 +26,21 @@ def test_keys_that_go_on_and_back(stage):
         assert stage.press("4", "Enter", key).place == (3, 4), key
 
 
+def test_a_scene_opens_in_motion_without_a_key(stage_of):
+    stage = stage_of(NAMES[0], reduced_motion="no-preference").press("2", "Enter")
+    words = f"{ROOT}.querySelector('.fa-player .fa-byte-words').textContent"
+    before = stage.page.evaluate(words)
+    stage.page.wait_for_function(f"(before) => {words} !== before", arg=before)
+    assert stage.place == (2, 1)
+
+
+def test_the_end_says_what_was_shown(stage, talk):
+    assert stage.press("End", "Space").shows(".fa-curtain")
+    for scene in talk["scenes"]:
+        assert scene["title"] in stage.text(".fa-curtain ol")
+    assert not stage.shows(".fa-curtain p")  # of keys
+
+
 def test_home_end_and_numbers(stage):
     assert stage.press("End").place == (6, 1)
     assert stage.press("Home").place == (1, 1)
@@ -93,16 +108,6 @@ def test_full_screen_goes_on_and_off(stage):
     stage.page.wait_for_function("() => document.fullscreenElement !== null")
     stage.press("f")
     stage.page.wait_for_function("() => document.fullscreenElement === null")
-
-
-def test_the_laser_shows_while_its_key_is_held(stage):
-    stage.page.mouse.move(320, 360)
-    stage.page.keyboard.down("l")
-    assert stage.shows(".fa-laser")
-    stage.page.mouse.move(640, 180)
-    assert stage.page.evaluate(f"{ROOT}.querySelector('.fa-laser').style.left") == "640px"
-    stage.page.keyboard.up("l")
-    assert not stage.shows(".fa-laser")
 
 
 def test_a_swipe_goes_on_and_back(stage):

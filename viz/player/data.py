@@ -254,7 +254,8 @@ def _gpu_words(gpu: Gpu, algorithm: Algorithm, trace: Trace) -> str:
     )
     compiled = f" Shared memory of the compiled kernels: {taken}." if taken else ""
     return (
-        f"What one program keeps on the chip, against what it can have on the {gpu.name}: {shared} of shared "
+        "In a frame what one program takes of the chip, filled as far as it is in use now, against "
+        f"what it can have on the {gpu.name}: {shared} of shared "
         f"memory (an SM has {format_kib(gpu.shared_bytes_per_sm)}; the system keeps the rest) and "
         f"{registers} of registers, all that an SM has. With too many registers the compiler keeps the rest "
         "in HBM, which is slow. With too much shared memory a program does not start: choose smaller tiles. "

@@ -128,7 +128,7 @@ KV_OUTER_ENTRY = _entry(
     "key-outer",
     label="Backward, key outer",
     idea="dQ travels to HBM and back at every step",
-    right=("O", "D", "dQ"),
+    right=("O", "lse", "D", "dQ"),
     each_kernel_anew=True,
     recorded=("text", "gpt2"),
 )
@@ -138,7 +138,7 @@ Q_OUTER_ENTRY = _entry(
     "query-outer",
     label="Backward, query outer",
     idea="dK and dV travel to HBM and back at every step",
-    right=("O", "dQ"),
+    right=("O", "lse", "dQ"),
     recorded=("text", "gpt2", "tiny", "ragged"),
 )
 ENTRIES = (KV_OUTER_ENTRY, Q_OUTER_ENTRY)

@@ -99,6 +99,7 @@ ENTRY = Algorithm(
     name="flash2",
     label=LABEL,
     idea="a query tile stays, keys and values stream past it",
+    right=("O", "lse"),
     direction="forward",
     kernels=(FORWARD,),
     runner="kernels.algorithms.flash2.run",

@@ -157,6 +157,7 @@ ENTRY = Algorithm(
     name="flash3",
     label=LABEL,
     idea="loads, products and softmax of different tiles at the same time; needs a Hopper GPU",
+    right=("O", "lse"),
     direction="forward",
     kernels=(KERNEL,),
     runner=MODULE + "run",

@@ -30,7 +30,14 @@ SPLIT = replace(
     FORWARD,
     name="_attn_split_kv",
     source=SourceRef("kernels.algorithms.split_kv.split", "_attn_split_kv", steps=(ONLINE_SOFTMAX,)),
-    after=(Phase("store partial O, lse", needs=("O", "m", "l"), stores=("partial O", "partial lse")),),
+    after=(
+        Phase(
+            "store partial O, lse",
+            needs=("O", "m", "l"),
+            stores=("partial O", "partial lse"),
+            sentence_key="finish part",
+        ),
+    ),
     requested_bytes=None,
     sums=(RecordedSum("acc", "q_tile", ""),),
     splits_keys=True,
@@ -85,6 +92,7 @@ ENTRY = Algorithm(
     runner="kernels.algorithms.split_kv.run:RUNNER",
     rank=3,
     top=("K", "V", "partial O"),
+    right=("O", "lse"),
     packs_heads=True,
     step_cost=1.2,
     timed_as=TIMED,

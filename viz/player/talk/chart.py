@@ -16,7 +16,7 @@ from kernels.problem import DTYPES, AttentionProblem
 from kernels.problem.attention_problem import MASKS
 from kernels.recordings import recorded_document
 from viz.shared.figures import sweep
-from viz.shared.formats import format_count, format_length
+from viz.shared.formats import format_count, format_length, significant
 from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
@@ -113,11 +113,20 @@ def chart_data(chart: Chart) -> dict:
                 "symbol": sweep.SYMBOLS.get(curve.peer, "star"),
                 "points": [[math.log(x), math.log(y)] for x, y in values],
                 "last": sweep.format_metric(values[-1][1], chart.metric),
+                "ratios": [_ratio(dict(values), dict(other)) for _, other in drawn[:number]],
             }
-            for curve, values in drawn
+            for number, (curve, values) in enumerate(drawn)
         ],
         "source": _source(chart, drawn[0][0].points[0].problem),
     }
+
+
+def _ratio(one: dict[int, float], other: dict[int, float]) -> str:
+    """How many times as large one curve is as the other, or the other as this one, where both end."""
+    if not (both := one.keys() & other.keys()):
+        return ""
+    low, high = sorted((one[max(both)], other[max(both)]))
+    return f"{significant(high / low, 2)}×"
 
 
 def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:

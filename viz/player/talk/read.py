@@ -56,7 +56,7 @@ SCENE = {"title": WORDS, "sentence": WORDS, "notes": Field(str, "a text in quote
 RUN = SCENE | {
     "problem": Field(str | dict, f"one of {', '.join(PRESETS)}, or a table of a problem's fields and preset"),
     "algorithm": _one_of(ALGORITHMS),
-    "view": _one_of(("grid", "numbers", "row", "source", "mask", "bytes", "lanes")),
+    "view": _one_of(("grid", "numbers", "row", "mask", "lanes")),
     "row": Field(Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], 'head and row, such as "0.20"'),
     "hidden": _some_of("sentence", "picture", "code", "state"),
     "tells": Field(bool, "true or false"),
@@ -66,7 +66,7 @@ RUN = SCENE | {
 VERSUS = f"a table of an algorithm among {', '.join(ALGORITHMS)}, and of the problem's fields that differ"
 DUEL = RUN | {
     "versus": Field(dict, VERSUS),
-    "view": _one_of(("grid", "mask", "bytes")),
+    "view": _one_of(("grid", "mask")),
     **_places(PLACE.pattern, '"bytes:500" or "steps:37"'),
 }
 OF_CHART = ", ".join(f"{name} ({' '.join(words)})" for name, words in OPTIONS.items())

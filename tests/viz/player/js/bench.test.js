@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { benchLayout, placesOf } from "../../../../viz/player/js/grid/layout.js";
-import { heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/js/run/bench.js";
+import {
+  adds,
+  filledOf,
+  heldIn,
+  matricesIn,
+  progressOf,
+  roleOf,
+} from "../../../../viz/player/js/run/bench.js";
 import { goodTile, overtureOf } from "../../../../viz/player/js/overture.js";
 import { figureOf } from "../../../../viz/player/js/run/figure.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
@@ -84,6 +91,66 @@ test("a tile of K comes with its phase, and scores are gone once they were used"
     [0, 0.5, 1],
   );
   assert.equal(after("load V", "O").held, 1);
+});
+
+for (const name of [...algorithms, "hopper", "hopper_wide"]) {
+  test(`what a phase of ${name} moves or makes fills its part of the chip`, () => {
+    const run = givenRun(name);
+    const { model } = run;
+    model.phases.forEach((phases, step) => {
+      for (const [k, phase] of phases.entries()) {
+        const at = standingAt(run, model.phaseStart[step] + k + 0.5);
+        const own = [...phase.loads, ...phase.makes, ...(phase.stores.length ? phase.needs : [])];
+        const { parts } = model.kernels[at.kernel];
+        const worked = parts.filter(({ holds }) => own.some((each) => holds.includes(each)));
+        const filled = worked.map((part) => filledOf(model, at, part));
+        assert.ok(filled.length > 0 && filled.every((part) => part > 0 && part <= 1), phase.name);
+      }
+    });
+  });
+}
+
+function fills(name, part, positions) {
+  const run = givenRun(name);
+  const own = run.model.kernels[0].parts.find(({ holds }) => holds.includes(part));
+  return positions.map((position) => filledOf(run.model, standingAt(run, position), own));
+}
+
+test("a part of the chip is empty before its tile comes, and whole rows fill tile by tile", () => {
+  assert.deepEqual(fills("causal", "K", [0.5, 1.25, 3]), [0, 0.25, 1]);
+  const { model } = givenRun("every_row_wise");
+  const ends = range(model.kvTiles).map((step) => model.phaseStart[step + 1]);
+  const shares = ends.map((_, tile) => (tile + 1) / model.kvTiles);
+  assert.deepEqual(fills("every_row_wise", "S", ends), shares);
+});
+
+const hasDs = ({ name }) => name === "dS";
+
+test("P and dP stay while dS is made of them, and leave with the next phase", () => {
+  const run = givenRun("backward");
+  const { model } = run;
+  const step = range(model.count).find((i) => model.phases[i].some(hasDs));
+  const k = model.phases[step].findIndex(hasDs);
+  const { slots } = model.kernels[model.kernel[step]];
+  const slot = slots.find(hasDs);
+  const seen = [1, 1.9].map((part) => {
+    const at = standingAt(run, model.phaseStart[step] + k + part);
+    const { beside, old } = matricesIn(model, figureOf(model, step), slot, at);
+    return [heldIn(model, at, "S").used, beside, old.name];
+  });
+  assert.deepEqual(seen, [
+    [0, 1, "dP"],
+    [1, 0, "dP"],
+  ]);
+});
+
+test("only the parts of split keys are laid on a sum whole: other phases multiply tiles", () => {
+  const laid = algorithms.flatMap((name) =>
+    givenRun(name).model.kernels.flatMap(({ phases, slots }) =>
+      phases.flat().filter((phase) => slots.some((slot) => adds(phase, slot))),
+    ),
+  );
+  assert.deepEqual([...new Set(laid.map(({ name }) => name))], ["weigh"]);
 });
 
 test("the sums of a step begin with those of the step before, and end as recorded", () => {

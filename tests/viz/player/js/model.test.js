@@ -3,7 +3,6 @@ import { test } from "node:test";
 import {
   KIND,
   hasTile,
-  isLive,
   keysOfRow,
   makeModel,
   stepsAbout,
@@ -99,14 +98,9 @@ test("a step about several key tiles is that of each, and shares its attention o
 });
 
 for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
-  test(`${name} can be drawn: its series are known, and what each phase moves or makes is live then`, () => {
+  test(`the series of ${name} are known`, () => {
     for (const kernel of givenRun(name).model.kernels) {
       assert.ok(kernel.series.every((series) => SERIES[series]));
-      for (const phase of kernel.phases.flat()) {
-        const own = [...phase.loads, ...phase.makes, ...(phase.stores.length ? phase.needs : [])];
-        const worked = kernel.parts.filter(({ holds }) => own.some((each) => holds.includes(each)));
-        assert.ok(worked.length > 0 && worked.every((part) => isLive(kernel, part, phase)), phase.name);
-      }
     }
   });
 }

@@ -44,6 +44,21 @@ test("what is hidden is shown from the second beat on, and a sentence stays unti
   );
 });
 
+test("a scene whose first way says its seconds opens on that way, also while it asks", () => {
+  const stops = [{ step: "1" }, { step: "2", seconds: 3 }, { step: "3" }];
+  const [shows, asks] = [[], ["state"]].map((hidden) => ({ hidden, stops }));
+  assert.deepEqual([shows, asks].map(beatsOf), [2, 3]);
+  assert.deepEqual(
+    [0, 1].map((beat) => standing(shows, beat)),
+    [1, 2].map((stop) => ({ stop, isHidden: false })),
+  );
+  assert.deepEqual(
+    [0, 1, 2].map((beat) => standing(asks, beat)),
+    [1, 1, 2].map((stop, beat) => ({ stop, isHidden: beat === 0 })),
+  );
+  assert.equal(beatsOf({ ...shows, chart: {} }), 3); // its stops are curves
+});
+
 test("labels keep their order and do not touch", () => {
   const wanted = [50, 51, 49, 5, 99, 98];
   const placed = spread(wanted, 10, 0, 100);

@@ -3,18 +3,19 @@
 
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber } from "../run/formats.js";
-import { HEAD, benchLayout, middles, rowLayout } from "./layout.js";
+import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
-import { hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
-import { countsOf, drawBlock, drawMatrix, drawSum } from "./matrix.js";
-import { isLive, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
+import { drawBlock, drawMatrix } from "./matrix.js";
+import { drawLaid, drawSum } from "./sums.js";
+import { rowBox, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
-import { drawShares, drawState } from "./state.js";
+import { drawState } from "./state.js";
 
 const PAD = 14;
 const LOW = 160; // height of a chip that has no room for its memories
-const MEMORIES = 10; // height of the gauges below the name of the chip, beside which they stand
+const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
 const LONGEST_WORD = 9;
@@ -22,8 +23,8 @@ const SMALLEST = 10.4; // of a word
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
+const LOOSE = 4; // how far other matrices give way to the room
 const BACK = 0.45; // how strong is drawn what nothing happens to
-const STREAKS = 12; // per row and column, of a product whose numbers were not recorded
 
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
@@ -35,7 +36,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   if (only !== null) return rowLayout(box, kernel.slots);
-  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), widest);
+  const most = kernel.slots.some(isSquare) ? widest : LOOSE;
+  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
 }
 
 // Whether the words of a text stand beside the rows and columns of the scores.
@@ -92,10 +94,10 @@ export function drawBench(context, chip, bench, how) {
   if (how.pointed) drawPointed(context, bench, how);
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
+  drawLaid(context, bench, how);
   if (strong > 0.3 && hasWords(model, kernel, chip)) drawWords(context, bench, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
-  else if (kernel.bars && bench.slots.S) drawShares(context, bench.slots.S, how);
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
@@ -131,7 +133,8 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
-// A gauge per memory, to scale: what a program can have of it, what this one takes, what of that is filled.
+// A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what
+// of that is filled. Its number is that of the tiles that have landed.
 function drawMemories(context, chip, { model, palette, at }) {
   const memories = Object.entries(model.data.gpu.limits);
   const kernel = model.kernels[at.kernel];
@@ -140,26 +143,28 @@ function drawMemories(context, chip, { model, palette, at }) {
   memories.forEach(([name, limit], i) => {
     const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
     const parts = kernel.parts.filter(({ memory }) => memory === name);
+    const filled = parts.map((part) => filledOf(model, at, part));
     const all = sum(parts.map(({ bytes }) => bytes));
-    const isFilled = (part) => (at.phase ? isLive(kernel, part, at.phase) : at.started && !at.finished);
-    const taken = at.started && !at.finished ? all : 0;
-    const isOver = taken > limit;
-    const words = `${formatNumber(taken / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
+    const landed = sum(parts.map((part) => part.bytes * filledOf(model, at, part, Math.floor)));
+    const isOver = landed > limit;
+    const words = `${formatNumber(landed / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
     const label = fitted(context, [name, name.split(" ")[0]], wide - ROOM_FOR_SIZES, 13);
     text(context, label, x, y, isOver ? palette.bad : palette.text, { size: 13, weight: "600" });
     const beside = context.measureText(label).width + 8;
     const color = isOver ? palette.bad : palette.muted;
     if (beside + ROOM_FOR_SIZES < wide) text(context, words, x + beside, y, color, { size: 13 });
-    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 7 }, 0.55);
+    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 10 }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
-    for (const part of parts) {
-      const box = { x: from, y: y + 11, w: part.bytes * scale, h: 7 };
-      fillBox(context, palette[part.color], box, isFilled(part) ? 1 : 0.25);
+    parts.forEach((part, k) => {
+      const box = { x: from, y: y + 11, w: part.bytes * filled[k] * scale, h: 10 };
+      fillBox(context, palette[part.color], box);
       from += box.w;
-    }
+    });
+    if (at.started && !at.finished)
+      roundBox(context, { x, y: y + 10, w: all * scale, h: 12 }, 2, { line: palette.muted, width: 1.2 });
     const end = x + limit * scale;
-    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 21]);
+    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 24]);
   });
 }
 
@@ -205,35 +210,23 @@ function fitted(context, words, width, size) {
 }
 
 // A product flows into its sum: each weight takes the value of its key along, the thicker, the larger it is.
-function drawStreaks(context, { slots }, how) {
-  const { model, at } = how;
-  for (const [k, phase] of model.phases[at.step].entries()) {
-    const part = at.progress[k];
-    const name = phase.makes.find((each) => slots[each] && phase.needs.includes(each));
-    const source = slotOf(phase.needs[0] ?? "");
-    if (!(part > 0 && part < 1) || phase.rescales || !name || !slots[source] || source === name) continue;
-    const isKnown = source === "S" && name === "O" && hasNumbers(model);
-    const P = isKnown ? matrixNamed(model, "P", at.step) : null;
-    const color = name === "O" ? "output" : "state";
-    streak(context, slots[source], slots[name], P, part, { ...how, color, factor: P && slots.V });
-  }
-}
-
-function streak(context, from, to, P, part, { palette, strong, color, factor }) {
-  const [columns, rows] = P ? [P.columns, P.rows] : [STREAKS, STREAKS];
-  for (let c = 0; c < columns; c++) {
-    const u = (part * (columns + 2) - c) / 2.6;
+function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, strong }) {
+  const k = model.phases[at.step].findIndex(({ needs, makes }) => needs[0] === "P" && makes.includes("O"));
+  const P = hasNumbers(model) ? matrixNamed(model, "P", at.step) : null;
+  if (!P || !S || !V || !O || k < 0) return;
+  for (let c = 0; c < P.columns; c++) {
+    const u = (at.progress[k] * (P.columns + 2) - c) / 2.6;
     if (u <= 0 || u >= 1) continue;
     const across = smooth(u);
-    const shade = mixed(palette.now, palette[color], across);
+    const shade = mixed(palette.now, palette.output, across);
     const long = 36 * Math.sin(Math.PI * u);
-    const h = factor?.h / columns;
-    if (factor) fillBox(context, palette.now, { ...factor, y: factor.y + c * h, h }, 0.5 * (1 - u));
-    for (let r = 0; r < rows; r++) {
-      const weight = P ? P.at(r, c) : 0.2;
+    const h = V.h / P.columns;
+    fillBox(context, palette.now, { ...V, y: V.y + c * h, h }, 0.5 * (1 - u));
+    for (let r = 0; r < P.rows; r++) {
+      const weight = P.at(r, c);
       if (!(weight > 0.02)) continue;
-      const x = lerp(from.x + ((c + 0.5) * from.w) / columns, to.x + 6, across);
-      const y = lerp(from.y + ((r + 0.5) * from.h) / rows, to.y + ((r + 0.5) * to.h) / rows, across);
+      const x = lerp(S.x + ((c + 0.5) * S.w) / P.columns, O.x + 6, across);
+      const y = S.y + ((r + 0.5) * S.h) / P.rows;
       const thick = 1.5 + 5 * Math.sqrt(weight);
       const ray = { x: x - long, y: y - thick / 2, w: long, h: thick };
       fillBox(context, shade, ray, 0.7 * (1 - u) * strong);
@@ -247,13 +240,12 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
     ({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y,
   );
   if (!beside.some(isSquare)) return;
-  const { block_m: rows } = model.data.problem;
   const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];
-  const high = Math.max(3, slots.S.h / rows);
-  const y = slots.S.y + (model.offsets[row] / rows) * slots.S.h - 1.5;
+  const told = rowBox(model, slots.S, row);
+  const [y, h] = [told.y - 1.5, Math.max(3, told.h) + 2];
   const x = Math.min(...boxes.map((box) => box.x)) - 3;
   const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
-  roundBox(context, { x, y, w, h: high + 2 }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
+  roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
 const FAR_SIZE = 19;

@@ -8,9 +8,9 @@ const BEND = 0.6; // small weights are told apart better than large ones
 const HALO = 2; // of a frame: both of its lines of the background together
 
 // How many times larger than on a page text and lines are drawn: the style property --fa-zoom, or 1.
-export function zoomOf(node) {
-  return Number(getComputedStyle(node).getPropertyValue("--fa-zoom")) || 1;
-}
+export const zoomOf = (node) => numberOf(node, "--fa-zoom") || 1;
+
+const numberOf = (node, name) => Number(getComputedStyle(node).getPropertyValue(name));
 
 let papers = null; // of the canvases whose drawing goes elsewhere right now
 
@@ -35,11 +35,11 @@ export function openFrame(context, { x, y, scale, width, height }) {
   context.clip();
 }
 
-// The canvas at the resolution of the screen. Returns its context, its size in units of drawing (CSS pixels
-// if the zoom is 1), and the pixels of the screen per unit.
+// The canvas at the resolution of the screen, or with as many pixels per CSS pixel as its style says. Returns
+// its context, its size in units of drawing (CSS pixels if the zoom is 1), and the pixels per unit.
 export function fitCanvas(canvas) {
   const zoom = zoomOf(canvas);
-  const ratio = (window.devicePixelRatio || 1) * zoom;
+  const ratio = (numberOf(canvas, "--fa-pixels") || window.devicePixelRatio || 1) * zoom;
   const [width, height] = [canvas.clientWidth / zoom, canvas.clientHeight / zoom];
   const paper = papers?.get(canvas);
   if (paper) {

@@ -5,7 +5,7 @@ import { formatBytes } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
 import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
-import { slotOf } from "../run/bench.js";
+import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
 const EDGE = 6; // thickness of what has no strip of its own: one number per row
@@ -16,12 +16,12 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
   phases.forEach((phase, k) => {
     const part = at.progress[k];
     if (part <= 0 || part >= 1) return;
-    const flies = phase.stores.length && phase.tells === "finish" ? within(part, 0.5, 1) : part;
+    const flies = finishes(phase) ? within(part, 0.5, 1) : movedPart(phase, part);
     [...phase.loads, ...phase.stores].forEach((name, i) => {
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
       const state = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE };
-      const inside = bench.slots[slotOf(name)] ?? state;
+      const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? state;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];

@@ -1,7 +1,7 @@
 // Where things lie: HBM with the map of the tiles and the strips beside it, and the chip with its matrices.
 
 import { clamp } from "../run/easing.js";
-import { range, sum } from "../run/model.js";
+import { range, rowsOfTile, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower stage has HBM above the chip, if it is not low with an open tile
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
@@ -125,6 +125,13 @@ const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
 export const sidesOf = ({ transposed, rows, columns }) => (transposed ? [columns, rows] : [rows, columns]);
+
+// Rows and columns of a slot's tile, as they are drawn; `only` is a row that is drawn alone.
+export function countsOf(model, slot, only = null) {
+  const { block_n: keys, head_dim: width } = model.data.problem;
+  const sizes = { q_tile: only === null ? rowsOfTile(model) : 1, kv_tile: keys, head_dim: width, one: 1 };
+  return sidesOf(slot).map((side) => sizes[side]);
+}
 
 // [row, column] of the second product of the backward pass on a wide chip, where it stands beside the first.
 const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [1, 7], dQ: [1, 8] };

@@ -3,19 +3,20 @@
 
 import { fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
-import { sidesOf } from "./layout.js";
-import { clamp, lerp, smooth } from "../run/easing.js";
+import { countsOf } from "./layout.js";
+import { clamp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
-import { figureOf, seenShares, softmaxState } from "../run/figure.js";
-import { finishOf, isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
-import { KIND, once, range, rowAbove, rowCount, stepsOfTile, tileKind } from "../run/model.js";
+import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf, workedPart } from "../run/bench.js";
+import { KIND, once, tileKind } from "../run/model.js";
+import { drawSumOfRows } from "./sums.js";
 
-const [SMALLEST, LARGEST] = [9.9, 17]; // of a number that is written
+const [SMALLEST, SOURCE, LARGEST] = [9.9, 10.3, 17]; // of a number, and of one that another is made of
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
+const ABOVE = 0.47; // of a cell, for the number that the one below is made of
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
-  const { now, old, part, phase, held, used, last, model, palette, strong } = how;
+  const { now, old, part, phase, beside, held, used, last, model, palette, strong } = how;
   const role = phase ? roleOf(phase) : "";
   if (role === "move" && part < 1) return; // it is on its way
   const square = isSquare(slot);
@@ -23,11 +24,12 @@ export function drawMatrix(context, slot, box, how) {
   const { only = null } = how;
   const [down, across] = countsOf(model, slot, only);
   const [cw, ch] = [box.w / across, box.h / down];
-  const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
   const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
   const hasRoom = size >= SMALLEST && strong === 1;
+  const hasBoth = square && hasRoom && beside > 0 && ch >= 2.2 * SOURCE;
+  const gap = hasBoth ? 2 : Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
@@ -36,18 +38,16 @@ export function drawMatrix(context, slot, box, how) {
       const come = comes(role, part, { i, j, down, across });
       const scale = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
       if (scale < 0.04) continue;
-      const [before, value] = [old && come < 1 ? old.at(r, c) : undefined, now.at(r, c)];
-      const color =
-        before === undefined
-          ? colorOf(now, value)
-          : mixed(colorOf(old, before), colorOf(now, value), clamp(come));
+      const [was, value] = [old ? old.at(r, c) : NaN, now.at(r, c)];
+      const before = old && colorOf(old, was);
+      const color = old && come < 1 ? mixed(before, colorOf(now, value), clamp(come)) : colorOf(now, value);
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
-      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
-      fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
-      const shown = come > 0.5 || before === undefined ? value : before;
-      if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
-      const style = { size, align: "center" };
-      text(context, formatNumber(shown, 2), x, y, inkOn(color, palette), style);
+      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2 - w / 2, box.y + (i + 0.5) * ch - gap / 2 - h / 2];
+      const top = hasBoth ? ABOVE * beside * smooth(2 * come) * h : 0; // what it is made of stays above it
+      const write = hasRoom && scale >= 0.8 ? Math.min(size, (h - top) * 0.86) : 0;
+      const shown = come > 0.5 || !old ? value : top ? NaN : was;
+      drawCell(context, { x, y: y + top, w, h: h - top }, color, shown, { palette, alpha, size: write });
+      if (top) drawCell(context, { x, y, w, h: top }, before, was, { palette, alpha, size: SOURCE });
     }
   }
   if (square && role === "product" && part < 1 && strong > 0.5) {
@@ -56,18 +56,18 @@ export function drawMatrix(context, slot, box, how) {
   }
 }
 
-// Rows and columns of a slot's tile, as they are drawn; `only` is a row that is drawn alone.
-export function countsOf(model, slot, only = null) {
-  const { block_m: rows, block_n: keys, head_dim: width } = model.data.problem;
-  const sizes = { q_tile: only === null ? rows : 1, kv_tile: keys, head_dim: width, one: 1 };
-  return sidesOf(slot).map((side) => sizes[side]);
+function drawCell(context, box, color, value, { palette, alpha, size }) {
+  fillBox(context, color, box, alpha);
+  if (size < SMALLEST || box.h < size || Number.isNaN(value)) return;
+  const [x, y] = [box.x + box.w / 2, box.y + box.h / 2];
+  text(context, formatNumber(value, 2), x, y, inkOn(color, palette), { size, align: "center" });
 }
 
 // How far a cell has come: a product goes row by row, exponentials go column by column.
 function comes(role, part, { i, j, down, across }) {
   if (role === "product") return smooth(part * (down + 1 + WAVE * across) - i - WAVE * j);
   if (role === "mask") return smooth(part * (down + 1) - i);
-  if (role === "exponentials") return smooth(part * 2 - j / across);
+  if (["exponentials", "elements"].includes(role)) return smooth(part * 2 - j / across);
   return smooth(part);
 }
 
@@ -97,60 +97,10 @@ function largestOf(model, { name, scaled }) {
   return scaled ? most * model.data.problem.scale : most;
 }
 
-// A running sum as one row of bars per row of the tile: it shrinks by alpha, grows by what is added, and is
-// divided by l at the end. Between two recorded states the bars are between them too.
-export function drawSum(context, slot, box, { now, old, part, phase, held, model, palette, at, strong }) {
-  const [down, across] = countsOf(model, slot);
-  const [cw, ch] = [box.w / across, box.h / down];
-  const largest = largestOfRows(model, slot, at);
-  const divided = smooth(finishOf(model, at) * 2);
-  const color = palette[slot.color];
-  for (let r = 0; r < now.rows; r++) {
-    const middle = box.y + (r + 0.5) * ch;
-    fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
-    const unit = (ch / 2 - 0.4) / largest[r];
-    const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
-    const factor = divided ? lerp(1, 1 / l, divided) : 1;
-    const bar = (c, size, alpha) => {
-      const high = clamp(size * unit, -ch / 2, ch / 2);
-      const top = Math.min(middle, middle - high);
-      const w = Math.max(cw - 0.6, 0.5);
-      fillBox(context, color, { x: box.x + c * cw, y: top, w, h: Math.abs(high) }, alpha);
-    };
-    for (let c = 0; c < now.columns; c++) {
-      const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
-      if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
-      bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
-    }
-  }
-}
-
-// The largest number of each row of a sum, in all steps that add to it.
-function largestOfRows(model, slot, at) {
-  const [q, kv] = [model.q[at.step], model.kv[at.step]];
-  const isOfRows = slot.rows === "q_tile";
-  return once(model, `${slot.name}|${at.kernel}|${at.head}|${isOfRows ? q : `kv ${kv}`}`, () => {
-    const { matrices } = figureOf(model, at.step);
-    const { name } = matrices.find((each) => each.slot === slot.name && each.is_field);
-    const { rows, columns, values } = model.matrices[name];
-    const turn = range(model.turnLast[at.step] + 1, model.turnFirst[at.step]);
-    const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;
-    const most = new Float64Array(rows).fill(1e-9);
-    for (const step of steps) {
-      const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);
-      own.forEach((value, i) => {
-        const r = Math.floor(i / columns);
-        if (Number.isFinite(value)) most[r] = Math.max(most[r], Math.abs(value));
-      });
-    }
-    return most;
-  });
-}
-
 const FULL = 0.75; // how strong a tensor's colour is
 
 export function drawBlock(context, slot, box, how) {
-  const { model, palette, at, strong, held, used } = how;
+  const { model, palette, at, strong, held, used, last } = how;
   if (held <= 0) return;
   if (isSquare(slot)) {
     if (used < 1) drawSquare(context, slot, box, how);
@@ -164,12 +114,14 @@ export function drawBlock(context, slot, box, how) {
   }
   const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
   if (held < 1 && come < 1) return; // it is on its way
-  fillBox(context, palette[slot.color], box, (used === 1 ? 0.25 : FULL) * held * strong);
+  const isLaid = last && adds(last, slot) && workedPart(last, used) > 0; // its rows are seen on their way
+  fillBox(context, palette[slot.color], box, (used === 1 || isLaid ? 0.25 : FULL) * held * strong);
 }
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.
 function drawSquare(context, slot, box, { model, palette, at, strong, used, last }) {
-  const fills = ({ makes, loads }) => [...makes, ...loads].some((name) => slotOf(name) === slot.name);
+  const fills = ({ makes, loads, needs }) =>
+    [...(needs.length ? makes : []), ...loads].some((name) => slotOf(name) === slot.name);
   const showsWeights = ({ shows }) => slot.name === "S" && shows === "share";
   const gone = last && roleOf(last) === "product" ? used * box.w : 0;
   const made = progressOfPhase(model, at, fills, 1);
@@ -179,7 +131,7 @@ function drawSquare(context, slot, box, { model, palette, at, strong, used, last
   const color = shareColor(palette, model.tileShare[at.step] / model.scaleShare);
   fillBox(context, color, { ...rest, w: weights - gone }, strong);
   const isCut = tileKind(model, at.step) === KIND.partial && gone === 0;
-  const mask = isCut ? progressIn(model, at, "mask", 1) : 0;
+  const mask = isCut ? progressIn(model, at, "mask", made) : 0;
   if (mask > 0) shadeHidden(context, model, at, box, { palette, mask, strong });
 }
 
@@ -193,34 +145,4 @@ function shadeHidden(context, model, at, box, { palette, mask, strong }) {
   Object.assign(context, { globalAlpha: strong, fillStyle: palette.hidden });
   context.fill("evenodd");
   context.restore();
-}
-
-// A sum by its rows: what is kept of the old one, and what the tile adds to it, as parts of the row.
-function drawSumOfRows(context, slot, box, { model, palette, at, strong, held }, isSum) {
-  const color = palette[slot.color];
-  const added = smooth(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
-  const rescaled = smooth(progressIn(model, at, "rescale", 0));
-  const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
-  if (!isOfRows || !keptOf(model, at, slot, 0, rescaled)) {
-    fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
-    return;
-  }
-  const count = rowCount(model, model.q[at.step]);
-  const high = box.h / count;
-  for (let row = 0; row < count; row++) {
-    const [kept, all] = keptOf(model, at, slot, row, rescaled);
-    const whole = { ...box, y: box.y + row * high, h: Math.max(high - (high > 4 ? 1 : 0), 0.6) };
-    if (kept > 0 && rescaled > 0 && added < 1) fillBox(context, color, whole, 0.18 * strong);
-    fillBox(context, color, { ...whole, w: box.w * kept }, 0.85 * held * strong);
-    const more = { ...whole, x: box.x + box.w * kept, w: box.w * (all - kept) * added };
-    fillBox(context, color, more, 0.5 * held * strong);
-  }
-}
-
-// The part of a row that was there before the step, as it shrinks, and that after it: of the whole, or of the
-// weights that are known at once. null if neither is known.
-function keptOf(model, at, slot, row, rescaled) {
-  const state = softmaxState(model, at.step, row);
-  if (state) return [state.oldL > 0 ? lerp(1, state.alpha, rescaled) : 0, 1];
-  return slot.name === "O" ? seenShares(model, at, row) : null;
 }

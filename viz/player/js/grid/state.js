@@ -1,17 +1,16 @@
 // m and l of the rows of a tile, beside its scores: the max slides, the old sum shrinks by alpha, and what
-// the tile adds stands on it. Of weights that are known at once: how much of each row was seen so far.
+// the tile adds stands on it.
 
 import { fillBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { seenShares, softmaxState } from "../run/figure.js";
-import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
-import { once, range, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+import { softmaxState } from "../run/figure.js";
+import { finishOf, progressIn } from "../run/bench.js";
+import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const TOLD = 17; // size of alpha of the row that is told
 const ROOM_OF_ALPHA = 46; // beside the sums; in a narrow box the caption alone says it
 const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
-const ROOM_FOR_ALPHA = 10; // height of a row
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
@@ -21,8 +20,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
-  const { block_m: all } = model.data.problem;
-  const tall = slots.S.h * Math.min(1, (model.offsets[1] ?? all) / all);
+  const { h: tall } = rowBox(model, slots.S, 0);
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
     progressIn(model, at, role, 1),
   );
@@ -30,10 +28,10 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
-    const middle = box.y + (model.offsets[row] / all) * slots.S.h + tall / 2;
+    const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     drawMax(context, state, middle, how);
-    drawL(context, state, middle, { ...how, isTold: row === told, isNear: Math.abs(row - told) === 1 });
+    drawL(context, state, middle, { ...how, isTold: row === told });
   }
 }
 
@@ -62,7 +60,7 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, r
 
 // The old sum shrinks, then what the tile adds stands on it.
 function drawL(context, { oldL, l, alpha }, middle, how) {
-  const { palette, strong, place, ranges, tall, rescale, finish, isTold, isNear } = how;
+  const { palette, strong, place, ranges, tall, rescale, finish, isTold } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
@@ -73,10 +71,8 @@ function drawL(context, { oldL, l, alpha }, middle, how) {
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
-  if (!shrinks || !place.isWide || isNear || (tall < ROOM_FOR_ALPHA && !isTold) || strong < 0.7 || finish > 0)
-    return;
-  const size = isTold ? TOLD : Math.min(12, tall * 0.85);
-  const style = { size, weight: isTold ? "700" : "600", align: "right" };
+  if (!isTold || !shrinks || !place.isWide || strong < 0.7 || finish > 0) return;
+  const style = { size: TOLD, weight: "700", align: "right" };
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
 
@@ -90,20 +86,4 @@ function rangesOf(model, at) {
     const margin = Math.max(0.05 * (high - low), 1e-6);
     return { low: low - margin, high: high + margin, most: Math.max(1e-30, ...l) };
   });
-}
-
-const SHARES = 10; // width of a whole row
-
-export function drawShares(context, box, { model, palette, at, strong }) {
-  const q = model.q[at.step];
-  if (!seenShares(model, at, 0)) return;
-  const part = smooth(progressOfPhase(model, at, ({ shows }) => shows === "share", 1));
-  const high = box.h / rowCount(model, q);
-  const x = box.x + box.w + 3;
-  for (let row = 0; row < rowCount(model, q); row++) {
-    const [before, after] = seenShares(model, at, row).map((share) => SHARES * share);
-    const seen = { x, y: box.y + row * high, w: before, h: Math.max(high - 1, 0.6) };
-    fillBox(context, palette.state, seen, strong);
-    fillBox(context, palette.state, { ...seen, x: x + before, w: (after - before) * part }, 0.5 * strong);
-  }
 }

@@ -1,12 +1,14 @@
 // The strips of tensors in HBM beside the map, and the gaps between the parts of the keys.
 
 import { FONT, drawLine, fillBox, outline, roundBox, text } from "./draw.js";
+import { clamp } from "../run/easing.js";
 import { HEAD, stripBox, stripTile } from "./layout.js";
 import { range, sequenceOf, tilesOf } from "../run/model.js";
 import { headName } from "../run/words.js";
 
 const RESTS = 0.5; // how strong a tensor is drawn of which nothing is used now
 const OTHERS = 0.14; // and a page of another sequence
+const LEAST = 10.4; // size of a name
 const DIGIT = 7; // width of a digit in the block table
 
 export function drawStrips(context, layout, model, palette, at) {
@@ -16,7 +18,7 @@ export function drawStrips(context, layout, model, palette, at) {
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + box.thick / 2);
     const isTop = strip.side === "top";
     // names of strips side by side leave room for each other
-    const size = isTop ? 15 : Math.min(15, (box.thick + 5) / (0.6 * strip.name.length));
+    const size = isTop ? 15 : clamp((box.thick + 5) / (0.6 * strip.name.length), LEAST, 15);
     const style = { size, weight: "650", align: isTop ? "right" : "center" };
     const middle = box.thick / 2;
     const [x, y] = isTop ? [box.x - 6, box.y + middle] : [box.x + middle, box.y - 10];

@@ -2,6 +2,7 @@
 
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { productShare, visibleEvents } from "./lane_model.js";
+import { clamp } from "../run/easing.js";
 import { sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
@@ -66,7 +67,7 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   context.restore();
   for (const placed of layout.runs) {
     if (head <= span.to) drawHead(context, layout, span, placed, { palette, head });
-    else drawPointer(context, layout, span, placed, { palette, marked, tiles });
+    else drawElsewhere(context, layout, placed, { palette, marked, tiles });
   }
 }
 
@@ -76,6 +77,9 @@ function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head
   const x = xOf(layout, span, head);
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
+  const clock = { size: 15, weight: "700", align: "center", halo: palette.background };
+  const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
+  text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
   const last = Math.max(...sm.tracks.map(({ end }) => run.end[end - 1])); // of what is drawn of this SM
   const until = Math.max(Math.min(head, last), span.from + 1);
   const share = Math.round(100 * productShare(run, sm, span.from, until));
@@ -173,19 +177,9 @@ function drawMarks(context, layout, span, { track, y, h }, { run, index, palette
   }
 }
 
-// Where the marked events of a run are out of sight: an arrow with their time, or that there are none.
-function drawPointer(context, layout, span, { run, index, y }, { palette, marked, tiles }) {
-  const events = [...marked[index]];
-  const place = [layout.width - 4, y + HEADING / 2 + 1];
+// Where a run has no event about the tiles that are shown, it says so.
+function drawElsewhere(context, layout, { index, y }, { palette, marked, tiles }) {
+  if (marked[index].size || !tiles.length) return;
   const style = { size: TEXT_SIZE, align: "right", weight: "600" };
-  if (!events.length) {
-    if (tiles.length) text(context, ELSEWHERE, ...place, palette.muted, style);
-    return;
-  }
-  const begin = Math.min(...events.map((event) => run.begin[event]));
-  const end = Math.max(...events.map((event) => run.end[event]));
-  if (end > span.from && begin < span.to) return;
-  const when = `${(begin / 1000).toFixed(2)} µs`;
-  const words = begin >= span.to ? `this tile: ${when} →` : `← this tile: ${when}`;
-  text(context, words, ...place, palette.now, style);
+  text(context, ELSEWHERE, layout.width - 4, y + HEADING / 2 + 1, palette.muted, style);
 }

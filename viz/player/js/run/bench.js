@@ -27,13 +27,15 @@ export function progressOf(model, timeline, at, melt) {
   });
 }
 
-// How a phase is seen: "move", "mask", "max", "exponentials", "rescale", "product", or "" for anything else.
+// How a phase is seen: "move", "mask", "max", "exponentials", "rescale", "product",
+// "elements" (each of several others at its place), or "" for anything else.
 export function roleOf({ loads, needs, makes, stores, rescales, only_masked: onlyMasked, name }) {
   if (rescales) return "rescale";
   if (onlyMasked || name === "mask") return "mask";
   if (makes.includes("P")) return "exponentials";
   if (makes.includes("m") && needs.includes("S")) return "max";
-  if (makes.length && needs.length > 1) return "product";
+  const isOfScores = needs.filter((each) => ["S", "dS"].includes(slotOf(each))).length > 1;
+  if (makes.length && needs.length > 1) return isOfScores ? "elements" : "product";
   return loads.length || stores.length ? "move" : "";
 }
 
@@ -47,7 +49,17 @@ export const progressIn = (model, at, role, rest) =>
   progressOfPhase(model, at, (phase) => roleOf(phase) === role, rest);
 
 // How far the phase that divides by l and stores the rows has come.
-export const finishOf = (model, at) => progressOfPhase(model, at, ({ tells }) => tells === "finish", 0);
+export const finishes = ({ tells }) => tells.startsWith("finish");
+export const finishOf = (model, at) => progressOfPhase(model, at, finishes, 0);
+
+// The sum that a phase adds to; and whether what it adds is the data of a slot, row by row, times a factor.
+export const sumOf = ({ needs, makes, rescales }) => !rescales && makes.find((name) => needs.includes(name));
+export const adds = (phase, slot) => Boolean(sumOf(phase)) && phase.needs[0] === slot.name && !isSquare(slot);
+
+// How far a phase has come with what it moves, and with its work, which begins once its tiles have landed.
+const works = ({ loads, needs }) => loads.length > 0 && needs.length > 0;
+export const movedPart = (phase, part) => (works(phase) ? within(part, 0, 0.4) : part);
+export const workedPart = (phase, part) => (works(phase) ? within(part, 0.4, 1) : part);
 
 // Whether a slot's data are there: from 0, empty, to 1. They come with the phase that loads or makes them,
 // from the start of the turn if that is before the loop, and go with the last phase that uses them.
@@ -63,9 +75,37 @@ export function heldIn(model, at, slot) {
   const leaves = after.filter(({ stores, needs }) => [...stores, ...needs].some(isIn(slot))).map(progress);
   const gone = Math.max(0, ...leaves);
   if (isKept) return { held: comes * (1 - gone), used: 0 };
-  const uses = step.filter(({ needs, stores }) => [...needs, ...stores].some(isIn(slot)));
+  const uses = step.filter(
+    ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
+  );
   const last = uses.at(-1);
-  return { held: comes * (1 - gone), used: last && phases.includes(last) ? progress(last) : 0, last };
+  // a product takes line by line; what other numbers are made of stays beside them
+  const isEaten = last && (roleOf(last) === "product" || last.stores.length > 0);
+  const used = isEaten && phases.includes(last) ? progress(last) : leftAfter(model, at, last);
+  return { held: comes * (1 - gone), used, last };
+}
+
+const LEAVES = 0.35; // of the next phase: until then what a phase needed is still there
+
+function leftAfter(model, at, phase) {
+  const k = (model.phases[at.step] ?? []).indexOf(phase);
+  return k < 0 ? 0 : within(at.progress[k + 1] ?? 0, 0, LEAVES);
+}
+
+// How much of a part of the chip's memory is filled: its data come and leave with their phases. Of whole rows
+// that are made tile by tile, as many tiles as there are. In fast playback it is steady. `whole`: whole data.
+export function filledOf(model, at, { holds }, whole = (part) => part) {
+  if (at.step < 0 || at.finished) return 0;
+  const [before, step] = model.kernels[at.kernel].phases;
+  const filled = holds.map((name) => {
+    const { held, last } = heldIn(model, at, slotOf(name));
+    const isMade = ({ makes, needs }) => makes.includes(name) && !needs.includes(name);
+    const done = at.step - model.turnFirst[at.step] + progressOfPhase(model, at, isMade, 1);
+    const inTiles = before.some(isMade) && step.some(isMade);
+    const there = at.melt > 0.5 && !at.complete ? 1 : held * (1 - leftAfter(model, at, last));
+    return whole(there) * (inTiles ? whole(done) / model.kvTiles : 1);
+  });
+  return Math.max(...filled);
 }
 
 // The phase of a step, from 1, after which its scores are there, or what was made of them; 1 without scores.
@@ -107,8 +147,10 @@ export function matricesIn(model, figure, slot, at) {
   return {
     now: matrixOf(model, figure, last.matrix, at.step),
     old: second ? matrixOf(model, figure, second.matrix, at.step) : start,
-    part: last.part,
+    part: last.phase ? workedPart(last.phase, last.part) : last.part,
     phase: last.phase,
     isSum: Boolean(sum),
+    beside:
+      second && last.matrix.made_of.includes(second.matrix.name) ? 1 - leftAfter(model, at, last.phase) : 0,
   };
 }

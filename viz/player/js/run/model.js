@@ -253,20 +253,14 @@ export function rowCount(model, q) {
   return model.offsets.filter((offset) => offset < existing).length;
 }
 
+// The rows of a tile, as it is drawn, and the place of a drawn row in a box of them.
+export const rowsOfTile = ({ data: { problem } }) => Math.min(problem.block_m, problem.rows);
+
+export function rowBox(model, box, row) {
+  const all = rowsOfTile(model);
+  const h = box.h * Math.min(1, (model.offsets[1] ?? all) / all);
+  return { ...box, y: box.y + (model.offsets[row] / all) * box.h, h };
+}
+
 // The last drawn row that is not below a row of its tile.
 export const rowAbove = (model, offset) => model.offsets.findLastIndex((each) => each <= offset);
-
-// Whether a part of the chip's memory holds data in a phase: from the first phase of the step that loads or
-// makes them to the last that uses them. All the time if it is filled before the loop, or if it is a sum.
-export function isLive(kernel, part, phase) {
-  const [before, step, after] = kernel.phases;
-  const has = (names) => names.some((name) => part.holds.includes(name));
-  const fills = ({ loads, makes }) => has(loads) || has(makes);
-  const uses = ({ loads, needs, makes, stores }) => [loads, needs, makes, stores].some(has);
-  const turn = [...step, ...after];
-  const first = turn.findIndex(fills);
-  if (first < 0 || before.some(fills)) return true;
-  if (turn.slice(0, first + 1).some(({ needs }) => has(needs))) return true;
-  const now = turn.indexOf(phase);
-  return now >= first && now <= turn.findLastIndex(uses);
-}

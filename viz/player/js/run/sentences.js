@@ -45,6 +45,11 @@ export const SENTENCES = {
     "Of {who}: {sumOfState} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],
+  "finish part": [
+    "O is divided by l: it is the whole O of these keys, as if there were no others. With it goes lse.",
+    "Of {who}: lse = {sumOfState} = {lseOfState}.",
+    "its O is 0 and its lse −∞",
+  ],
   "weights from lse": [
     "The forward pass saved lse, so P = e^(score − lse) needs no other tile.",
     "lse of {who} is {lse}.",

@@ -5,6 +5,7 @@
 // them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
+import { finishes, sumOf } from "./bench.js";
 import { lerp, smooth } from "./easing.js";
 import { decode, sum } from "./model.js";
 
@@ -184,10 +185,11 @@ export class Timeline extends Track {
 }
 
 // How long a phase is shown, against others: a sum that shrinks or grows needs longer to be seen.
-function lengthOf({ loads, stores, rescales, needs, makes, tells }) {
-  if (tells === "finish") return 1.5;
+function lengthOf(phase) {
+  const { loads, stores, rescales, needs, makes } = phase;
+  if (finishes(phase)) return 1.5;
+  if (rescales || (loads.length && sumOf(phase))) return 1.7;
   if (loads.length || stores.length) return 0.8;
-  if (rescales) return 1.7;
   return needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
 }
 

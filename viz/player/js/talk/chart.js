@@ -4,7 +4,7 @@
 import { element, isDark, svg } from "../controls/dom.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
-const [LEFT, RIGHT, TOP, BOTTOM] = [110, 870, 44, 454]; // of the curves
+const [LEFT, RIGHT, TOP, BOTTOM] = [110, 840, 44, 454]; // of the curves
 const LABEL_HEIGHT = 27;
 const DRAWS_MS = 1400;
 
@@ -47,6 +47,10 @@ export class ChartView {
       const placed = points.map(([px, py]) => [x(px), y(py)]);
       return curve(placed, series, palette[series.color], labels[i]);
     });
+    const newest = count - 1; // it is compared with the first, and with its neighbour
+    const ratios = [...new Set([0, newest - 1])].flatMap((i, k) =>
+      ratio(labels[i], labels[newest], chart.series[newest].ratios[i], k),
+    );
     const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
     const about = { viewBox, role: "img", "aria-label": `${chart.title}: ${words}` };
     const title = svg("text", { "font-weight": 600, x: 0, y: 14 }, [chart.title]);
@@ -56,10 +60,22 @@ export class ChartView {
       svg("text", { x: LEFT - 12, y: y(at), "text-anchor": "end" }, [tick]),
     ]);
     const ticks = chart.x.map(([at, tick]) => svg("text", { x: x(at), ...under }, [tick]));
-    this.root.replaceChildren(svg("svg", about, [title, ...lines, ...ticks, ...curves]));
+    this.root.replaceChildren(svg("svg", about, [title, ...lines, ...ticks, ...curves, ...ratios]));
     const last = [...this.root.querySelectorAll("polyline[pathLength]")].at(-1);
     if (flows) last.animate([{ strokeDasharray: "0 1" }, { strokeDasharray: "1 0" }], DRAWS_MS);
   }
+}
+
+// How many times as large one end is as the other, between their names.
+function ratio(from, to, words, k) {
+  if (!words) return [];
+  const [x, size] = [1124 - 64 * k, 32 - 12 * k];
+  const points = [x - 8, from, x, from, x, to, x - 8, to];
+  const looks = { fill: "var(--fa-now)", "font-size": size, "font-weight": 700 };
+  return [
+    svg("polyline", { points, fill: "none", stroke: "var(--fa-now)", "stroke-width": 2 }),
+    svg("text", { x: x + 8, y: (from + to) / 2, ...looks }, [words]),
+  ];
 }
 
 // A curve with its marks, and its name at the height `label`, to which a thin line leads from its end.

@@ -9,7 +9,6 @@ const KEYS = [
   ["ask", "go to a scene by its number; or its digits, then Enter", "G"],
   ["overview", "all scenes: the arrows pick one, Enter goes to it", "O"],
   ["black", "black screen", "B . V"],
-  ["laser", "held: a dot where the pointer is", "L"],
   ["numbers", "a tile in its numbers", "Z"],
   ["tileBefore", "the tile before, in its numbers", "["],
   ["tileAfter", "the tile after", "]"],
@@ -27,7 +26,7 @@ const REPEATS = new Set(["next", "back"]);
 export const HELP = KEYS.map(([, words, keys]) => [keys, words]);
 
 // A key as the list above names it. Letters count in either case; Shift counts where it makes another key.
-export function nameOf({ key, shiftKey }) {
+function nameOf({ key, shiftKey }) {
   const name = NAMES[key] ?? (key.length === 1 ? key.toUpperCase() : key);
   return shiftKey && ACTIONS.has(`Shift+${name}`) ? `Shift+${name}` : name;
 }

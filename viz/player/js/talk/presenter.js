@@ -65,9 +65,12 @@ export class Presenter {
   }
 
   take(state) {
-    const next = moved(this.scenes, this.state, 1);
+    const { state: was } = this;
+    const next = moved(this.scenes, was, 1);
+    const isNext = state.scene === next.scene && state.beat === next.beat;
+    const isEntered = state.beat === 0 && (state.scene !== was.scene || was.isEnded);
     this.state = state;
-    this.show(state, state.scene === next.scene && state.beat === next.beat);
+    this.show(state, isNext || isEntered);
   }
 
   set(changes) {

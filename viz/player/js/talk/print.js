@@ -1,12 +1,10 @@
 // The talk on paper: a page per scene, each at its last stop with nothing hidden, made when the browser
-// prints. What is drawn on canvases is drawn finer than on the stage, in the light colours.
+// prints. What is drawn on canvases is drawn finer than on the stage (--fa-pixels), in the light colours.
 
-import { drawElsewhere, handColors } from "../grid/draw.js";
+import { handColors } from "../grid/draw.js";
 import { element } from "../controls/dom.js";
 import { beatsOf } from "./scenes.js";
 import { Screen } from "./screen.js";
-
-const FINER = 4; // pixels per CSS pixel
 
 export class Printing {
   // `notes` has one text per scene, which is printed below it; without notes it is empty.
@@ -33,24 +31,6 @@ export class Printing {
     this.node.append(page);
     const screen = new Screen(root, this.data);
     screen.show({ scene: index, beat: beatsOf(scene) - 1, open: "" });
-    Object.values(screen.owners).forEach((owner) => drawFiner(owner));
     screen.destroy(); // it stands still: nothing draws it anew
   }
-}
-
-// Put finer canvases in the place of those of a player or a duel. Lanes stay as they are.
-function drawFiner(owner) {
-  const all = [...owner.root.querySelectorAll("canvas:not(.fa-lanes)")];
-  const papers = all
-    .filter(({ clientWidth }) => clientWidth > 0)
-    .map((canvas) => {
-      const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((size) => size * FINER);
-      return [canvas, element("canvas", { class: canvas.className, width, height })];
-    });
-  const places = papers.map(([canvas, paper]) => [
-    canvas,
-    { context: paper.getContext("2d"), x: 0, y: 0, scale: FINER },
-  ]);
-  drawElsewhere(new Map(places), () => owner.drawStill());
-  for (const [canvas, paper] of papers) canvas.replaceWith(paper);
 }

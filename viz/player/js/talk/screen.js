@@ -9,7 +9,7 @@ import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
 import { modelOf, once, range } from "../run/model.js";
 import { Player } from "../player.js";
-import { sentenceAt, standing } from "./scenes.js";
+import { firstStop, sentenceAt, standing } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
 
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
@@ -17,7 +17,6 @@ const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, b
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
 const LANES_S = 9; // in which a playhead goes over lanes
-const ENTERS_MS = 450;
 const HIDES = ["sentence", "picture", "code"];
 const LINES = 2; // of the code of a phase
 
@@ -55,8 +54,7 @@ export class Screen {
   show({ scene: index, beat, open }, glides = false) {
     const scene = this.data.scenes[index];
     const { stop, isHidden } = standing(scene, beat);
-    const { scene: was, open: wasOpen } = this;
-    const isSame = was === scene && wasOpen === open;
+    const isSame = this.scene === scene && this.open === open;
     Object.assign(this, { scene, open, stop, isHidden });
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
@@ -69,18 +67,10 @@ export class Screen {
     if (!isSame) this.size();
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart ? null : this.ownerOf(scene);
-    const isSameRun = Boolean(owner && was && (was.duel || was.run) === (scene.duel || scene.run));
-    const goesOn = isSameRun && !wasOpen && [was, scene].every(isOfSteps);
+    const begins = flows && !isSame && !open && beat === 0 && firstStop(scene) > 0;
+    if (begins) owner.stand(this.stateOf(scene, scene.stops[0].step)); // it opens in motion
     if (!owner) this.showChart(flows);
-    else this.stand(owner, scene, flows && (isSame || goesOn));
-    if (flows && !isSame) this.enter(isSameRun);
-  }
-
-  // A new scene comes in; a picture of the same run stays.
-  enter(isSameRun) {
-    const from = { opacity: 0, translate: "0 0.5em" };
-    for (const node of [this.title, this.sentence, ...(isSameRun ? [] : [this.picture])])
-      node.animate([from, {}], { duration: ENTERS_MS, easing: "ease-out" });
+    else this.stand(owner, scene, flows && (isSame || begins));
   }
 
   useTheme() {
@@ -172,8 +162,9 @@ export class Screen {
       return;
     }
     const { order, position } = track.placeOf(step);
-    if (glides && order === track.order && Math.abs(position - track.position) > 1) {
-      if (owner.opened) owner.opened.predicts = false; // it was answered at the first stop
+    const isAnswered = !this.isHidden && this.asks(scene); // the answer stands beside the question
+    if (glides && order === track.order && position !== track.position && !isAnswered) {
+      if (owner.opened) owner.opened.predicts = this.asks(scene);
       owner.draw();
       const own = clamp(PER_TILE_S * track.tilesBetween(track.position, position), SHORTEST_S, LONGEST_S);
       owner.transport.glide(position, 1000 * (seconds || own));
@@ -186,8 +177,12 @@ export class Screen {
   }
 
   // Hidden are m, l and alpha of the tile that the scene begins with, until the audience has guessed.
+  asks(scene) {
+    return scene.hidden.includes("state") && this.stop === firstStop(scene) && !this.open;
+  }
+
   ask(player, scene) {
-    if (!scene.hidden.includes("state") || this.stop > 0 || this.open) return;
+    if (!this.asks(scene)) return;
     player.opened.predicts = true;
     player.draw();
     if (!this.isHidden) player.opened.predict.reveal();
@@ -209,9 +204,6 @@ export class Screen {
     write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
   }
 }
-
-// Whether a scene asks nothing of a player but its step: no tile, no row, no lanes.
-const isOfSteps = ({ view, row }) => !row && !["numbers", "lanes"].includes(view);
 
 // The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
 function duelOf(duel, all) {

@@ -1,16 +1,12 @@
 // The stage: the audience's window of a talk.
 
-import { element, write } from "../controls/dom.js";
-import { nameOf } from "./keys.js";
+import { element } from "../controls/dom.js";
 import { Overview } from "./overlays.js";
 import { isLast, placeText } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
 const SWIPE = 50; // pixels
-const WAYS = {
-  on: "F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys.",
-  back: "This is the end. ← goes back, F5 begins anew. ? lists the keys.",
-};
+const WAYS = "F5, → or a swipe begins the talk, Shift+F5 goes on with it. ? lists the keys.";
 
 export class Talk extends TalkWindow {
   // `speakerUrl()` is the address of the speaker's window; "" if there is none.
@@ -18,7 +14,7 @@ export class Talk extends TalkWindow {
     super(root, data, location.hash);
     this.speakerUrl = speakerUrl;
     this.loadFonts();
-    this.listenToPointers();
+    this.listenToSwipes();
     // so that no scene has to wait for its run
     this.warming = setTimeout(() => this.screen.warm());
   }
@@ -28,25 +24,24 @@ export class Talk extends TalkWindow {
       ...super.actions(),
       overview: () => this.overview.toggle(),
       speaker: () => this.openSpeaker(this.speakerUrl()),
-      laser: () => (this.laser.hidden = false),
     };
   }
 
   build(sceneRoot) {
     this.overview = new Overview(this);
-    this.laser = element("div", { class: "fa-laser", hidden: "", "aria-hidden": "true" });
     this.black = element("div", { class: "fa-black", hidden: "" });
-    this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [
-      element("h1", {}, [this.data.title]),
-      (this.ways = element("p")),
-    ]);
+    this.ways = element("p", {}, [WAYS]);
+    const titles = this.data.scenes.map(({ title }) => element("li", {}, [title]));
+    this.said = element("ol", {}, titles);
+    const title = element("h1", {}, [this.data.title]);
+    this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [title, this.ways, this.said]);
     this.screen.source.after(this.line);
-    this.root.append(sceneRoot, this.overview.node, this.black, this.curtain, this.laser);
+    this.root.append(sceneRoot, this.overview.node, this.black, this.curtain);
   }
 
   destroy() {
     clearTimeout(this.warming);
-    this.pointers.abort();
+    this.swipes.abort();
     super.destroy();
   }
 
@@ -65,7 +60,8 @@ export class Talk extends TalkWindow {
     this.screen.show(state, glides);
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
-    write(this.ways, isLast(this.data.scenes, state) ? WAYS.back : WAYS.on);
+    this.ways.hidden = isLast(this.data.scenes, state); // then what was said closes the talk
+    this.said.hidden = !this.ways.hidden;
     history.replaceState(history.state, "", `${location.pathname}${location.search}#${place}`);
   }
 
@@ -87,16 +83,10 @@ export class Talk extends TalkWindow {
     if (opened) this.presenter.link.windows.add(opened);
   }
 
-  // A dot where the pointer is, while its key is held, and swipes.
-  listenToPointers() {
-    this.pointers = new AbortController();
-    const options = { signal: this.pointers.signal, passive: true };
-    const on = (name, listener, node = this.root) => node.addEventListener(name, listener, options);
-    on("keyup", (event) => (this.laser.hidden ||= nameOf(event) === "L"), window);
-    on("pointermove", ({ clientX, clientY }) => {
-      const { left, top } = this.root.getBoundingClientRect();
-      Object.assign(this.laser.style, { left: `${clientX - left}px`, top: `${clientY - top}px` });
-    });
+  listenToSwipes() {
+    this.swipes = new AbortController();
+    const options = { signal: this.swipes.signal, passive: true };
+    const on = (name, listener) => this.root.addEventListener(name, listener, options);
     let touch = null;
     on("touchstart", ({ touches }) => (touch = touches.length === 1 ? touches[0] : null));
     on("touchend", ({ changedTouches: [end] }) => {

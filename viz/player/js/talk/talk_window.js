@@ -27,7 +27,7 @@ export class TalkWindow {
     });
     this.dropKeys = takeTalkKeys((action, key) => this.press(action, key));
     this.useTheme();
-    this.show(this.presenter.state, false);
+    this.show(this.presenter.state, !this.presenter.state.isEnded);
     root.focus();
   }
 

@@ -1,0 +1,132 @@
+// The sums on the chip, by their rows: what is kept of the old one, and what a tile adds to it.
+
+import { fillBox, text } from "./draw.js";
+import { adds, finishOf, progressIn, progressOfPhase, sumOf, workedPart } from "../run/bench.js";
+import { clamp, lerp, smooth } from "../run/easing.js";
+import { figureOf, seenShares, softmaxState } from "../run/figure.js";
+import { formatNumber } from "../run/formats.js";
+import { countsOf } from "./layout.js";
+import { once, range, rowAbove, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+
+// A running sum as one row of bars per row of the tile: it shrinks by alpha, grows by what is added, and is
+// divided by l at the end. Between two recorded states the bars are between them too.
+export function drawSum(context, slot, box, { now, old, part, phase, held, model, palette, at, strong }) {
+  const [down, across] = countsOf(model, slot);
+  const [cw, ch] = [box.w / across, box.h / down];
+  const largest = largestOfRows(model, slot, at);
+  const divided = smooth(finishOf(model, at) * 2);
+  const color = palette[slot.color];
+  for (let r = 0; r < now.rows; r++) {
+    const middle = box.y + (r + 0.5) * ch;
+    fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
+    const unit = (ch / 2 - 0.4) / largest[r];
+    const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
+    const factor = divided ? lerp(1, 1 / l, divided) : 1;
+    const bar = (c, size, alpha) => {
+      const high = clamp(size * unit, -ch / 2, ch / 2);
+      const top = Math.min(middle, middle - high);
+      const w = Math.max(cw - 0.6, 0.5);
+      fillBox(context, color, { x: box.x + c * cw, y: top, w, h: Math.abs(high) }, alpha);
+    };
+    for (let c = 0; c < now.columns; c++) {
+      const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
+      if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
+      bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
+    }
+  }
+}
+
+// The largest number of each row of a sum, in all steps that add to it.
+function largestOfRows(model, slot, at) {
+  const [q, kv] = [model.q[at.step], model.kv[at.step]];
+  const isOfRows = slot.rows === "q_tile";
+  return once(model, `${slot.name}|${at.kernel}|${at.head}|${isOfRows ? q : `kv ${kv}`}`, () => {
+    const { matrices } = figureOf(model, at.step);
+    const { name } = matrices.find((each) => each.slot === slot.name && each.is_field);
+    const { rows, columns, values } = model.matrices[name];
+    const turn = range(model.turnLast[at.step] + 1, model.turnFirst[at.step]);
+    const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;
+    const most = new Float64Array(rows).fill(1e-9);
+    for (const step of steps) {
+      const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);
+      own.forEach((value, i) => {
+        const r = Math.floor(i / columns);
+        if (Number.isFinite(value)) most[r] = Math.max(most[r], Math.abs(value));
+      });
+    }
+    return most;
+  });
+}
+
+// A sum by its rows, each as wide as it is and as high as the weight that it holds: what is kept of the old
+// one, and what the tile adds on top of it.
+export function drawSumOfRows(context, slot, box, { model, palette, at, strong, held }, isSum) {
+  const color = palette[slot.color];
+  const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);
+  const added = smooth(come);
+  const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
+  if (!isOfRows || !weightsOfRow(model, at, slot, 0)) {
+    fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
+    return;
+  }
+  const rescaled = progressIn(model, at, "rescale", 0);
+  const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
+  for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
+    const { y, h: high } = rowBox(model, box, row);
+    const [old, kept, all] = weightsOfRow(model, at, slot, row);
+    const tall = Math.max(high - (high > 4 ? 1 : 0), 0.6);
+    const layer = (from, to, alpha) => {
+      const band = { ...box, y: y + high - to * tall, h: (to - from) * tall };
+      fillBox(context, color, band, alpha * held * strong);
+    };
+    if (rescaled > 0 && added < 1) layer(kept, old, 0.18);
+    layer(0, kept, 0.85);
+    layer(kept, kept + (all - kept) * (isLaid ? Math.floor(come) : added), 0.5);
+  }
+}
+
+// The rows of a part shrink by its weight, as wide as they are, and are laid on those of the sum.
+export function drawLaid(context, { slots }, { model, palette, at, strong, row: told }) {
+  const isLaid = (phase) => model.kernels[at.kernel].slots.some((slot) => adds(phase, slot));
+  const k = model.phases[at.step].findIndex(isLaid);
+  const phase = model.phases[at.step][k];
+  const part = phase ? workedPart(phase, at.progress[k]) : 0;
+  if (part <= 0 || part >= 1) return;
+  const [from, to] = [slots[phase.needs[0]], slots[sumOf(phase)]];
+  const [shrunk, way] = [smooth(part * 2), smooth(part * 2 - 1)];
+  for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
+    const [high, low] = [from, to].map((box) => rowBox(model, box, row));
+    const [before, after] = seenShares(model, at, row);
+    const h = lerp(high.h, (after - before) * low.h, shrunk);
+    const y = lerp(high.y + high.h - h, low.y + (1 - after) * low.h, way);
+    fillBox(context, palette.output, { ...from, x: lerp(from.x, to.x, way), y, h }, strong);
+    if (row !== told) continue;
+    const style = { size: 17, weight: "700", alpha: strong };
+    text(context, `×${formatNumber(after - before, 2)}`, from.x + from.w + 8, y + h / 2, palette.now, style);
+  }
+}
+
+// The weight in a row of O before the step, what is kept of it, and that after the step: of the most that the
+// row ever holds, and of all once it is divided by l. null if it is not known.
+function weightsOfRow(model, at, slot, row) {
+  const state = softmaxState(model, at.step, row);
+  if (!state) {
+    const [before, after] = (slot.name === "O" && seenShares(model, at, row)) || [];
+    return after === undefined ? null : [before, before, after];
+  }
+  const { oldL, l, alpha } = state;
+  const isWhole = model.kernels[at.kernel].phases[1].some(({ stores }) => stores.includes(slot.name));
+  const divided = smooth(finishOf(model, at) * 2);
+  const most = isWhole ? l : lerp(largestSum(model, at, row), l, divided);
+  const old = isWhole ? Number(oldL > 0) : oldL / most;
+  const kept = (alpha * oldL) / most;
+  return [old, lerp(old, kept, smooth(progressIn(model, at, "rescale", 0))), l / most];
+}
+
+// The largest l of a row in the steps of its turn, or of its tile if it comes back to the chip.
+function largestSum(model, at, row) {
+  const [first, last] = [model.turnFirst[at.step], model.turnLast[at.step]];
+  return once(model, `l|${first}|${row}`, () =>
+    Math.max(...range(last + 1, first).map((step) => valueAt(model, "l", step, row) || 0)),
+  );
+}
