@@ -63,14 +63,15 @@ def main() -> None:
     makers = {"film": film, "explore": explore, "lanes": lanes, "check": check}
     wanted = sys.argv[1:] or list(makers)
     kernel = ("--", "--kernel", "examples/buggy_kernel.py:attention")
-    with running_app(*kernel) as host, sync_playwright() as playwright:
+    with running_app() as plain, running_app(*kernel) as with_kernel, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name in wanted:
             page = browser.new_page(viewport={"width": 1280, "height": 860 if name == "explore" else 960})
             page.set_default_timeout(120_000)
-            makers[name](page, host)
+            makers[name](page, with_kernel if name == "check" else plain)
             if name == "film":
                 continue
+            page.get_by_text("here:").first.wait_for()  # until then the page may be drawn anew
             page.wait_for_timeout(4000)  # charts below the picture are still drawn
             shown = page.locator(".fa-lane-view").first if name == "lanes" else page
             shown.screenshot(path=FOLDER / f"{name}.png")
