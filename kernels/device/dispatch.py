@@ -24,7 +24,7 @@ class DispatchMode(TorchDispatchMode):
 
 def _untraced(hear: Any) -> Any:
     """The method, which torch.compile does not trace."""
-    disabled: Any = torch._disable_dynamo(hear)  # type: ignore[attr-defined]
+    disabled: Any = torch._disable_dynamo(hear)
 
     @functools.wraps(hear)
     def heard(*args: Any, **options: Any) -> Any:

@@ -24,8 +24,8 @@ FLAGS = [
     "PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 PLAYER = (
-    "[...document.querySelectorAll('*')]"
-    ".map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
+    "(document.querySelector('.fa-player') ?? [...document.querySelectorAll('*')]"
+    ".map((e) => e.shadowRoot?.querySelector('.fa-player')).find(Boolean))"
 )
 
 SETTLED = f"""async () => {{
