@@ -30,14 +30,28 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if "gpu" not in item.keywords]
 
 
+@pytest.fixture(scope="session")
+def worker():
+    """The worker of all files whose pages ask one: it takes three seconds of a processor to start."""
+    from kernels.worker.client import WorkerClient
+
+    client = WorkerClient()
+    yield client
+    client.close()
+
+
 @pytest.fixture(scope="module")
-def stop_the_worker():
-    """Stop the worker that the pages of a test file share, once the file is done."""
+def own_store(worker):
+    """The pages of a test file have a store of their own, whose jobs end with the file."""
     from viz.shared import runs
 
-    yield
-    store = runs.run_store()
-    if store:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "WorkerClient", lambda kernels: worker)
+        yield
+        store = runs.run_store()
+    for job in [*store._jobs.values()]:
+        job.cancel()
+    if store.client is not worker:  # the store was there before
         store.client.close()
     runs.run_store.clear()
 

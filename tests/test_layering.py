@@ -217,6 +217,18 @@ def test_importing_kernels_alone_is_light():
     assert not {"torch", "triton", "numpy"} & imported_by("import kernels")
 
 
+def test_a_first_call_loads_no_compiler():
+    """torch.compile with sympy takes two seconds of a processor to load."""
+    calls = (
+        "import torch\nfrom kernels import flash_attention\n"
+        "from kernels.device.determinism import filled_memory\nquery = torch.ones(1, 1, 4, 16)\n"
+        "with filled_memory():\n    for _ in range(3):\n        flash_attention(query, query, query)"
+    )
+    found = imported_by(calls)
+    assert {"torch", "triton"} <= found
+    assert "sympy" not in found
+
+
 def test_only_theme_holds_a_colour():
     colour = re.compile(r"#[^\W_]{3}([^\W_]{3})?")
     for path in (ROOT / "viz").rglob("*.py"):

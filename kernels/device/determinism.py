@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 _fills_alone = False
+_set_same_bits: Any = torch._C._set_deterministic_algorithms
+"""Its public name loads torch.compile too, to set it likewise: two seconds of a processor."""
 
 
 def wants_same_bits() -> bool:
@@ -30,11 +32,11 @@ def filled_memory() -> Iterator[None]:
     deterministic: Any = torch.utils.deterministic  # mypy does not know the properties of this module
     filled = deterministic.fill_uninitialized_memory
     _fills_alone = not before[0] or before[2]
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    _set_same_bits(True, warn_only=True)
     deterministic.fill_uninitialized_memory = True
     try:
         yield
     finally:
         _fills_alone = before[2]
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        _set_same_bits(before[0], warn_only=before[1])
         deterministic.fill_uninitialized_memory = filled

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernels.device.determinism import wants_same_bits
+from kernels.device.dispatch import DispatchMode
 from kernels.device.runtime import INTERPRETED, running_on
 
 from triton import knobs
@@ -250,7 +250,7 @@ def _allocation(slot: int, like: Tensor) -> Step:
     return allocate
 
 
-class _Recording(TorchDispatchMode):
+class _Recording(DispatchMode):
     """Writes down what a launcher does. `steps` is None once it did something that is not repeated."""
 
     def __init__(self, inputs: Sequence[Tensor | None]) -> None:

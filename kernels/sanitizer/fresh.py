@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernels.device.dispatch import DispatchMode
 
 PATTERNS = {2: 0x7FDB, 4: 0x7FDB5A3C, 8: 0x7FFB5A3C7FDB5A3C}
 """Bits of unwritten elements by their size in bytes: a quiet NaN in every float type, a large integer.
@@ -21,7 +22,7 @@ _MAKERS = {
 }
 
 
-class AfterOperation(TorchDispatchMode):
+class AfterOperation(DispatchMode):
     """Hears of each operation of torch while the mode is on. torch.compile works as without it."""
 
     supports_higher_order_operators = True

@@ -37,13 +37,13 @@ class Operation:
 def count_operations(problem: AttentionProblem, direction: str = "forward") -> tuple[Operation, ...]:
     """The operations of `naive_attention` on the problem, or with "backward" those of its backward pass."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
+    from kernels.device.dispatch import DispatchMode
     from kernels.oracle.naive import naive_attention
 
     counted: list[Operation] = []
 
-    class Count(TorchDispatchMode):
+    class Count(DispatchMode):
         def __torch_dispatch__(
             self, func: "OpOverload", types: tuple[type, ...], args: tuple = (), kwargs: dict | None = None
         ) -> "torch.Tensor":

@@ -26,7 +26,7 @@ from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 
 NAME = "two_pass"
 ENTRY = ALGORITHMS[NAME]

@@ -1,5 +1,6 @@
 """A part of a page that is drawn again at once leaves the rest of the page in its place."""
 
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -94,3 +95,13 @@ def test_a_thread_that_was_asked_to_stop_begins_no_further_run():
     runs.clear()
     _until_stopped(loop)(runner, "first")
     assert runs == ["first", "finished"]
+
+
+def test_what_modules_hold_is_searched_for_garbage_once_not_after_each_run():
+    ended, runner = _unless_stopped(lambda *_: None), SimpleNamespace(_requests=ScriptRequests())
+    ended(runner)
+    held, kept = gc.get_freeze_count(), [[] for _ in range(1000)]
+    ended(runner)
+    assert held > 100_000
+    assert gc.get_freeze_count() < held + len(kept)
+    gc.unfreeze()

@@ -62,7 +62,7 @@ it takes; None if the page itself says what is wrong."""
 
 
 @pytest.mark.parametrize("page", WRONG)
-def test_what_is_not_taken_is_said_once_with_what_is_used_and_makes_no_picture(stop_the_worker, page):
+def test_what_is_not_taken_is_said_once_with_what_is_used_and_makes_no_picture(own_store, page):
     assert runs.run_store().client.wait_ready(60)  # before that, Check checks nothing
     app = open_page(page, **{name: value for query, _ in WRONG[page] for name, value in query.items()})
     said, wanted = toasts(app), [words for _, words in WRONG[page] if words]

@@ -1,7 +1,8 @@
 """For the browser tests of talks: a window of a talk, and what is pressed and read there."""
 
-EVERYWHERE = "[...document.querySelectorAll('*')].map((e) => e.shadowRoot ?? e)"
-ROOT = f"{EVERYWHERE}.map((e) => e.querySelector?.('.fa-talk')).find(Boolean)"
+from tests.browser.visit import PLAYER
+
+ROOT = PLAYER.replace(".fa-player", ".fa-talk")
 
 BEATS = [(scene + 1, beat + 1) for scene, beats in enumerate((2, 2, 4, 4, 2, 1)) for beat in range(beats)]
 """Places of the shipped talk of six scenes; the fourth hides something first."""

@@ -120,11 +120,16 @@ def go_to(page, name):
 def test_explore_and_its_tile_in_numbers(app, explore):
     go_to(app, "Explore")
     explore.wait_for_player("recorded on")
-    found = in_both(app)
+    found = findings(app)
     app.locator(".fa-player").focus()
     explore.press("z")
     explore.wait_for_url("open=tile")
-    assert found + in_both(app) == []
+    found += in_both(app)
+    app.locator(".fa-player").focus()
+    explore.press("Escape")
+    app.wait_for_function("() => !location.search.includes('open=')")
+    app.evaluate(SETTLED)
+    assert found + findings(app, contrast) == []
 
 
 @pytest.mark.parametrize("name", PAGES)

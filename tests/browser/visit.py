@@ -1,6 +1,7 @@
 """For the browser tests: the app on a free port, and a page of Chromium that collects its errors."""
 
 import contextlib
+import functools
 import re
 import shutil
 import socket
@@ -24,8 +25,8 @@ FLAGS = [
     "PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 PLAYER = (
-    "[...document.querySelectorAll('*')]"
-    ".map((e) => (e.shadowRoot ?? e).querySelector?.('.fa-player')).find(Boolean)"
+    "(document.querySelector('.fa-player') ?? [...document.querySelectorAll('*')]"
+    ".map((e) => e.shadowRoot?.querySelector('.fa-player')).find(Boolean))"
 )
 
 SETTLED = f"""async () => {{
@@ -83,6 +84,8 @@ class Visit:
         self.context = browser.new_context(viewport=viewport, **context)
         self.context.set_default_timeout(60_000)
         self.page = self.context.new_page()
+        # By default each frame asks: 60 times a second, which also draws the page as often.
+        self.page.wait_for_function = functools.partial(self.page.wait_for_function, polling=50)
         self.errors, self.outside = [], []
         self.page.on(
             "console", lambda message: self.errors.append(message.text) if message.type == "error" else None

@@ -6,8 +6,6 @@ The smallest distance of two tensors in OKLab is above 0.07 for every colour vis
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-import plotly.graph_objects as go
-
 FONT = "Source Sans, Source Sans Pro, sans-serif"
 
 
@@ -119,31 +117,28 @@ def palettes_for_player() -> dict[str, dict]:
     return {"light": asdict(LIGHT), "dark": asdict(DARK)}
 
 
-def style_figure(figure: go.Figure, colors: Palette, height: int = 320) -> go.Figure:
-    """Fonts, grid lines, margins and a transparent background; changes the figure and returns it."""
+def looks_of_figure(colors: Palette) -> dict[str, Any]:
+    """The layout of every figure: fonts, grid lines, margins and a transparent background."""
     axis = {
         "gridcolor": colors.line,
         "linecolor": colors.line,
         "zerolinecolor": colors.line,
-        "title_font_size": 14,
-        "tickfont_size": 13,
+        "title": {"font": {"size": 14}},
+        "tickfont": {"size": 13},
+        "automargin": True,
     }
-    figure.update_layout(
-        height=height,
-        font={"family": FONT, "size": 14, "color": colors.text},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 8, "t": 36, "b": 8},
-        hoverlabel={
-            "font_size": 14,
-            "font_family": FONT,
+    return {
+        "font": {"family": FONT, "size": 14, "color": colors.text},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 8, "r": 8, "t": 36, "b": 8},
+        "hoverlabel": {
+            "font": {"size": 14, "family": FONT, "color": colors.text},
             "bgcolor": colors.surface,
-            "font_color": colors.text,
             "bordercolor": colors.line,
         },
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font_size": 13},
-        colorway=[colors.query, colors.key, colors.value, colors.output, colors.state],
-    )
-    figure.update_xaxes(**axis, automargin=True)
-    figure.update_yaxes(**axis, automargin=True)
-    return figure
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 13}},
+        "colorway": [colors.query, colors.key, colors.value, colors.output, colors.state],
+        "xaxis": axis,
+        "yaxis": axis,
+    }

@@ -21,6 +21,8 @@ POLL_S = 0.1
 GRACE_S = 1.0
 """How long after the error of a rank another one may be found to have ended, and to be its cause."""
 LIMIT_S = 300.0
+LOADED_LATE = ("torch.fx.experimental.symbolic_shapes", "triton.experimental.gluon")
+"""Loaded by the first gradients of torch and by the first kernel in Triton's interpreter: else once each."""
 
 Work = Callable[[str, Callable[[int], None]], Any]
 """What a rank does, given torch's device and a function to be called with each step. It can be pickled."""
@@ -80,7 +82,7 @@ def _context() -> Any:
     if BACKEND == "cuda":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["kernels.attention.context_parallel.run"])
+    context.set_forkserver_preload(["kernels.attention.context_parallel.run", *LOADED_LATE])
     return context
 
 

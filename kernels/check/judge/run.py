@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -408,7 +409,7 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
 def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> TensorCheck:
     """The check of a tensor that was compared with the exact one."""
     report, exact, reference = comparison.report, comparison.exact, comparison.reference
-    worst = torch.unravel_index(comparison.error.argmax(), comparison.error.shape)
+    worst = np.unravel_index(int(comparison.error.argmax()), comparison.error.shape)
     index = tuple(int(i) for i in worst)
     same = (got.double() == exact) | (got.isnan() & exact.isnan())
     return TensorCheck(

@@ -42,6 +42,8 @@ def source_files(path: Path) -> tuple[Path, ...]:
     """The file, and all files below its root that it imports, directly or not, in any function."""
     root, _ = package_root(path)
     found: set[Path] = set()
+    seen: set[tuple[str, ...]] = set()
+    """Folders, then names, that were looked for."""
     waiting = [path]
     while waiting:
         file = waiting.pop()
@@ -49,9 +51,12 @@ def source_files(path: Path) -> tuple[Path, ...]:
             found.add(file)
             for level, names in _imports(file):
                 base = file.parents[level - 1] if 0 < level <= len(file.parents) else root
-                for count in range(len(names) + 1):  # some of these do not exist
-                    folder = base.joinpath(*names[:count])
-                    waiting += [folder / "__init__.py", folder.with_suffix(".py")]
+                for count in range(len(names) + 1):
+                    asked = (str(base), *names[:count])
+                    if asked not in seen:
+                        seen.add(asked)
+                        folder = base.joinpath(*names[:count])
+                        waiting += [folder / "__init__.py", folder.with_suffix(".py")]  # if they exist
     return tuple(sorted(found))
 
 

@@ -169,12 +169,12 @@ def of_backward(head_dim, mask, block_m, block_n, with_marks):
     marked = marked_call(problem, call_of(problem))
     compiled.clear()
     marked.call(*(launch.make_buffers() if with_marks else None for launch in marked.launches))
-    return {kernel: [ptx[0], ptxas_log(ptx[0])] for kernel, ptx in compiled.items()}
+    return {kernel: [ptx[0], assembled(ptx[0])] for kernel, ptx in compiled.items()}
 
 
 @functools.cache
-def assembled(ptx):
-    """(log, code): what Triton's own ptxas says of the PTX, and the machine code that it writes."""
+def assembled(ptx, is_read=False):
+    """What Triton's own ptxas says of the PTX: registers, spills and warnings; or the code that it writes."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
         with open(source, "w") as file:
@@ -184,17 +184,12 @@ def assembled(ptx):
             return subprocess.run([tool.path, *arguments], capture_output=True, text=True, check=True)
 
         log = output_of(triton.knobs.nvidia.ptxas, "-v", "-arch=sm_90a", source, "-o", target).stderr
-        return log, output_of(triton.knobs.nvidia.nvdisasm, target).stdout
-
-
-def ptxas_log(ptx):
-    """What ptxas says of the PTX: registers, spills and warnings."""
-    return assembled(ptx)[0]
+        return output_of(triton.knobs.nvidia.nvdisasm, target).stdout if is_read else log
 
 
 def waits_and_exponentials(ptx):
     """The order of the machine code: "e" for an exponential, n for a wait until n products are under way."""
-    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", assembled(ptx)[1])
+    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", assembled(ptx, is_read=True))
     return "".join(exponential.lower() or count for exponential, count in found)
 
 
@@ -219,7 +214,7 @@ if TRACED and gluon_is_known():
     for head_dim, mask in BACKWARD_CASES:
         for kernel, ptx in of_hopper_backward(head_dim, mask).items():
             if "wgmma" in ptx:
-                result[f"{kernel} {head_dim} {mask}"] = [ptx, ptxas_log(ptx)]
+                result[f"{kernel} {head_dim} {mask}"] = [ptx, assembled(ptx)]
         result["bytes of the backward sweep"][f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
     marks = make_lane_buffers(1, 1, 1)
     of_both = (

@@ -31,7 +31,7 @@ def named(tmp_path):
             path.write_text(source)
         kernel = UserKernel.parse(f"{path}:{function}")
         name_user_kernels([kernel])
-        Hosted.of = ""  # the functions of tests share one process, which takes 7 s of a CPU to start
+        Hosted.of = ""  # the functions of tests share one process, which takes 4 s of a CPU to start
         return kernel
 
     return name

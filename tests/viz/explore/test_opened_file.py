@@ -12,7 +12,7 @@ from tests.app.pages import drawn_with_results, mounted_player, open_page
 from viz.shared import runs
 from viz.shared.formats import format_bytes
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 PROBLEM = AttentionProblem(q_len=40, kv_len=40, head_dim=16, block_m=16, block_n=16, mask="causal")
 WHOLE = format_bytes(ALGORITHMS["flash2"].requested_bytes(PROBLEM))
 

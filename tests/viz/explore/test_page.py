@@ -14,7 +14,7 @@ from tests.app.pages import drawn_with_results, mounted_player, open_page
 from viz.shared import runs
 from viz.shared.formats import format_bytes
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 SMALL = {"q_len": 64, "kv_len": 64, "block_m": 32, "block_n": 32, "head_dim": 16}
 
 

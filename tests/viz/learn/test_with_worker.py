@@ -12,7 +12,7 @@ from tests.app.pages import drawn_with_results, fail_jobs, open_whole_chapter, w
 from tests.viz.learn.shown import links
 from viz.shared import runs
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 COUNTED = "**One step of the inner loop**, counted"
 
 

@@ -16,7 +16,7 @@ from viz.measure import sources
 from viz.measure.charts import WORDS
 from viz.shared import runs
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 OURS = PEERS["ours"].label
 
 

@@ -18,7 +18,7 @@ from tests.kernels.models.configs import BAD, LLAMA
 from viz.model.words import NEAREST, SDPA_PEERS, Shown, cards, sdpa_words, table
 from viz.shared import runs
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 
 
 def open_model(**query):

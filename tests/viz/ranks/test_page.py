@@ -14,7 +14,7 @@ from tests.app.pages import drawn_with_results, open_page
 from viz.player.ranks import held_by, most_shared_rows, ranks_data, title_of
 from viz.shared import runs
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 
 
 def played(app):

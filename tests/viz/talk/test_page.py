@@ -8,7 +8,7 @@ from kernels.worker.requests import TraceRequest
 from tests.app.pages import drawn_with_results, open_page
 from viz.talk.shipped import NAMES
 
-pytestmark = pytest.mark.usefixtures("stop_the_worker")
+pytestmark = pytest.mark.usefixtures("own_store")
 
 UNRECORDED = """[[scene]]
 title = "One"

@@ -36,12 +36,11 @@ def chart(
     **layout: Any,
 ) -> go.Figure:
     """The traces in the looks of the app. `x` and `y` are settings of the axes, `layout` of the whole."""
-    figure = theme.style_figure(go.Figure(list(traces)), colors, height)
-    figure.update_xaxes(**x or {})
-    figure.update_yaxes(**y or {})
+    looks = theme.looks_of_figure(colors)
     if title:
-        figure.update_layout(title={"text": title, "font_size": 15, "y": 0.98})
-    return figure.update_layout(**layout)
+        looks["title"] = {"text": title, "font": {"size": 15}, "y": 0.98}
+    figure = go.Figure(list(traces), looks)
+    return figure.update_layout(height=height, xaxis=x or {}, yaxis=y or {}, **layout)  # each update is slow
 
 
 def lengths(longest: float, room: float) -> dict:

@@ -26,7 +26,7 @@ def patience(monkeypatch):
 def compiled(checked, tmp_path):
     def check(source, function="attention", **changes):
         path = source if isinstance(source, Path) else tmp_path / "mine.py"
-        compiling._of = f"{path}:{function}"  # one process compiles them all: it takes 7 s to start
+        compiling._of = f"{path}:{function}"  # one process compiles them all: it takes 4 s to start
         return checked(source, function, compiles=True, **changes)
 
     return check
