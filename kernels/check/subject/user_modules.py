@@ -164,4 +164,5 @@ class UserModules:
     def _is_mine(self, module: ModuleType) -> bool:
         about = vars(module)  # a module that loads late would import more if it was asked
         places = [about.get("__file__"), *about.get("__path__", ())]
-        return about.get("__name__") == MODULE_NAME or any(place and self.holds(str(place)) for place in places)
+        is_file = about.get("__name__") == MODULE_NAME
+        return is_file or any(place and self.holds(str(place)) for place in places)
