@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from viz.explore.first_visit import is_first_visit
+from viz.explore.first_visit import SIDEBAR, is_first_visit
 from viz.shared.link import remember_link, say_refused
 from viz.shared.options import named_file
 
@@ -13,7 +13,7 @@ st.set_page_config(
     page_title="FlashAttention, played back",
     page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
     layout="wide",
-    initial_sidebar_state="collapsed" if first_visit else "auto",
+    initial_sidebar_state="collapsed" if first_visit else st.session_state.get(SIDEBAR, "auto"),
 )
 page = st.navigation(
     [

@@ -143,3 +143,14 @@ def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):
     page.wait_for_url("step=9.3")
     page.click("[data-name=tile]")
     page.page.wait_for_function("() => !location.search.includes('unit=')", timeout=60_000)
+
+
+def test_ones_own_words_are_asked_for_in_sight_on_a_phone_too(visit):
+    page = visit("/", size=(390, 844)).wait_for_player()
+    page.page.get_by_role("button", name="Your own sizes and words").click()
+    in_sight = """() => {
+      const { left, right, bottom } = document.querySelector("textarea")?.getBoundingClientRect() ?? {};
+      return left >= 0 && right <= innerWidth && bottom <= innerHeight;
+    }"""
+    page.page.wait_for_function(in_sight, timeout=60_000)
+    page.assert_clean()

@@ -62,11 +62,11 @@ nowhere."""
 def test_the_kernel_chapter_tells_each_phase_and_the_curves_of_a_row_end_at_the_present_step(visit):
     shown = visit("/learn?chapter=kernel").wait_for_player()
     assert shown.page.evaluate(REACHES) == -1
-    for told in ("rows 0 to 3 of Q", "rows 0 to 3 of K", "Each query meets each key"):
-        shown.click("button[aria-label^='step forward']")
+    for told in ("Each query meets each key", "The running max m", "Scores become P"):
         shown.page.wait_for_function(
             f"(words) => {PLAYER}.querySelector('.fa-caption').textContent.includes(words)", arg=told
         )
+        shown.click("button[aria-label^='step forward']")
     shown.page.get_by_role("button", name="tile", exact=True).click()
     reached = 0
     for _ in range(3):

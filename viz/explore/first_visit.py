@@ -8,6 +8,10 @@ STATE = "first_visit"
 """Key in the session: whether nothing was chosen yet."""
 
 
+SIDEBAR = "sidebar"
+"""How the sidebar begins: "expanded" once its fields were asked for, on a phone too."""
+
+
 def is_first_visit() -> bool:
     """Whether the visitor came without a link and has chosen nothing since."""
     if STATE not in st.session_state:
@@ -18,4 +22,4 @@ def is_first_visit() -> bool:
 
 def end_first_visit() -> None:
     """From now on the page has its fields, and all that is said of the run."""
-    st.session_state[STATE] = False
+    st.session_state.update({STATE: False, SIDEBAR: "expanded"})

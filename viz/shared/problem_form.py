@@ -142,17 +142,18 @@ def problem_controls(first: AttentionProblem = DEFAULT) -> tuple[AttentionProble
     The problem is None if the choice is not valid; the page says why.
     """
     _take_link(first)
-    preset_place, button_place = st.sidebar.container(), st.sidebar.container()
+    preset_place, button_place, text_place = (st.sidebar.container() for _ in range(3))
     with st.sidebar:
         _fields(FIELDS["shape"])
         _field(st.container(), "mask", "mask", "")
         _words_of_mask()
         _field(st.container(), "inputs", "inputs", INPUT_HELP)
-        if st.session_state["inputs"] == "text":
-            st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
-            _say_length(len(words_in(st.session_state["text"])))
         with st.expander("Batch, heads, splits, scores"):
             _fields(FIELDS["further"])
+    if st.session_state["inputs"] == "text":
+        with text_place:
+            st.text_area("text", key="text", max_chars=LONGEST, placeholder=DEFAULT_TEXT, bind="query-params")
+            _say_length(len(words_in(st.session_state["text"])))
     problem = None
     try:
         problem = _problem()

@@ -31,7 +31,7 @@ def show() -> None:
     WORDS.draw(
         "start",
         problem=PROBLEM,
-        player=stage(PRESET, ALGORITHM, {"unit": "phase"}),
+        player=stage(PRESET, ALGORITHM, {"unit": "phase", "step": "0.3", "open": "tile"}),
         run=run,
         standard=standard_requested(PROBLEM),
         least=standard_bytes(PROBLEM),

@@ -58,7 +58,7 @@ RUN = SCENE | {
     "algorithm": _one_of(ALGORITHMS),
     "view": _one_of(("grid", "numbers", "row", "mask", "lanes")),
     "row": Field(Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], 'head and row, such as "0.20"'),
-    "hidden": _some_of("sentence", "picture", "code", "state"),
+    "hidden": _some_of("sentence", "picture", "state"),
     "tells": Field(bool, "true or false"),
     "gpu": _one_of(GPUS),
     **_places(STEP.pattern, '"37", "37.2" for its second phase, or "gpu:12"'),

@@ -192,6 +192,12 @@ export class LanesView {
     this.playing = requestAnimationFrame(tick);
   }
 
+  // As when the playhead has come to the end of what is seen.
+  end() {
+    const { from, to } = this.span;
+    Object.assign(this, { played: [from, to], head: to });
+  }
+
   // Do what a key or a button does. Returns whether there is such a key.
   does(key) {
     const { span } = this;

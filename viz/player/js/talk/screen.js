@@ -1,5 +1,5 @@
-// One scene as the audience sees it: title, picture, the code of the phase, one sentence. All is sized by the
-// screen itself: a small one (in the overview, in the speaker's window) is the large one made small.
+// One scene as the audience sees it: title, picture, one sentence. All is sized by the screen itself:
+// a small one (in the overview, in the speaker's window) is the large one made small.
 
 import { ChartView } from "./chart.js";
 import { element, write } from "../controls/dom.js";
@@ -16,9 +16,7 @@ const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
-const LANES_S = 9; // in which a playhead goes over lanes
-const HIDES = ["sentence", "picture", "code"];
-const LINES = 2; // of the code of a phase
+const HIDES = ["sentence", "picture"];
 
 export class Screen {
   // `onOpen` is called with the step of a tile that was clicked.
@@ -26,7 +24,7 @@ export class Screen {
     Object.assign(this, { root, data, onOpen });
     const part = (name, tag) => (this[name] = element(tag, { class: `fa-screen-${name}` }));
     root.classList.add("fa-screen");
-    root.append(part("title", "h1"), part("picture", "div"), part("code", "pre"), part("sentence", "p"));
+    root.append(part("title", "h1"), part("picture", "div"), part("sentence", "p"));
     [this.source, this.number] = [element("span"), element("span")];
     root.append(element("div", { class: "fa-screen-foot" }, [this.source, this.number]));
     this.reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -156,8 +154,9 @@ export class Screen {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
     if (this.view === "lanes") owner.lanes.span.fit();
+    if (this.view === "lanes" && !glides && this.stop) owner.lanes.end();
     if (glides && this.view === "lanes") {
-      owner.lanes.play(1000 * (seconds || LANES_S));
+      if (seconds) owner.lanes.play(1000 * seconds);
       this.say(owner.pane.stateAt());
       return;
     }
@@ -196,10 +195,6 @@ export class Screen {
     const isTold = at?.phase && (this.open || tells);
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
     write(this.sentence, told || sentenceAt(scene, stop));
-    const code = at?.phase ? codeOf(model, at) : [];
-    if (this.code.textContent !== code.join("")) {
-      this.code.replaceChildren(...code.map((words) => element("div", {}, [words])));
-    }
     const tile = at && this.view === "numbers" ? `${owners.player.opened.title.textContent} · ` : "";
     write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
   }
@@ -209,16 +204,4 @@ export class Screen {
 function duelOf(duel, all) {
   const copies = () => duel.runs.map((run) => ({ ...all[run], matrices: {} }));
   return once(duel, "data", () => ({ ...duel, runs: copies() }));
-}
-
-const ADDRESSES = /^(#|\w+_(view|ptr) =|partial = \(|offs_\w+ =|last_visit =|undefined =)/;
-
-// The first lines of a phase, without its comment, and without those that say where its data lie. The last
-// one ends in an ellipsis if there are more; the style sheet gives one to a line that is too wide.
-function codeOf(model, at) {
-  const lines = model.kernels[at.kernel].source.lines.flat();
-  const own = lines.filter(([, words, phase]) => phase === at.phase.name && !ADDRESSES.test(words.trim()));
-  const shown = own.slice(0, LINES).map(([, words]) => words.trim());
-  if (own.length > LINES) shown[LINES - 1] += " …";
-  return shown;
 }
