@@ -41,7 +41,8 @@ def notes_of(trace: RanksTrace, recorded: bool) -> str:
     """What was run, on what, when, and how exact the common clock is."""
     how = "Recorded" if recorded else "Run"
     clock = f", whose clocks are within {trace.clock_error_ns / 1e3:.0f} µs" if trace.clock_error_ns else ""
-    slow = "" if trace.device.backend == "cuda" else " The interpreter's times are no speed of the kernels."
+    shares = " In the interpreter all ranks share this machine's cores: its times say nothing about GPUs."
+    slow = "" if trace.device.backend == "cuda" else shares
     ranks = format_count(trace.ranks, "rank")
     where = f"{ranks} on {trace.device.name} ({library_versions(trace.device)}), "
     where += f"torch.distributed with {trace.transport}{clock}"

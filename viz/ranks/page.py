@@ -95,7 +95,7 @@ def show() -> None:
     st.markdown(WORDS("start"))
     left, right, source_place = st.columns([2, 2, 2], vertical_alignment="bottom")
     first = by_name(left, "Watch", FIRST, WAY_LABELS)
-    second = by_name(right, "Against", SECOND, WAY_LABELS)
+    second = NONE if first == BACKWARD else by_name(right, "Against", SECOND, WAY_LABELS)
     with source_place:
         source = segments("Runs", (RECORDED, HERE), "source") if store else RECORDED
     if store and source == HERE:

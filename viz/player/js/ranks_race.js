@@ -100,14 +100,14 @@ function runWords(run, ns) {
   if (ns >= run.ns) return `all done after ${formatMs(run.ns / 1e6)}. ${busyWords(run)}`;
   const begun = run.spans.filter(({ kind, begin }) => kind === "attend" && begin <= ns);
   const sent = sum(run.spans.map(({ bytes, begin, end }) => bytes * within(ns, begin, end)));
-  const bytes = `${formatBytes(sent)} sent`;
+  const bytes = `${formatBytes(sent)} sent in all`;
   const last = begun.at(-1);
   if (!last) return `nothing is computed yet, ${bytes}.`;
   if (last.owner < 0) return `each rank has all tokens of ${run.heads} of the heads, ${bytes}.`;
   const step = Math.max(...begun.map((span) => span.step));
   if (!step) return `each rank begins with its own keys, ${bytes}.`;
-  const from = step === 1 ? "the rank before it" : `the rank ${step} before it`;
-  return `step ${step + 1} of ${run.ranks}: keys of ${from}, ${bytes}.`;
+  const from = step === 1 ? "the rank before" : `${step} ranks before`;
+  return `step ${step + 1} of ${run.ranks}: each has the keys of ${from}, ${bytes}.`;
 }
 
 function busyWords(run) {
@@ -116,5 +116,5 @@ function busyWords(run) {
     return Math.round((100 * sum(own.map(({ begin, end }) => end - begin))) / run.ns);
   });
   const whose = run.name ? `The ranks of ${run.name}` : "The ranks";
-  return `${whose} compute for ${Math.min(...busy)} to ${Math.max(...busy)} % of its time.`;
+  return `${whose} compute for ${Math.min(...busy)} to ${Math.max(...busy)} % of the time.`;
 }

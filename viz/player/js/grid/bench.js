@@ -271,6 +271,8 @@ export function drawFar(context, chip, { model, palette, at }) {
   }
   context.font = `${FAR_SIZE}px sans-serif`;
   let [x, y] = [chip.x + FAR_PAD, chip.y + 116];
+  const about = { size: FAR_SIZE, alpha: at.scan };
+  text(context, `Weight of each word for “${asking[row]}”`, x, y - LINE, palette.muted, about);
   asked.forEach((word, i) => {
     const wide = context.measureText(word).width + 12;
     if (x + wide > chip.x + chip.w - FAR_PAD) [x, y] = [chip.x + FAR_PAD, y + LINE];

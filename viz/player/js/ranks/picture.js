@@ -57,7 +57,8 @@ export function drawRanks(context, { width, height }, run, palette, ns, longest)
 function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, run, palette) {
   const grey = { size: SMALL };
   const isWide = names > NARROW_NAMES;
-  const own = run.lse.length ? "rows against keys of rank" : "all tokens, by its own heads";
+  const byHeads = run.heads !== "all";
+  const own = byHeads ? "all tokens, by its own heads" : "rows against keys of rank";
   text(context, isWide ? "holds K, V of" : "holds", hold.x, 14, palette.muted, grey);
   text(context, isWide ? own : "scores", left, 14, palette.muted, grey);
   if (run.lse.length && shares.w > 60) {
@@ -72,7 +73,7 @@ function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, 
     drawPart(context, { x: left, y: 26, w: side, h: 12 }, run, palette, rank);
     const x = left + (rank + 0.5) * row;
     const bold = { size: 14, align: "center", weight: "650" };
-    if (run.lse.length) text(context, String(rank), x, 51, colorOf(palette, rank), bold);
+    if (!byHeads) text(context, String(rank), x, 51, colorOf(palette, rank), bold);
   }
   roundBox(context, { x: left, y: y(0), w: side, h: side }, 2, { fill: palette.surface, line: palette.line });
   for (const at of range(run.ranks, 1)) {
