@@ -15,8 +15,7 @@ import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
 import { captionOf, countWords, saidWords } from "./run/words.js";
 
-const SLOW = 0.25; // tiles per second: the numbers of each can be read
-const BY_PHASES = 0.125; // about a second per phase: its sentence can be read
+const SLOW = 0.125; // tiles per second, about a second per phase: its numbers and its sentence can be read
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
@@ -85,8 +84,9 @@ export class Player extends Playback {
       this.stand(state);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
       this.notes.textContent = [data.provenance, ...data.notes].join(" · ");
-      const own = 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
-      this.transport.speed = state.unit === "phase" ? BY_PHASES : this.opened.isOpen ? SLOW : own;
+      this.transport.speed = this.opened.isOpen
+        ? SLOW
+        : 2 ** clamp(Math.round(Math.log2(this.pane.model.count / WHOLE_S)), -1, 6);
     }
     const { model } = this.pane;
     const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
