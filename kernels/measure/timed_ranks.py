@@ -131,7 +131,7 @@ def _sampled(call: Call, budget_s: float) -> tuple[Timing, int]:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         peak = -torch.cuda.memory_allocated()
-    slower, first = math.inf, _largest(_in_a_row(call, 2))
+    slower, first = math.inf, _largest(_in_a_row(call, 2))  # the second call of a launcher is written down
     while first < slower / 2:  # it compiled
         slower, first = first, _largest(_in_a_row(call, 1))
     if torch.cuda.is_available():

@@ -45,12 +45,10 @@ export class Talk extends TalkWindow {
     super.destroy();
   }
 
-  // A scene may be the first with code in it: its font must not be asked for then.
+  // A scene may be the first with letters of a weight: they must not be asked for then.
   loadFonts() {
-    const style = getComputedStyle(this.root);
-    const fonts = ["--st-font", "--st-code-font"].map((name) => style.getPropertyValue(name)).filter(Boolean);
-    for (const font of fonts)
-      for (const weight of [400, 600, 700]) document.fonts.load(`${weight} 28px ${font}`);
+    const font = getComputedStyle(this.root).getPropertyValue("--st-font");
+    for (const weight of font ? [400, 600, 700] : []) document.fonts.load(`${weight} 28px ${font}`);
   }
 
   show(state, glides) {
