@@ -1,8 +1,8 @@
 """What is wrong with a page as a whole: axe-core finds nothing, and nothing is cut off.
 
 On every page, in every window of a talk and in what lies over it: all rules in one appearance, then colours
-alone in the other, since the appearance of a browser may change while a page is open. Chapters have figures of
-the same colours, which `tests/viz/shared/test_theme.py` holds apart: half of them are looked at in each
+alone in the other, since the appearance of a browser may change while a page is open. All chapters are drawn
+in the same colours, which `tests/viz/shared/test_theme.py` holds apart: half of them are looked at in each
 appearance. Pages are visited in one window, which stays in the appearance that it has come to.
 """
 

@@ -24,10 +24,13 @@ FLAGS = [
     "--disable-features=HttpsUpgrades,LensOverlay,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,"
     "PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
+COMPONENT = "[data-testid^=stBidiComponent]"
 PLAYER = (
-    "(document.querySelector('.fa-player') ?? [...document.querySelectorAll('*')]"
+    "(document.querySelector('.fa-player') ?? "
+    f"[...document.querySelectorAll('{COMPONENT}, {COMPONENT} *')]"
     ".map((e) => e.shadowRoot?.querySelector('.fa-player')).find(Boolean))"
 )
+"""The player of a page. In the app it is below the root of a component; to ask every element takes longer."""
 
 SETTLED = f"""async () => {{
   const player = () => {PLAYER};

@@ -178,7 +178,7 @@ def output_of(tool, *arguments):
 
 @functools.cache
 def assembled(ptx):
-    """What Triton's own ptxas says of the PTX: registers, spills and warnings; and the file that it writes."""
+    """What Triton's own ptxas says of the PTX: registers, spills and warnings; and the path of its file."""
     source, target = (os.path.join(tempfile.mkdtemp(dir=FOLDER), name) for name in ("k.ptx", "k.cubin"))
     with open(source, "w") as file:
         file.write(ptx)
