@@ -168,9 +168,10 @@ def test_every_chapter_and_on_a_phone_nothing_of_its_parts_is_cut_off(app, chapt
     assert found == []
 
 
-@pytest.mark.parametrize("window", ["", "&speaker=true"])
-def test_the_windows_of_a_talk(visit, window):
-    shown = visit(f"/talk?name={NAMES[0]}{window}", color_scheme="light")
+@pytest.mark.parametrize("window", ["stage in the app", "speaker"])
+def test_the_windows_of_a_talk(visit, window, talk_files):
+    url = f"{talk_files[True]}#speaker" if window == "speaker" else f"/talk?name={NAMES[0]}"
+    shown = visit(url, color_scheme="light")
     opened(shown)
     found = findings(shown.page)
     assert found + findings(in_the_other(shown.page), contrast) == []
