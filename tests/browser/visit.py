@@ -42,8 +42,8 @@ SETTLED = f"""async () => {{
     if (player() !== shown || !idle()) [shown, since] = [player(), performance.now()];
   }}
 }}"""
-"""Waits until the script does not run, and the player is the same, for a moment: longer than between two polls
-of a page that waits (`POLL_S`)."""
+"""Waits until the script does not run, and the player is the same, for a moment: longer than between two
+polls of a page that waits (`POLL_S`)."""
 
 
 @contextlib.contextmanager
