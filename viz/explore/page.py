@@ -9,7 +9,7 @@ from kernels.problem.presets import FIRST_VISIT, PRESETS
 from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
-from viz.explore.figures import ledger_figure, ledgers_of, state_figures
+from viz.explore.figures import ledger_figure, ledgers_of
 from viz.explore.first_visit import STATE, end_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
@@ -17,7 +17,6 @@ from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.figures.sweep import memory_figure, time_figure
-from viz.shared.formats import plain
 from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot
@@ -92,7 +91,6 @@ def _below(
     if not is_painted():
         return
     draw_cards(cards.four_cards(run, measurement, other))
-    _state(run)
     traffic, cost = st.columns(2, gap="large")
     with traffic:
         _traffic(run, other)
@@ -104,19 +102,6 @@ def _below(
     panels.take_away(taken[0], gpu, taken[1])
     glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
-
-
-def _state(run: runs.Run) -> None:
-    figures = state_figures(run.trace, colors())
-    if not figures:
-        return
-    is_backward = run.trace.gradient_distance is not None
-    title = "Gradient tiles" if is_backward else "Row state: what a row keeps from tile to tile"
-    st.subheader(title, anchor="rows")
-    st.caption(f"**{run.origin.capitalize()}**: after each tile step, {plain(run.provenance)}")
-    for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
-        with column:
-            plot(figure, key=name)
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
