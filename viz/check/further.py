@@ -21,7 +21,7 @@ from viz.player.html_page import export_html
 from viz.shared import runs
 from viz.shared.formats import file_name, format_bytes, problem_words
 from viz.shared.layout import PLAYER, REPORT, TRACE, download, problem_link
-from viz.shared.problem_form import gpu_control, gpu_of
+from viz.shared.problem_form import gpu_of
 from viz.shared.waiting import asked_job, result_of
 
 PLAYING = "played_kernel"
@@ -56,7 +56,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
 
 
 def _show(context: CheckContext, run: runs.Run) -> None:
-    gpu = gpu_of(gpu_control(), run.trace.device.name)
+    gpu = gpu_of(run.trace.device.name)
     problem = run.trace.problem
     st.caption(
         f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores. "

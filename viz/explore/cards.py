@@ -10,6 +10,7 @@ from kernels.measure.nearest import estimate
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
+from viz.shared.figures.sweep import short_reason
 from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio, plain
 from viz.shared.glossary import in_words
 from viz.shared.layout import Card
@@ -32,7 +33,7 @@ def four_cards(run: Run, measurement: Measurement | None, other: Run | None = No
 
 
 def _error_card(run: Run, mark: str) -> Card:
-    label = f"{mark}Largest error of the result · {'measured' if run.file else run.origin}"
+    label = f"{mark}Largest error of the result · {run.origin}"
     report = run.report
     if report is None:
         return Card(label, "–", "not known", WORDS("no error"))
@@ -132,12 +133,24 @@ def spread_words(result: PeerResult) -> str:
     return f"{took} ±{NO_BREAK}{100 * result.timing.spread / 2:.0f}{NO_BREAK}%"
 
 
+def times_table(measurement: Measurement, direction: str) -> str:
+    """A row per implementation: its time and memory, or why it has none. Markdown."""
+    own = [result for result in measurement.results if result.direction == direction]
+    rows = (
+        {"peer": PEERS[result.peer].label}
+        | {"time": spread_words(result) if result.timing else plain(short_reason(result.refused or "–"))}
+        | {"memory": format_bytes(result.peak_extra_bytes or 0) if result.timing else ""}
+        for result in own
+    )
+    return WORDS.rows("times", rows)
+
+
 def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:
-    """Which bar of the charts of times stands for the algorithm; "" if it is the algorithm itself."""
+    """Which row of the table of times stands for the algorithm; "" if it is the algorithm itself."""
     timed = algorithm.timed_as
     if not timed.timing_source or _result(measurement, (timed.peer,), algorithm.direction) is None:
         return ""
-    return f"**{algorithm.label}**: {timed.why} Bar “{PEERS[timed.peer].label}”: {timed.timing_source}."
+    return f"**{algorithm.label}**: {timed.why} Row “{PEERS[timed.peer].label}”: {timed.timing_source}."
 
 
 def measurement_words(measurement: Measurement | None, run: Run) -> str:

@@ -16,7 +16,6 @@ from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
-from viz.shared.figures.sweep import memory_figure, time_figure
 from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot
@@ -32,8 +31,7 @@ def show() -> None:
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
     versus = controls.versus_controls(problem) if problem else None
-    gpu_choice = controls.gpu_control()
-    run = asked_here.opened_run(machine)
+    run = asked_here.opened_run()
     is_first = run is None and st.session_state.get(STATE, False)
     say(looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline)
     if run is None and problem:
@@ -43,7 +41,7 @@ def show() -> None:
         run = shown_run(machine, first, offers)
     if run is None:
         return
-    gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
+    gpu = controls.gpu_of(run.trace.device.name)
     other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
         st.html(panels.EMBEDDED)
@@ -120,8 +118,7 @@ def _cost(run: runs.Run, measurement: Measurement | None) -> None:
     if measurement:
         if timed_words := cards.timed_words(measurement, run.algorithm):
             st.caption(timed_words)
-        plot(time_figure(measurement, colors(), direction), key="time")
-        plot(memory_figure(measurement, colors(), direction), key="memory")
+        st.markdown(cards.times_table(measurement, direction))
 
 
 takes_from_link(*controls.EXPLORE_IN_LINK, *panels.OF_ONE_RUN, *panels.OF_TWO_RUNS)

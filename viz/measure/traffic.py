@@ -1,9 +1,9 @@
-"""The traffic panel: four totals of one shape for naive attention and our kernels, and kernel by kernel."""
+"""The traffic panel: four totals of one shape for naive attention and our kernels."""
 
 import streamlit as st
 
 from kernels.algorithms.flash2.entry import ENTRY as FLASH2
-from kernels.measure.counters import DRAM_READ, DRAM_WRITTEN, L2, CounterRun
+from kernels.measure.counters import CounterRun
 from kernels.measure.four_numbers import FourTotals, cache_share, four_totals
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
@@ -13,8 +13,7 @@ from viz.measure.figures import four_numbers_figure
 from viz.measure.live import NO_DEVICE
 from viz.measure.sources import Source
 from viz.shared import runs
-from viz.shared.figures.sweep import peer_label
-from viz.shared.formats import format_bytes, format_count, format_length, format_ms, format_ratio
+from viz.shared.formats import format_bytes, format_count, format_length, format_ratio
 from viz.shared.layout import colors, plot
 from viz.shared.waiting import asked_job, result_of
 from viz.shared.words import Words
@@ -37,10 +36,7 @@ def traffic_panel(shown: list[Source], choice: Choice) -> None:
             with column:
                 _four_numbers(peer, problem, direction, runs_by_peer.get(peer))
         if runs_by_peer:
-            with st.expander("Kernel by kernel, by the hardware counters", icon=":material/table:"):
-                rows = kernel_rows(list(runs_by_peer.values()))
-                st.dataframe(rows, hide_index=True, key=f"kernels-{direction}", height="content")
-                st.caption(WORDS("counters"))
+            st.caption(WORDS("counters"))
 
 
 def _four_numbers(peer: str, problem: AttentionProblem, direction: str, counters: CounterRun | None) -> None:
@@ -100,17 +96,3 @@ def share_words(totals: FourTotals, counters: CounterRun | None) -> str:
     served = "" if share is None else f" · caches served **{share:.0%}** of the requested bytes"
     ratio = format_ratio(dram.bytes / compulsory.bytes)
     return f"L2 {format_bytes(counters.l2_bytes)} · DRAM {ratio} the compulsory bytes{served}"
-
-
-def kernel_rows(counter_runs: list[CounterRun]) -> dict[str, list[str]]:
-    """A row per kernel: its time, its DRAM and L2 bytes, how busy the tensor cores were."""
-    kernels = [kernel for run in counter_runs for kernel in run.kernels]
-    moved = {"DRAM read": DRAM_READ, "DRAM written": DRAM_WRITTEN, "L2": L2}
-    shares = [kernel.tensor_percent for kernel in kernels]
-    return {
-        "by": [peer_label(run.peer) for run in counter_runs for _ in run.kernels],
-        "kernel": [kernel.short_name for kernel in kernels],
-        "time": [format_ms(kernel.time_ms) for kernel in kernels],
-        **{name: [format_bytes(kernel.metrics[key]) for kernel in kernels] for name, key in moved.items()},
-        "tensor cores busy": ["–" if share is None else f"{share:.0f} %" for share in shares],
-    }
