@@ -13,7 +13,7 @@ from kernels.worker.client import Job
 from viz.check import further
 from viz.check.battery import battery_panel
 from viz.check.context import CheckContext
-from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, verdict_panel
+from viz.check.verdict import cards, maps_panel, notes_panel, verdict_panel
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import header, segments
@@ -152,9 +152,7 @@ def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
             retry_button(context.store, [job], "check-again")
         cards(result)
         maps_panel(result)
-        numbers_panel(result)
         notes_panel(result)
-        further.measure_panel(context, result)
         further.played_panel(context, result)
         further.report_panel(context, result)
 

@@ -93,16 +93,13 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
 
 
 def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
-    """Time and memory beside those of naive attention, or of a fused one if naive is timed."""
-    rival, name = _result(measurement, ("naive",), ours.direction), "naive"
-    if ours.peer == "naive":
-        rival, name = _result(measurement, ("flash2", CPU_PEER), ours.direction), "FlashAttention-2"
-        name = "torch's fused" if rival and rival.peer == CPU_PEER else name
-    time = time_with(measurement, ours, rival, name)
-    if rival is None or rival.timing is None or rival.peak_extra_bytes is None:
-        return [time, time]
-    ratio = rival.peak_extra_bytes / max(ours.peak_extra_bytes or 0, 1)
-    return [time, less_or_more(ratio, f"{name} {format_bytes(rival.peak_extra_bytes)}")]
+    """Time and memory beside those of naive attention; the table below has all others."""
+    naive = _result(measurement, ("naive",), ours.direction)
+    if naive is ours or naive is None or naive.timing is None or naive.peak_extra_bytes is None:
+        return [(naive and naive.refused) or "", ""]
+    ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes or 0, 1)
+    memory = less_or_more(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
+    return [time_with(measurement, ours, naive), memory]
 
 
 def _result(measurement: Measurement | None, names: tuple[str, ...], direction: str) -> PeerResult | None:
@@ -110,20 +107,18 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
     return next((result for result in results if result), None)
 
 
-def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | None, name: str) -> str:
-    """A time beside its rival's, one of them naive, with a ratio if the work and the spread allow one."""
-    if rival is None or rival.timing is None:
-        return f"{name} {(rival.refused if rival else None) or 'not run'}"
-    took = f"{name} {format_ms(rival.timing.median_ms)}"
-    ratio = ratio_to_naive(rival, ours) if ours.peer == "naive" else ratio_to_naive(ours, rival)
-    if ratio is None or measurement.is_mostly_overhead(ours, rival):
+def time_with(measurement: Measurement, ours: PeerResult, naive: PeerResult) -> str:
+    """The time of naive attention, with a ratio if the work and the spread allow one."""
+    assert naive.timing
+    took = f"naive {format_ms(naive.timing.median_ms)}"
+    ratio = ratio_to_naive(ours, naive)
+    if ratio is None or measurement.is_mostly_overhead(ours, naive):
         return f"mostly overhead, so no ratio: {took}"
     if not ratio.is_usable or ratio.low <= 1 <= ratio.high:
         return f"no clear difference: {took}"
-    is_faster = (ratio.low > 1) == (ours.peer != "naive")
     low, high = (ratio.low, ratio.high) if ratio.low > 1 else (1 / ratio.high, 1 / ratio.low)
     times = " to ".join(dict.fromkeys(map(format_ratio, (low, high))))
-    return f"{times} {'faster' if is_faster else 'slower'}: {took}"
+    return f"{times} {'faster' if ratio.low > 1 else 'slower'}: {took}"
 
 
 def spread_words(result: PeerResult) -> str:

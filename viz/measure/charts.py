@@ -197,6 +197,6 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str, direction:
 
 
 def files(sources: list[Source], curves: list[PeerCurve]) -> None:
-    """What is on the charts, as the JSON that this page reads again. A table of the page saves itself as CSV."""
+    """What is on the charts, as the JSON that this page reads again. A table saves itself as CSV."""
     name, again = "attention-measurements.json", WORDS("json")
     download("JSON", lambda: to_document(sources, curves).to_json(), name, again)

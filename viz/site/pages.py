@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -12,7 +12,6 @@ from string import Template
 from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.compare import markdown_table, time_ratios
 from kernels.device.gpus import DEFAULT_GPU, GPUS
-from kernels.measure.measurement import DIRECTIONS
 from kernels.problem.presets import FIRST_VISIT, LANE_PROBLEMS, PRESETS
 from kernels.recordings import recorded_document, recorded_ranks
 from kernels.trace import Trace
@@ -21,7 +20,6 @@ from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
 from viz.player.ranks import ranks_data
 from viz.player.ranks import title_of as title_of_ranks
-from viz.player.talk.chart import Chart, chart_data
 from viz.player.talk.data import export_talk, run_figures, talk_data
 from viz.player.talk.read import read_talk
 from viz.shared import theme
@@ -31,8 +29,6 @@ from viz.shared.runs import Run, recorded
 from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
 GPU = GPUS[DEFAULT_GPU]
-PEERS = ("naive", "sdpa_flash", "sdpa_cudnn", "fa4", "ours")
-CHARTS = [Chart("tflops", direction=each, peers=PEERS, head_dim=128) for each in DIRECTIONS]
 ABOUT = "Recordings of real FlashAttention kernels, played tile by tile: what they read, kept and wrote."
 PAGE = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
 Links = list[tuple[str, str]]
@@ -65,12 +61,10 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         "title": escape(recordings[first]["title"]),
         "ratio": run_figures(runs[FIRST_VISIT][FIRST].trace, GPU)["standard_ratio"],
         "runs": "\n".join(shelf),
-        "devices": _devices(run.trace for of_preset in runs.values() for run in of_preset.values()),
         "lanes": _lanes(recordings),
         "talks": "",
         "measured": f"Recorded on {measurement_source(recorded_document('sweeps').measurements[0])}.",
         "table": _table(markdown_table(time_ratios(recorded_document("sweeps").measurements))),
-        "charts": "",
         "source": f' (<a href="{escape(source)}">source</a>)' if source else "",
         "about": _bold(theme.ABOUT_NUMBERS),
     }
@@ -80,14 +74,8 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         files[f"talks/{name}.html"] = export_talk(talk_data(talk, recorded_runs(talk)), True)
         about = f"{len(talk.scenes)} scenes, {talk.minutes:g} minutes"
         words["talks"] += f'<li><a href="talks/{name}.html">{escape(talk.title)}</a>, {about}</li>'
-    charts = [chart_data(chart) for chart in CHARTS]
-    for chart in charts:
-        caption = f"<figcaption>{escape(chart['source'])}</figcaption>"
-        words["charts"] += f'<figure class="site-chart site-wide" tabindex="0">{caption}</figure>'
     body = PAGE.substitute(words)
-    body += json_element(
-        "site", {"name": first, "run": recordings.pop(first), "film": not own, "charts": charts}
-    )
+    body += json_element("site", {"name": first, "run": recordings.pop(first), "film": not own})
     style = f"{CSS}\n{style_sheets('screen', 'site')}\n{_root_colors()}"
     files["index.html"] = html_page("FlashAttention, played back", style, body, "site.js", ABOUT)
     for name, data in recordings.items():
@@ -176,16 +164,6 @@ def _choice(label: str, groups: Mapping[str, Links]) -> str:
         options = "".join(f'<option value="{name}">{escape(words)}</option>' for name, words in links)
         shown += f'<optgroup label="{group}">{options}</optgroup>' if links else ""
     return f'<select class="site-choice" aria-label="{escape(label)}">{shown}</select>'
-
-
-def _devices(traces: Iterable[Trace]) -> str:
-    """On which GPUs, and when, in words."""
-    dates: dict[str, set[str]] = defaultdict(set)
-    for trace in traces:
-        dates[trace.device.name].add(trace.recorded_at[:10])
-    return "Recorded on " + ", and on ".join(
-        f"{device} ({', '.join(sorted(days))})" for device, days in dates.items()
-    )
 
 
 def _table(markdown: str) -> str:

@@ -73,7 +73,7 @@ def test_overlap_is_predicted_from_the_clocks_of_the_units(topic, answer):
     ("slug", "query", "answers"),
     [
         ("after", {}, ["\\mathrm{lse} = ", "the weights add up to"]),
-        ("after", {"after_topic": "FlashAttention-3"}, ["overlapped"]),
+        ("after", {"after_topic": "FlashAttention-3"}, ["**Overlapped**"]),
         ("gradients", {}, [">0.24<"]),
         ("kernel", {}, ["e^(0.535 − 1.12)"]),
     ],

@@ -21,9 +21,7 @@ def one_job():
     given = st.session_state["given"]
     if st.session_state.pop("another widget", False):
         st.rerun()
-    job = asked_job(
-        given.store, given.requests[0], given.seconds, "Run", notice=given.notice, key="ask"
-    )
+    job = asked_job(given.store, given.requests[0], given.seconds, "Run", notice=given.notice, key="ask")
     st.session_state["result"] = result_of(given.store, job, "one", wait_s=0) if job else None
 
 

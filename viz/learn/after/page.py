@@ -16,7 +16,7 @@ from kernels.recordings import recorded_document, recorded_ranks
 from kernels.references import reference
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
-from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts
+from viz.learn.controls import choice, gpu_choice, number, parts
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
 from viz.learn.stage import stage
@@ -28,8 +28,6 @@ from viz.shared.problem_form import INPUT_HELP
 from viz.shared.words import Words
 
 WORDS = Words(__file__)
-HEADS = (1, 2, 4, 8, 16, 32)
-GROUPS = HEADS[:4]
 SHOWN_PARTS = 6
 LONG = 1 << 20
 """Tokens that one GPU cannot train on."""
@@ -92,15 +90,8 @@ def _decoding() -> tuple[AttentionProblem, Gpu]:
         kv_len = number("M, keys", 64, 16384, 8192, 64, "after_keys", 140)
         splits = number("Parts (0: the kernel chooses)", 0, 1024, 0, 1, "after_splits", 220)
         gpu = gpu_choice("after_gpu", 110)
-    with st.expander("Other numbers of queries and heads, other tiles"), st.container(horizontal=True):
-        q_len = number("N, queries", 1, 1024, 1, 1, "after_queries", 120)
-        kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
-        group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
-        block_n = choice("BLOCK_N", TILE_SIZES, 64, "after_block_n", 120)
-    problem = AttentionProblem(
-        q_heads=kv_heads * group, kv_heads=kv_heads, q_len=q_len, kv_len=kv_len, kv_splits=splits
-    )
-    return problem.with_(head_dim=64, block_m=16, block_n=block_n), gpu
+    problem = AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=kv_len, kv_splits=splits)
+    return problem.with_(head_dim=64, block_m=16, block_n=64), gpu
 
 
 def _squares(title: str, programs: int, gpu: Gpu) -> None:
@@ -200,10 +191,14 @@ def _units() -> None:
 def _ask_clocks(question: str, head_dim: int, options: Sequence[str], right: str, **given: Any) -> None:
     """Clocks of the units of one SM for one tile on each GPU, and once predicted the overlapped ones."""
     WORDS.draw("clocks", head_dim=head_dim)
-    figure = st.container()
+    table = st.container()
     answered = ask(WORDS, question, f"after_{question}", options, right, **given)
-    with figure:
-        plot(figures.clocks_figure(lesson.tile_clocks(head_dim), colors(), answered), key="after_clocks")
+    rows = (
+        {"gpu": gpu, "units": units, "in_turn": sum(units.values())}
+        | {"at_once": f"**{max(units.values()):,.0f}**" if answered else "?"}
+        for gpu, units in lesson.tile_clocks(head_dim).items()
+    )
+    table.markdown(WORDS.rows("clocks table", rows))
     if answered:
         WORDS.draw("clocks model", head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
 

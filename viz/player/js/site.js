@@ -4,14 +4,12 @@
 import { element, onAppearance, write } from "./controls/dom.js";
 import { LanesAlone } from "./lanes/lanes_alone.js";
 import { kindOf } from "./kinds.js";
-import { ChartView } from "./talk/chart.js";
 
-const { name: first, run: firstRun, film, charts } = JSON.parse(document.getElementById("site").textContent);
+const { name: first, run: firstRun, film } = JSON.parse(document.getElementById("site").textContent);
 const [root, title, status] = ["player", "title", "status"].map((name) => document.getElementById(name));
 const runs = { [first]: firstRun }; // data by name, or their promise
 const arrive = {};
 const choices = document.querySelectorAll(".site-choice");
-const views = charts.map(() => new ChartView());
 const moves = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [player, asked, shown] = [null, "", null];
 
@@ -72,15 +70,7 @@ async function follow() {
   }
 }
 
-function useTheme() {
-  player?.load(shown);
-  views.forEach((view, i) => view.draw(charts[i], charts[i].series.length, firstRun.palettes));
-}
-
-document.querySelectorAll(".site-chart").forEach((figure, i) => figure.prepend(views[i].root));
-views.forEach(({ root: chart }) => (chart.hidden = false));
-useTheme();
-onAppearance(useTheme);
+onAppearance(() => player?.load(shown));
 for (const choice of choices)
   choice.addEventListener("change", () => choice.value && (location.hash = `run=${choice.value}`));
 window.addEventListener("hashchange", follow);

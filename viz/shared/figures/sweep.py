@@ -133,19 +133,9 @@ def _line(
         marker=charts.mark(color, 9, symbols, {"width": 2, "color": color}),
         error_y=_spread(shown) | {"visible": metric == "time", "thickness": 1.2, "width": 3},
         legendrank=RANKS.get(curve.peer, LAST_RANK),
-        text=[_hover(curve, x, y, metric, axis) for x, y in values],
-        hoverinfo="text",
+        text=[format_metric(y, metric) for _, y in values],
+        hovertemplate=f"{curve.source}, {axis} %{{x:,}}: %{{text}}<extra>{peer_label(curve.peer)}</extra>",
     )
-
-
-def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str) -> str:
-    words = f"{peer_label(curve.peer)}, {curve.source}<br>{axis} {x:,}: {format_metric(y, metric)}"
-    point = next(point for point in curve.points if point.x == x)
-    if metric == "call":
-        return f"{words}<br>{host_words(point)}; its kernels {format_ms(curve.timings[x].median_ms)}"
-    if metric == "energy":
-        return f"{words}<br>{sustained_words(point, curve.direction)}"
-    return f"{words}<br>10th to 90th percentile: {curve.timings[x].spread:.0%} of the median"
 
 
 def host_words(point: CurvePoint) -> str:
