@@ -226,9 +226,9 @@ def test_keys_meanwhile_change_no_frame_of_an_animation(saver):
         panel.visit.press("End", "ArrowLeft", "Space", "]", "z")
         assert panel.page.locator(".fa-save progress").is_visible()  # it is still being made
     assert download.value.path().read_bytes() == alone
-    panel.page.locator(".fa-count", has_text="step 8 / 136").wait_for()  # it stands where it stood
+    panel.page.locator(".fa-count", has_text="step 7 / 136").wait_for()  # it stands where it stood
     panel.visit.press("Escape", "ArrowRight")
-    assert panel.page.locator(".fa-count").text_content().startswith("step 8 / 136, phase 2")
+    assert panel.page.locator(".fa-count").text_content().startswith("step 8 / 136, phase 1")
 
 
 def test_a_browser_that_encodes_no_video_is_told_of_and_pictures_are_still_saved(saver):

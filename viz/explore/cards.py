@@ -130,13 +130,13 @@ def spread_words(result: PeerResult) -> str:
 
 def times_table(measurement: Measurement, direction: str) -> str:
     """A row per implementation: its time and memory, or why it has none. Markdown."""
-    own = [result for result in measurement.results if result.direction == direction]
-    rows = (
-        {"peer": PEERS[result.peer].label}
-        | {"time": spread_words(result) if result.timing else plain(short_reason(result.refused or "–"))}
-        | {"memory": format_bytes(result.peak_extra_bytes or 0) if result.timing else ""}
-        for result in own
-    )
+    rows = []
+    for result in (each for each in measurement.results if each.direction == direction):
+        time, memory = plain(short_reason(result.refused or "–")), ""
+        if result.timing:
+            time, memory = spread_words(result), format_bytes(result.peak_extra_bytes or 0)
+        cells = {"time": time.replace(" ", NO_BREAK) if memory else time, "memory": memory}
+        rows.append({"peer": PEERS[result.peer].label, **cells})
     return WORDS.rows("times", rows)
 
 

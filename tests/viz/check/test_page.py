@@ -144,11 +144,10 @@ def test_a_url_may_hold_anything(value, monkeypatch):
 
 
 @on_the_interpreter
-def test_a_wrong_kernel_fails_with_its_cause_and_a_fault_with_its_line(links):
+def test_a_wrong_kernel_fails_with_its_cause_and_a_fault_with_its_line():
     app = checked(**FORWARD, kernel="buggy_kernel.py:attention", kv_len=70)
     assert "FAILS" in words(app)
     assert "not rescaled" in words(app)
-    assert {"kernel": "buggy_kernel.py:attention"} in links
     app = checked(**FORWARD, kernel="cases.py:reads_past_keys", kv_len=70)
     assert "read at cases.py:" in words(app)
     assert any("# reads past" in code.value for code in app.code)

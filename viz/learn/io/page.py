@@ -21,7 +21,7 @@ from viz.learn.io.figures import Curves, bytes_figure, growth_figure
 from viz.learn.predict import ask
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_kib, significant
 from viz.shared.layout import colors
 from viz.shared.words import Words, links
 
@@ -250,9 +250,10 @@ def _held(
     ):
         parts = {name: count * problem.itemsize for name, count in blocks(sizes, problem.head_dim).items()}
         size = sum(parts.values())
-        shown = ", ".join(f"{name} {format_kib(part)}" for name, part in parts.items())
+        alike = {each: [name for name in parts if parts[name] == each] for each in parts.values()}
+        shown = "; ".join(f"{', '.join(names)}: {significant(each / 1024)}" for each, names in alike.items())
         color = "green" if size <= memory else "red"
-        yield {"step": step, "sizes": sizes, "blocks": shown, "size": size, "color": color, "memory": memory}
+        yield {"step": step, "sizes": sizes, "blocks": shown, "size": size, "color": color}
 
 
 def _tiles_and_d(launch: RecordedLaunch) -> str:
