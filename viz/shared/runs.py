@@ -33,11 +33,11 @@ class Run:
 
     trace: Trace
     report: ErrorReport | None
-    """None for a file without results, of which the error is not known."""
+    """None for a file, of which the error is not known."""
     recorded: bool
     seconds: float | None = None
     file: str = ""
-    """Name of the user's file that it is from: it was recorded, and its error is computed here."""
+    """Name of the user's file that it is from."""
     meanwhile: bool = False
     """Whether it stands in for a run that is still to come."""
 
@@ -88,8 +88,8 @@ class RunStore:
                 self._jobs.move_to_end(request)
             return self._jobs.get(request)
 
-    def job(self, request: Request[Result], blob: bytes = b"", holder: str = "") -> Job[Result]:
-        """The job of a request, a new one if nobody has made it; `blob` is sent with it.
+    def job(self, request: Request[Result], holder: str = "") -> Job[Result]:
+        """The job of a request, a new one if nobody has made it.
 
         A new job for a holder is for its holders alone: `let_go` cancels it once none of them holds it.
         """
@@ -101,7 +101,7 @@ class RunStore:
             elif request in self._holders:
                 self._holders[request].add(holder)
             if request not in self._jobs:
-                self._jobs[request] = self.client.submit(request, blob)
+                self._jobs[request] = self.client.submit(request)
             self._jobs.move_to_end(request)
             while len(self._jobs) > REMEMBERED and next(iter(self._jobs.values())).done:
                 self._jobs.popitem(last=False)
@@ -120,10 +120,10 @@ class RunStore:
                 if job is not None and not job.done and job.withdraw():
                     del self._jobs[request]
 
-    def start(self, requests: Iterable[Request], blob: bytes = b"") -> None:
+    def start(self, requests: Iterable[Request]) -> None:
         """Make the jobs of requests; for the callback of a button."""
         for request in requests:
-            self.job(request, blob)
+            self.job(request)
 
     def forget(self, *jobs: Job) -> None:
         """Let the next requests for these start again, after a failure."""
