@@ -26,13 +26,14 @@ from viz.shared.run_request import RunRequest, own_tiles
 
 def show() -> None:
     machine = this_machine()
-    header("FlashAttention, played back", machine.store)
+    is_first = st.session_state.get(STATE, False)
+    header("FlashAttention, played back", machine.store, has_chip=not is_first)
     glossary_style(colors())
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
     versus = controls.versus_controls(problem) if problem else None
     run = asked_here.opened_run()
-    is_first = run is None and st.session_state.get(STATE, False)
+    is_first = is_first and run is None
     say(looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline)
     if run is None and problem:
         first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
@@ -55,22 +56,22 @@ def show() -> None:
             panels.player_panel(shown, gpu, lanes, is_first, asked_here.can_pick(machine, run))
     if st.context.is_embedded:
         return
-    _ways_on()
+    _ways_on(is_first)
     if is_first:
         return
     _below(run, other, asked_here.measurement_of(machine, run), gpu, (shown, lanes))
 
 
-def _ways_on() -> None:
+def _ways_on(is_first: bool) -> None:
     """From the picture to what it means, to one's own problem and model, and to its speed."""
-    with st.container(horizontal=True, vertical_alignment="center", key="ways"):
+    with st.container(horizontal=True, vertical_alignment="center", key="first_ways" if is_first else "ways"):
         st.page_link(
             "viz/learn/page.py",
             label="Understand it",
             icon=":material/school:",
             query_params={"chapter": "memory"},
         )
-        if st.session_state.get(STATE, False):
+        if is_first:
             words = "Your own sizes and words"
             st.button(words, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
         st.page_link("viz/model/page.py", label="For your model", icon=":material/deployed_code:")

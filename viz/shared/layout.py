@@ -22,7 +22,7 @@ STYLE = f"""<style>
 [data-testid="stMainBlockContainer"] {{ padding-left: 2rem; padding-right: 2rem; padding-bottom: 4rem; }}
 .st-key-figures > * {{ flex: 1 1 8.5rem; min-width: 0; }}
 [data-testid="stMetric"] > div {{ padding: 0.3rem 0.8rem; }}
-[data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] {{ gap: 0.7rem; }}
+[data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] {{ gap: 0.7rem; position: relative; }}
 [data-testid="stMainBlockContainer"] h4 {{ padding: 0; }}
 [data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * {{ white-space: normal; }}
 [data-testid="stMetric"] [data-testid="stMetricDelta"] p {{ white-space: normal; }}
@@ -43,6 +43,9 @@ STYLE = f"""<style>
 .st-key-to_top, .st-key-appearance, .st-key-history {{ position: absolute; width: 0; overflow: hidden; }}
 .st-key-onward button {{ text-align: left; height: auto; }}
 .st-key-onward button p {{ white-space: normal; }}
+@media (min-width: 1000px) {{
+  .st-key-first_ways {{ position: absolute; top: -0.6rem; right: 0; width: auto; }} /* in sight at once */
+}}
 @media (max-width: 640px) {{
   [data-testid="stMainBlockContainer"] {{ padding-left: 1rem; padding-right: 1rem; }}
   .st-key-chapters [data-testid="stButtonGroup"] > div {{ flex-wrap: wrap; }}
@@ -77,7 +80,7 @@ def colors() -> theme.Palette:
     return theme.DARK if st.context.theme.type == "dark" else theme.LIGHT
 
 
-def header(title: str, store: runs.RunStore | None) -> None:
+def header(title: str, store: runs.RunStore | None, has_chip: bool = True) -> None:
     """Title on the left, the chip that names the backend on the right."""
     st.html(STYLE)
     follow_appearance()
@@ -86,8 +89,9 @@ def header(title: str, store: runs.RunStore | None) -> None:
     left.markdown(f"#### {title}")
     with right:
         words, icon, color = CHIPS[runs.backend(store)]
-        with st.container(horizontal=True, horizontal_alignment="right"):
-            st.badge(words, icon=icon, color=color, help=_backend_words(store))
+        if has_chip:
+            with st.container(horizontal=True, horizontal_alignment="right"):
+                st.badge(words, icon=icon, color=color, help=_backend_words(store))
         if store and runs.backend(store) == "starting":
             _redraw_when_started(store)
 

@@ -6,7 +6,7 @@ import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
-import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf } from "../run/bench.js";
+import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
 import { rowBox, stepsOfTile, sum, tileNumber } from "../run/model.js";
@@ -211,7 +211,7 @@ function fitted(context, words, width, size) {
 
 // A product flows into its sum: each weight takes the value of its key along, the thicker, the larger it is.
 function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, strong }) {
-  const k = model.phases[at.step].findIndex(({ needs, makes }) => needs[0] === "P" && makes.includes("O"));
+  const k = model.phases[at.step].findIndex((phase) => sumOf(phase) === "O");
   const P = hasNumbers(model) ? matrixNamed(model, "P", at.step) : null;
   if (!P || !S || !V || !O || k < 0) return;
   for (let c = 0; c < P.columns; c++) {
@@ -248,9 +248,8 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
   roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
-const FAR_SIZE = 19;
-const LINE = 34;
-const FAR_PAD = 28;
+const NARROWER = 420;
+const FAR = { wide: { size: 19, pad: 28 }, narrow: { size: 11.5, pad: 14 } };
 
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
 // for the last row of the query tile in progress.
@@ -269,20 +268,22 @@ export function drawFar(context, chip, { model, palette, at }) {
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
-  context.font = `${FAR_SIZE}px sans-serif`;
-  let [x, y] = [chip.x + FAR_PAD, chip.y + 116];
-  const about = { size: FAR_SIZE, alpha: at.scan };
-  text(context, `Weight of each word for “${asking[row]}”`, x, y - LINE, palette.muted, about);
+  const { size, pad } = chip.w < NARROWER ? FAR.narrow : FAR.wide;
+  const line = 1.8 * size;
+  context.font = `${size}px sans-serif`;
+  let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
+  const about = { size, alpha: at.scan };
+  text(context, `Weight of each word for “${asking[row]}”`, x, y - line, palette.muted, about);
   asked.forEach((word, i) => {
-    const wide = context.measureText(word).width + 12;
-    if (x + wide > chip.x + chip.w - FAR_PAD) [x, y] = [chip.x + FAR_PAD, y + LINE];
-    if (y > chip.y + chip.h - FAR_PAD) return;
+    const wide = context.measureText(word).width + 0.6 * size;
+    if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
+    if (y > chip.y + chip.h - line / 2) return;
     const isKnown = weights[i] >= 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
-    fillBox(context, color, { x, y: y - FAR_SIZE * 0.75, w: wide - 2, h: FAR_SIZE * 1.5 }, at.scan);
+    fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, at.scan);
     const isAsking = i === row && asked[i] === asking[row];
-    const style = { size: FAR_SIZE, alpha: at.scan, weight: isAsking ? "700" : "" };
-    text(context, word, x + 5, y, isKnown ? inkOn(color, palette) : palette.muted, style);
+    const style = { size, alpha: at.scan, weight: isAsking ? "700" : "" };
+    text(context, word, x + 0.26 * size, y, isKnown ? inkOn(color, palette) : palette.muted, style);
     x += wide;
   });
 }

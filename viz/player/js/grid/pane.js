@@ -56,7 +56,7 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    at.scan = timeline.order === "gpu" ? 0 : scanOf(rate);
+    at.scan = timeline.order === "gpu" ? 0 : at.finished && model.data.words ? 1 : scanOf(rate);
     at.melt = meltOf(rate);
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
     return at;
@@ -91,7 +91,12 @@ export class Pane {
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
     for (const step of active) {
-      drawHere(context, cellBox(layoutOf(step), model, step), { palette, at, scan: at.scan, thin });
+      drawHere(context, cellBox(layoutOf(step), model, step), {
+        palette,
+        at,
+        scan: at.finished ? 0 : at.scan,
+        thin,
+      });
     }
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);

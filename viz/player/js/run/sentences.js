@@ -24,7 +24,7 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Scores become P = e^(score − m), the weights before they are divided by l.",
+    "{changed}Scores become P = e^(score − m): at most 1, so none overflows. The division by l comes later.",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
