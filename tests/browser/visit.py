@@ -110,9 +110,9 @@ class Visit:
         shown = f"(words) => {PLAYER}?.querySelector('.fa-notes')?.textContent.includes(words)"
         self.page.wait_for_function(shown, arg=provenance, timeout=60_000)
         if self.page.url.startswith("http"):
-            self.page.locator(".stMarkdownBadge").filter(
-                has_text=re.compile("interpreter|CUDA|replay")
-            ).first.wait_for(state="attached", timeout=60_000)
+            badge = self.page.locator(".stMarkdownBadge", has_text=re.compile("interpreter|CUDA|replay"))
+            first_visit = self.page.locator(".st-key-first_ways")
+            badge.or_(first_visit).first.wait_for(state="attached", timeout=60_000)
             self.page.evaluate(SETTLED)
         return self
 
