@@ -6,7 +6,7 @@ Safe to use from many threads. Imports neither torch nor triton.
 import atexit
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from typing import Generic
@@ -87,17 +87,15 @@ class WorkerClient:
         time_limit_s: float = 120.0,
         memory_limit_bytes: int | None = None,
         kernels: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`kernels` are the user's own, as "file.py:function": only a worker started with them can run
-        them. `environment` is set in the worker beside this process's own."""
+        them."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
         self.start_failure: str | None = None
         """Why the last start failed; None if it did not."""
         self._arguments = [] if memory_limit_bytes is None else ["--memory-limit", str(memory_limit_bytes)]
         self._arguments += [word for kernel in kernels for word in ("--kernel", kernel)]
-        self._environment = environment or {}
         self._lock = threading.Condition()
         self._queue: list[Job] = []
         self._running: Job | None = None
@@ -203,7 +201,7 @@ class WorkerClient:
             with self._lock:  # so that close() runs either before the start, or after it and ends the process
                 if self._closed:
                     return
-                process = self._process = WorkerProcess(self._arguments, self._environment)
+                process = self._process = WorkerProcess(self._arguments)
             try:
                 message = process.receive(START_LIMIT_S)
             except TimeoutError:

@@ -99,21 +99,6 @@ class TraceRequest(Request[TracedRun]):
 
 
 @dataclass(frozen=True)
-class JudgeRequest(Request[ErrorReport]):
-    """How far the results of a trace are from float64; its file is sent with the request."""
-
-    answers = ErrorReport
-    digest: str
-    """SHA-256 of the file: tells two files apart."""
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.oracle.rule import judge_trace
-
-        progress(0.0, "comparing with float64")
-        return judge_trace(Trace.load(blob)), b""
-
-
-@dataclass(frozen=True)
 class MeasureRequest(Request[Measurement]):
     """Time and memory of peers on one problem; its fields go to `kernels.measure.measure.measure`."""
 

@@ -1,110 +1,26 @@
-"""What else Explore asks the worker for: lanes, time and memory, one row of a large tile, a file's error.
-
-The file is a saved trace that the user opens, from the sidebar or by `--trace file.npz` on the command line.
-"""
+"""What else Explore asks the worker for: lanes, time and memory, one row of a large tile."""
 
 import functools
-import hashlib
 import math
-from pathlib import Path
 
 import streamlit as st
 
 from kernels.algorithms import kernels_with_lanes
-from kernels.check.files.trace_file import MAX_FILE_BYTES, read_trace
-from kernels.check.files.uploads import InvalidUpload
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement
-from kernels.oracle.report import ErrorReport
 from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
 from kernels.trace.lanes import Lanes
-from kernels.traffic.modelled import attention_flops, forward_flops
-from kernels.worker.requests import JudgeRequest, LanesRequest, MeasureRequest, TraceRequest
+from kernels.traffic.modelled import forward_flops
+from kernels.worker.requests import LanesRequest, MeasureRequest, TraceRequest
 from viz.explore.choice import WHOLE_S, Machine, duration
-from viz.player.data import sampled_share
 from viz.player.lanes import LanesRun, fastest_first, recorded_lane_runs
 from viz.player.places import is_written
 from viz.shared import runs
-from viz.shared.formats import plain
-from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of, results_of
 from viz.shared.words import Words
 
-ORACLE_FLOPS = {"cuda": 2e11, "interpreter": 4e9}
-"""Operations per second of the float64 oracle and its references; a rough, low guess."""
 WORDS = Words(__file__)
-CLOSED = "trace_closed"
-"""Key in the session: whether the user has closed the trace that the command line names."""
-
-
-def opened_run(machine: Machine) -> runs.Run | None:
-    """The run of the file that is open; None without one, and if it is refused, which the page says."""
-    data, name = _opened()
-    if not name:
-        return None
-    try:
-        trace = _read(data)
-    except InvalidUpload as error:
-        st.error(plain(f"{name}: {error}"), icon=":material/error:")
-        return None
-    words = f"This is {plain(name)}. Close it to go on with the problem in the sidebar."
-    st.info(words, icon=":material/folder_open:")
-    return runs.Run(trace, _report(machine, trace), recorded=True, file=name)
-
-
-def _opened() -> tuple[bytes, str]:
-    """The file that was dropped in the sidebar, or that of the command line; its name is "" for none."""
-    with st.sidebar.expander("Open a saved trace (.npz)"):
-        label = "A trace that Explore or `Trace.save` wrote"
-        file = st.file_uploader(label, ["npz"], help=WORDS("file"))
-    if file is not None:
-        return file.getvalue(), file.name
-    path = named_file("--trace")
-    if path is None or st.session_state.get(CLOSED):
-        return b"", ""
-    icon, close = ":material/close:", functools.partial(st.session_state.update, {CLOSED: True})
-    st.sidebar.button(f"Close {path.name}", icon=icon, width="stretch", on_click=close)
-    try:
-        return _file_bytes(path, path.stat().st_mtime_ns), path.name
-    except OSError as error:
-        st.error(f"--trace {path}: {error}. Give the path of a saved trace.", icon=":material/error:")
-        return b"", ""
-
-
-@functools.lru_cache(maxsize=1)
-def _file_bytes(path: Path, _modified: int) -> bytes:
-    """The file, read once; of a larger one only so much that it is refused as too large."""
-    with path.open("rb") as file:
-        return file.read(MAX_FILE_BYTES + 1)
-
-
-_read = functools.lru_cache(maxsize=2)(read_trace)
-
-
-@functools.lru_cache(maxsize=2)
-def _sent(trace: Trace) -> tuple[bytes, str]:
-    """What the worker needs of a trace, as a file, and its SHA-256."""
-    blob = trace.without_acc().to_bytes()
-    return blob, hashlib.sha256(blob).hexdigest()
-
-
-def _report(machine: Machine, trace: Trace) -> ErrorReport | None:
-    """The error of the trace's results, by the worker; None without results, and until it is there."""
-    if trace.output is None and trace.d_query is None:
-        st.caption("The file holds no output, so its error is not known.")
-        return None
-    store = machine.store
-    if store is None or not machine.has_worker:
-        st.caption("The error of the file's output is computed once a worker process runs here.")
-        return None
-    direction = "forward" if trace.d_query is None else "backward"
-    every_score = trace.problem.with_(mask="full")  # the oracle computes what the mask hides too
-    flops = sampled_share(trace) * attention_flops(every_score, direction)
-    blob, digest = _sent(trace)
-    seconds = flops / ORACLE_FLOPS[machine.backend]
-    job = asked_job(store, JudgeRequest(digest), seconds, "Compute its error", blob=blob)
-    return result_of(store, job, "judge")
 
 
 LONG_ON_A_CPU_BYTES, LONG_ON_A_CPU_FLOPS = 2e9, 1e11
@@ -116,7 +32,7 @@ PICKED = "picked_row"
 def lanes_of(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
     """Lanes of the run's algorithm and others, recorded or measured here; none without its own."""
     own = run.algorithm.lanes
-    if run.file or own is None:
+    if own is None:
         return ()
     found = recorded_lane_runs(run.trace.problem, run.algorithm.direction)
     if machine.backend == "cuda" and not (run.recorded or run.meanwhile):

@@ -34,10 +34,10 @@ def show() -> None:
     problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
     versus = controls.versus_controls(problem) if problem else None
     gpu_choice = controls.gpu_control()
-    run = asked_here.opened_run(machine)
-    is_first = run is None and st.session_state.get(STATE, False)
-    say(looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline)
-    if run is None and problem:
+    is_first = st.session_state.get(STATE, False)
+    say(looks_of(ALGORITHMS[algorithm]).headline)
+    run = None
+    if problem:
         first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
         if words:
             st.caption(f":material/grid_on: {' '.join(words)}")

@@ -1,7 +1,7 @@
 """Options after `streamlit run app.py --`. Nothing on a page can change them.
 
-`--kernel file.py:function`, once or several times, names the user's kernels; `--trace file.npz` a saved trace
-that Explore opens; `--talk my_talk.toml` a talk, which then begins.
+`--kernel file.py:function`, once or several times, names the user's kernels; `--talk my_talk.toml` a
+talk, which then begins.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def kernel_labels(kernels: Sequence[UserKernel]) -> dict[str, str]:
 
 
 def named_file(option: str) -> Path | None:
-    """The file of "--trace" or "--talk", which may not exist; None if none was named."""
+    """The file of "--talk", which may not exist; None if none was named."""
     return next(map(Path, _options(option)), None)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from kernels.check import session
 from kernels.check.case.cases import CheckCase
-from kernels.check.judge import run as judge_run
 from kernels.check.judge.run import run_check
 from kernels.check.subject.hosted import Hosted
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
@@ -41,11 +40,11 @@ def named(tmp_path):
 def checked(named):
     """The result of the function's check on TINY, with some fields of the case or its problem changed."""
 
-    def check(source, function="attention", case=TINY, compiles=False, **changes):
+    def check(source, function="attention", case=TINY, **changes):
         named(source, function)
         of_case = {key: changes.pop(key) for key in [*changes] if hasattr(case, key)}
         problem = case.problem.with_(**changes)
-        return run_check(replace(case, problem=problem, **of_case), compiles=compiles)
+        return run_check(replace(case, problem=problem, **of_case))
 
     return check
 
@@ -81,7 +80,6 @@ class HereClient:
 
 @pytest.fixture
 def here(monkeypatch):
-    """The command line in this process alone: no worker, no compiler."""
+    """The command line in this process alone, without a worker."""
     monkeypatch.setattr(session, "WorkerClient", HereClient)
-    monkeypatch.setattr(judge_run, "INTERPRETED", False)
     return HereClient
