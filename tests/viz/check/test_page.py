@@ -178,7 +178,7 @@ def test_a_function_of_torch_launches_no_kernel(mine):
     mine.write_text(RIGHT + RETURNS)
     app = settled(open_page(**SMALL, view="case", kernel="mine.py:attention"), has_verdict)
     assert "PASSES" in words(app)
-    assert "no Triton kernel" in words(app)
+    assert "No Triton kernel ran" in words(app)
 
 
 def test_after_the_file_was_saved_it_is_checked_anew_and_an_error_shows_the_authors_lines(mine):
