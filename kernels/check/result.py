@@ -273,7 +273,6 @@ class CheckResult:
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
     def map(self, kind: str) -> ErrorMap | None:
-        """The map of that kind; None if there is none."""
         return next((error_map for error_map in self.maps if error_map.kind == kind), None)
 
     def as_dict(self) -> dict:

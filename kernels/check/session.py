@@ -150,14 +150,13 @@ class Session:
         return self.plan.cases_of(kernel, backend)
 
     def check(self, case: cases.CheckCase, say: Say, detailed: bool = True) -> CheckResult:
-        """Check a case, and say what came of it."""
         own = self.plan.own.get(case.kernel)
         name, version = (own.name, own.version) if own else ("", "")
         if why := self._over(case.kernel):
             result = CheckResult(case, case.label(name), self._device, utc_now(), 0.0, ended=NOT_RUN)
             result = replace(result, stopped=f"{NOT_RUN}: {why}")
         else:
-            job = self._client.submit(requests.CheckRequest(case, version), b"", self._time_left())
+            job = self._client.submit(requests.CheckRequest(case, version), self._time_left())
             job.wait()
             result = requests.checked_result(job, case, name, self._device)
             if result.ended == TimedOut.__name__ and not self._time_left():

@@ -26,13 +26,9 @@ NEXT_TRY_S = 1.0
 class Job(Generic[Result]):
     """Made by `WorkerClient.submit`. Safe to use from many threads."""
 
-    def __init__(
-        self, client: "WorkerClient", request: Request[Result], time_limit_s: float, blob: bytes
-    ) -> None:
+    def __init__(self, client: "WorkerClient", request: Request[Result], time_limit_s: float) -> None:
         self.request = request
         self.time_limit_s = time_limit_s
-        self.blob = blob
-        """Bytes that are sent with the request; dropped when the job has ended."""
         self.fraction = 0.0
         self.label = "waiting"
         self.started = False
@@ -71,7 +67,6 @@ class Job(Generic[Result]):
 
     def finish(self, answer: Answer | None = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
-        self.blob = b""
         if answer is not None:
             plain, blob = answer
             self._end.set_result(self.request.result(msgspec.convert(plain, self.request.answers), blob))
@@ -106,14 +101,9 @@ class WorkerClient:
         self._dispatcher.start()
         atexit.register(self.close)
 
-    def submit(
-        self, request: Request[Result], blob: bytes = b"", time_limit_s: float | None = None
-    ) -> Job[Result]:
-        """Queue a request, before the patient ones; `blob` goes with it.
-
-        Raises RuntimeError once the client is closed.
-        """
-        job = Job(self, request, self.time_limit_s if time_limit_s is None else time_limit_s, blob)
+    def submit(self, request: Request[Result], time_limit_s: float | None = None) -> Job[Result]:
+        """Queue a request, before the patient ones. Raises RuntimeError once the client is closed."""
+        job = Job(self, request, self.time_limit_s if time_limit_s is None else time_limit_s)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
@@ -235,7 +225,7 @@ class WorkerClient:
             job.started = True
 
         try:
-            job.finish(process.ask(job.request, job.blob, job.time_limit_s, progress, started))
+            job.finish(process.ask(job.request, b"", job.time_limit_s, progress, started))
         except TimeoutError:
             process.kill()
             process.wait()

@@ -84,8 +84,8 @@ class RunStore:
                 self._jobs.move_to_end(request)
             return self._jobs.get(request)
 
-    def job(self, request: Request[Result], blob: bytes = b"", holder: str = "") -> Job[Result]:
-        """The job of a request, a new one if nobody has made it; `blob` is sent with it.
+    def job(self, request: Request[Result], holder: str = "") -> Job[Result]:
+        """The job of a request, a new one if nobody has made it.
 
         A new job for a holder is for its holders alone: `let_go` cancels it once none of them holds it.
         """
@@ -97,7 +97,7 @@ class RunStore:
             elif request in self._holders:
                 self._holders[request].add(holder)
             if request not in self._jobs:
-                self._jobs[request] = self.client.submit(request, blob)
+                self._jobs[request] = self.client.submit(request)
             self._jobs.move_to_end(request)
             while len(self._jobs) > REMEMBERED and next(iter(self._jobs.values())).done:
                 self._jobs.popitem(last=False)
@@ -116,10 +116,10 @@ class RunStore:
                 if job is not None and not job.done and job.withdraw():
                     del self._jobs[request]
 
-    def start(self, requests: Iterable[Request], blob: bytes = b"") -> None:
+    def start(self, requests: Iterable[Request]) -> None:
         """Make the jobs of requests; for the callback of a button."""
         for request in requests:
-            self.job(request, blob)
+            self.job(request)
 
     def forget(self, *jobs: Job) -> None:
         """Let the next requests for these start again, after a failure."""

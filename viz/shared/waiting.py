@@ -36,20 +36,19 @@ def asked_job(
     button: str,
     *,
     notice: str = "",
-    blob: bytes = b"",
     key: str | None = None,
     holder: str = "",
 ) -> Job[Result] | None:
     """The job of a request: that of an earlier page, or a new one.
 
     A new one that is estimated to take longer than IMMEDIATE_S waits for a click on `button`; until then the
-    result is None. `notice` stands above the button. `blob` is sent with the request. `holder` is a place
-    that shows one result: what it asked for before leaves the queue, unless somebody else waits for it.
+    result is None. `notice` stands above the button. `holder` is a place that shows one result: what it asked
+    for before leaves the queue, unless somebody else waits for it.
     """
     if holder:
         store.let_go(holder, but=(request,))
     if seconds <= IMMEDIATE_S or store.peek(request):
-        return store.job(request, blob, holder)
+        return store.job(request, holder)
     if notice:
         st.info(notice, icon=":material/timer:")
     st.button(
@@ -58,7 +57,7 @@ def asked_job(
         type="primary" if notice else "secondary",
         icon=":material/play_arrow:",
         on_click=store.start,
-        args=((request,), blob),
+        args=((request,),),
     )
     return None
 

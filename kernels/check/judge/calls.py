@@ -35,7 +35,6 @@ class Tensors:
 
 
 def tensors_of(problem: AttentionProblem) -> Tensors:
-    """The tensors of the problem's seed."""
     return Tensors(make_inputs(problem, DEVICE), make_d_output(problem, DEVICE))
 
 

@@ -59,10 +59,10 @@ class HereClient:
     def wait_ready(self, timeout_s):
         return True
 
-    def submit(self, request, blob, time_limit_s):
+    def submit(self, request, time_limit_s):
         Hosted.of = ""  # likewise
         again = msgspec.convert(msgspec.to_builtins(request), type(request))
-        answer, sent = again.run(blob, lambda fraction, words: None)
+        answer, sent = again.run(b"", lambda fraction, words: None)
         plain = json.loads(json.dumps(answer, default=asdict))
         result = request.result(msgspec.convert(plain, request.answers), sent)
         return SimpleNamespace(wait=lambda: None, result=lambda: result)

@@ -133,10 +133,10 @@ def test_what_is_not_run_is_named_and_not_judged(
     clock, given = SimpleNamespace(now=0.0), iter(failures)
     submit = here.submit
 
-    def submit_or_fail(client, request, blob, limit_s):
+    def submit_or_fail(client, request, limit_s):
         clock.now += min(limit_s, 10)
         failure = TimedOut(limit_s) if limit_s < 10 else next(given, None)
-        return here.failed(failure) if failure else submit(client, request, blob, limit_s)
+        return here.failed(failure) if failure else submit(client, request, limit_s)
 
     monkeypatch.setattr(here, "submit", submit_or_fail)
     monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))

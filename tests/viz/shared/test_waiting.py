@@ -21,9 +21,7 @@ def one_job():
     given = st.session_state["given"]
     if st.session_state.pop("another widget", False):
         st.rerun()
-    job = asked_job(
-        given.store, given.requests[0], given.seconds, "Run", notice=given.notice, blob=b"file", key="ask"
-    )
+    job = asked_job(given.store, given.requests[0], given.seconds, "Run", notice=given.notice, key="ask")
     st.session_state["result"] = result_of(given.store, job, "one", wait_s=0) if job else None
 
 
@@ -63,7 +61,6 @@ def labels(app):
 def test_short_work_starts_at_once():
     app, client = opened(one_job, 21, seconds=IMMEDIATE_S)
     assert [job.request for job in client.jobs] == [Double(21)]
-    assert client.jobs[0].blob == b"file"
     assert "Run" not in labels(app)
     end(client.jobs[0])
     assert drawn(app).session_state["result"] == 42
@@ -78,7 +75,6 @@ def test_long_work_waits_for_the_button_and_says_why_also_after_a_failure():
         assert labels(app) == ["Run"]
         assert [info.value for info in app.info] == ["This takes 9 s."]
         click(app, "Run")
-        assert client.jobs[-1].blob == b"file"
         if not jobs:
             client.jobs[0].finish(failure=Crashed(-11))
             click(drawn(app), "Try again")
