@@ -1,4 +1,4 @@
-"""Results in words and in rows of cells: the shell, the HTML report and the page show the same."""
+"""Results in words and in rows of cells: the shell and the page show the same."""
 
 import math
 import re
