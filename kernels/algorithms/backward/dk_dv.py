@@ -19,7 +19,7 @@ from kernels.algorithms.backward.recording_dk_dv import (
     record_key_tile,
     record_step,
 )
-from kernels.primitives.marks import RECORD, lane_of, mark, mark_program
+from kernels.primitives.marks import RECORD, lane_of, mark, mark_program, program_number
 from kernels.primitives.masking import load_lse, mask_transposed
 from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
 from kernels.primitives.numbers import matmul, to_operand
@@ -92,6 +92,9 @@ def _attn_bwd_dk_dv(
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     BLOCK_D: tl.constexpr = FIXED.BLOCK_D
     kv_tile, batch_kv_head = tl.program_id(0), tl.program_id(1)
+    if FIXED.PLANNED:  # all heads of a tile at once: the tile of sinks, the longest, begins early in each
+        number, heads = program_number(), tl.num_programs(1)
+        kv_tile, batch_kv_head = number // heads, number % heads
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
     first_k = kv_tile * BLOCK_N
     k_view = tile_view(key, strides.k, batch, kv_head, band.kv_len, FIXED)
