@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 200
 """Characters of an implementation's own error that a result repeats."""
+OVERHEAD_BUDGET_S = 0.1
+"""Seconds per peer for the time of a call with one query and one key."""
 
 
 def measure(
@@ -83,6 +85,7 @@ class _Bench:
             if call is not None:
                 calls[name] = call
         progress("timing")
+        overheads = self._overheads_ms(list(calls), direction)
         samples = self.clock.sample_in_rounds(calls, budget_s)
         for name, own in samples.items():
             ratios = [naive / mine for naive, mine in zip(samples.get("naive", ()), own, strict=False)]
@@ -90,10 +93,23 @@ class _Bench:
                 results[name],
                 timing=timing_of(own),
                 naive_ratio=outer_percentiles(ratios) if ratios else None,
+                overhead_ms=overheads.get(name),
                 sustained=self.meter.sustain(calls[name], self.clock.mark) if self.meter else None,
                 version=PEERS[name].version,
             )
         return list(results.values())
+
+    def _overheads_ms(self, names: list[str], direction: str) -> dict[str, float]:
+        """Milliseconds of each peer's call with one query and one key, if the clock times such a cost."""
+        if self.clock.device != "cpu":  # a graph has no fixed cost in Python
+            return {}
+        smallest = smallest_problem(self.problem)
+        tensors = draw_tensors(smallest, self.clock.device)
+        calls = {name: make_call(name, direction, smallest, tensors) for name in names}
+        for call in calls.values():
+            call()  # warm up
+        timings = self.clock.time_in_turn(calls, OVERHEAD_BUDGET_S)
+        return {name: timing.median_ms for name, timing in timings.items()}
 
     def _try_peer(self, name: str, direction: str) -> tuple[PeerResult, Call | None]:
         """Warm the peer up, and take its memory and the time of a call.
@@ -145,6 +161,12 @@ def draw_tensors(problem: AttentionProblem, device: str) -> CallTensors:
         torch.randn(shape, generator=generator, device=device).to(dtype) for shape in shapes
     )
     return query, key, value, d_output
+
+
+def smallest_problem(problem: AttentionProblem) -> AttentionProblem:
+    """One query and one key of the same kind: what takes the same calls and almost no work."""
+    group = problem.q_heads // problem.kv_heads
+    return problem.with_(batch=1, q_heads=group, kv_heads=1, q_len=1, kv_len=1, inputs="normal", documents="")
 
 
 def make_call(name: str, direction: str, problem: AttentionProblem, tensors: CallTensors) -> Call:

@@ -19,9 +19,8 @@ DIRECTIONS = ("forward", "backward")
 Direction = Annotated[str, Meta(pattern="^(forward|backward)$")]
 MAX_RATIO_WIDTH = 2.0
 """A ratio of times is shown if its upper end is at most this many times its lower end."""
-SMALL_FLOPS = 3e5
-"""Forward FLOPs up to which a call on a CPU is said to be mostly its fixed cost. On two cores of an AMD EPYC
-that is at least half of both times with 16 queries and keys (1.3e5), and not of both with 32 (5.2e5)."""
+MOSTLY = 0.5
+"""Share of a call's time from which its fixed cost is said to be most of it."""
 TINY_WORK = 0.01
 """Share of a time on a GPU below which the modelled work of naive attention is said to be too small."""
 
@@ -54,6 +53,8 @@ class PeerResult:
     direction: Direction = "forward"
     out_of_memory: bool = False
     """Whether it was refused because the device has too little memory: a result, not a fault."""
+    overhead_ms: Amount | None = None
+    """Milliseconds of the same call with one query and one key; None if it was not timed."""
     naive_ratio: tuple[Amount, Amount] | None = None
     """10th and 90th percentile of naive's time over this time, both of the same round: a drift of the machine
     affects both alike. None if naive did not run, or in a document older than this field."""
@@ -104,20 +105,21 @@ class Measurement:
     def is_mostly_overhead(self, *results: PeerResult) -> bool:
         """Whether the problem is so small that the times of all these results are mostly fixed cost.
 
-        On a CPU up to SMALL_FLOPS. On a GPU in GPUS, the work of naive attention, by its modelled bytes and
-        FLOPs at the GPU's bandwidth and peak, takes less than TINY_WORK of each time: the rest is launches
-        and latency. Naive attention computes every score, whatever the mask.
+        On a CPU a call with one query and one key takes at least MOSTLY of each time. On a GPU in GPUS, the
+        work of naive attention, by its modelled bytes and FLOPs at the GPU's bandwidth and peak, takes less
+        than TINY_WORK of each time: the rest is launches and latency. Naive attention computes every score,
+        whatever the mask.
         """
-        times = [result.timing.median_ms for result in results if result.timing]
-        gpu, whole = gpu_named(self.device.name), self.problem.with_(mask="full")
-        if self.device.backend != "cuda":
-            return bool(times) and attention_flops(whole, "forward") <= SMALL_FLOPS
+        times = [(result.timing.median_ms, result.overhead_ms) for result in results if result.timing]
+        if any(overhead is not None for _, overhead in times):
+            return all((overhead or 0.0) >= MOSTLY * median for median, overhead in times)
+        gpu = gpu_named(self.device.name)
         if gpu is None or not times:
             return False
-        direction = results[0].direction
+        direction, whole = results[0].direction, self.problem.with_(mask="full")
         moving_s = standard_bytes(self.problem, direction) / gpu.hbm_bandwidth
         work_s = max(moving_s, attention_flops(whole, direction) / gpu.fp16_flops)
-        return all(1e3 * work_s < TINY_WORK * median for median in times)
+        return all(1e3 * work_s < TINY_WORK * median for median, _ in times)
 
 
 def shape_words(problem: AttentionProblem) -> str:

@@ -8,7 +8,7 @@ from kernels.device.runtime import BACKEND, DEVICE
 from kernels.measure import measure as measuring
 from kernels.measure.__main__ import main
 from kernels.measure.document import read_document
-from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive
+from kernels.measure.measure import measure, naive_peak_bytes, refuse_naive, smallest_problem
 from kernels.measure.measurement import PeerResult
 from kernels.measure.peers import PEERS
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -63,6 +63,22 @@ def test_an_unknown_direction_or_peer_is_refused_with_the_accepted_ones(peers, d
     with pytest.raises(InvalidProblem, match=accepted):
         measure(SMALL, peers, directions)
     assert PEERS["flash2"].backends == ("cuda",)  # the interpreter is never timed as a kernel
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU a graph has no such cost")
+def test_the_fixed_cost_is_that_of_the_smallest_problem_of_the_same_kind(monkeypatch):
+    made, make = [], measuring.make_call
+
+    def spy(name, direction, problem, tensors):
+        made.append((name, direction, problem.q_len, problem.kv_len))
+        return make(name, direction, problem, tensors)
+
+    monkeypatch.setattr(measuring, "make_call", spy)
+    assert measure(SMALL, [FUSED]).result(FUSED).overhead_ms > 0
+    assert made == [(FUSED, "forward", 128, 128), (FUSED, "forward", 1, 1)]
+    smallest = smallest_problem(SMALL.with_(q_heads=8, kv_heads=2, batch=3, mask="causal", inputs="large"))
+    assert (smallest.q_shape, smallest.kv_shape) == ((1, 4, 1, 64), (1, 1, 1, 64))
+    assert (smallest.mask, smallest.dtype) == ("causal", "float32")
 
 
 def test_the_ratio_to_naive_is_taken_round_by_round(monkeypatch):

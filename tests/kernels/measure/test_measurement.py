@@ -41,11 +41,15 @@ def test_a_spread_that_cannot_carry_a_ratio_is_known(low, high, usable):
     assert TimeRatio(low, high).is_usable == usable
 
 
-@pytest.mark.parametrize(("length", "mostly"), [(16, True), (64, False)])
-def test_times_of_small_problems_on_a_cpu_are_mostly_fixed_cost(length, mostly):
-    result = timed("naive", 0.02)
-    small = replace(measured(CPU, result), problem=AttentionProblem(q_len=length, kv_len=length))
-    assert small.is_mostly_overhead(result) == mostly
+@pytest.mark.parametrize(
+    ("overheads", "mostly"), [((0.012, 0.006), True), ((0.012, 0.004), False), ((0.002, 0.006), False)]
+)
+def test_times_are_mostly_fixed_cost_if_it_is_half_of_each(overheads, mostly):
+    results = [
+        timed(name, ms, overhead_ms=overhead)
+        for name, ms, overhead in zip(("naive", "sdpa"), (0.02, 0.01), overheads, strict=True)
+    ]
+    assert measured(CPU, *results).is_mostly_overhead(*results) == mostly
 
 
 def test_fixed_cost_is_not_claimed_of_a_device_without_a_datasheet():
@@ -65,8 +69,8 @@ def test_the_work_of_naive_attention_does_not_shrink_with_the_mask(mask, median,
     assert measurement.is_mostly_overhead(result) == mostly
 
 
-def test_a_document_that_is_older_than_its_ratio_is_read():
-    newer = {"naive_ratio": (2.0, 3.0), "host_ms": 0.04, "call_ms": 1.1}
+def test_a_document_that_is_older_than_ratio_and_fixed_cost_is_read():
+    newer = {"overhead_ms": 0.5, "naive_ratio": (2.0, 3.0), "host_ms": 0.04, "call_ms": 1.1}
     result = timed("sdpa", 1.0, **newer)
     values = json.loads(json.dumps(asdict(measured(CPU, result))))
     assert msgspec.convert(values, Measurement) == measured(CPU, result)
