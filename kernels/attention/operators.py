@@ -1,8 +1,8 @@
 """The operators behind `flash_attention`: registered with torch for torch.compile, bare for plain calls.
 
-Torch's dispatcher in Python costs more than the launch of a short kernel. So a call that nothing traces goes
-straight to the launchers, through a `torch.autograd.Function` if it needs a gradient. Every other call goes
-through `torch.ops.flash_attention`; under torch.func it is refused.
+Torch's dispatcher in Python costs more than the launch of a short kernel. So a call that nothing traces or
+transforms goes straight to the launchers, through a `torch.autograd.Function` if it needs a gradient. Every
+other call goes through `torch.ops.flash_attention`, or through the same `Function` under torch.func.
 """
 
 from typing import Any, NoReturn
@@ -86,21 +86,18 @@ def attend(
     A caller that found nothing that takes part in torch's calls gives the repetition of `launch_forward`.
     """
     if repetition is None:
-        refuse_transforms()
-        return torch.ops.flash_attention.forward(query, key, value, *settings)
+        if torch.compiler.is_compiling() or not _is_transformed():
+            return torch.ops.flash_attention.forward(query, key, value, *settings)
+        return _TransformedForward.apply(query, key, value, *settings)
     if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
         return _PlainForward.apply(query, key, value, settings, repetition)
     out, lse = repetition((query, key, value))
     return out, lse
 
 
-def refuse_transforms() -> None:
-    """Raise NotImplementedError under torch.func, which takes no operator with registered gradients."""
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
-        raise NotImplementedError(
-            "flash_attention does not run under torch.func (vmap, grad, jvp); use torch.autograd, put what "
-            "is mapped into the batch, or use the math backend of scaled_dot_product_attention"
-        )
+def _is_transformed() -> bool:
+    """Whether a transform of torch.func is at work: vmap, grad, jvp and what is made of them."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Forward) -> None:
@@ -118,9 +115,10 @@ def _differentiate(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tupl
     is_plain = not (torch.is_grad_enabled() or is_traced())
     if is_plain and (signature := signature_of(tensors)):
         gradients = repetition_of(launch_backward, settings, signature)(tensors)
-    else:
-        refuse_transforms()
+    elif torch.compiler.is_compiling() or not _is_transformed():
         gradients = torch.ops.flash_attention.backward(*tensors, *settings)
+    else:
+        gradients = _TransformedBackward.apply(*tensors, *settings)
     return *gradients, None, None, None
 
 
@@ -159,3 +157,36 @@ torch.library.register_autograd(
     "flash_attention::forward", _differentiate, setup_context=_save_for_backward, lib=_library
 )
 torch.library.register_autograd("flash_attention::backward", _refuse_second_derivative, lib=_library)
+
+
+class _Transformed(torch.autograd.Function):
+    """An operator under torch.func, which takes none whose gradients are registered."""
+
+    jvp = staticmethod(refuse_forward_mode)
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
+        """The operator on tensors (batch, ...): one call, the mapped dimension in the batch."""
+
+        def folded(argument: Any, dim: int | None) -> Any:
+            if not isinstance(argument, Tensor):
+                return argument
+            if dim is None:
+                return argument.unsqueeze(0).expand(info.batch_size, *argument.shape).flatten(0, 1)
+            return argument.movedim(dim, 0).flatten(0, 1)
+
+        results = cls.apply(*map(folded, arguments, in_dims))
+        mapped = tuple(result.unflatten(0, (info.batch_size, -1)) for result in results)
+        return mapped, (0,) * len(mapped)
+
+
+class _TransformedForward(_Transformed):
+    forward = staticmethod(torch.ops.flash_attention.forward)
+    setup_context = staticmethod(_save_for_backward)
+    backward = staticmethod(_differentiate)
+
+
+class _TransformedBackward(_Transformed):
+    forward = staticmethod(torch.ops.flash_attention.backward)
+    setup_context = staticmethod(lambda ctx, inputs, output: None)
+    backward = staticmethod(_refuse_second_derivative)

@@ -1,4 +1,4 @@
-"""flash_attention in place of scaled_dot_product_attention: in layers, in models."""
+"""flash_attention in place of scaled_dot_product_attention: in layers, in models, under transforms."""
 
 import inspect
 
@@ -30,19 +30,30 @@ def test_meta_tensors_give_a_meta_tensor(qkv):
     assert (out.shape, out.device.type, lse.shape) == ((1, 2, 12, 16), "meta", (1, 2, 12))
 
 
-def test_transforms_of_torch_func_are_refused_in_words(qkv):
+def per_sample(function, tensors):
+    return torch.stack([function(*sample) for sample in zip(*tensors, strict=True)])
+
+
+def test_vmap_is_a_loop(qkv):
+    many = [torch.stack([tensor, 2 * tensor, -tensor]) for tensor in qkv]
+    torch.testing.assert_close(torch.func.vmap(flash_attention)(*many), per_sample(flash_attention, many))
+    query, (_, key, value) = many[0].movedim(0, 1), qkv
+    over_one = torch.func.vmap(flash_attention, in_dims=(1, None, None))(query, key, value)
+    torch.testing.assert_close(over_one, torch.stack([flash_attention(q, key, value) for q in many[0]]))
+
+
+def test_gradients_of_torch_func_are_those_of_autograd(qkv):
+    weight = draw(1, 2, 12, 16, seed=5)
+
+    def loss(query, key, value):
+        return (flash_attention(query, key, value, is_causal=True) * weight).sum()
+
+    leaves = [tensor.clone().requires_grad_() for tensor in qkv]
+    expected = torch.autograd.grad(loss(*leaves), leaves)
+    torch.testing.assert_close(torch.func.grad(loss, argnums=(0, 1, 2))(*qkv), expected)
     many = [torch.stack([tensor, 2 * tensor]) for tensor in qkv]
-    loss = lambda query: flash_attention(query, *qkv[1:]).sum()  # noqa: E731
-    for call in (
-        lambda: torch.func.vmap(flash_attention)(*many),
-        lambda: torch.func.grad(loss)(qkv[0]),
-    ):
-        with pytest.raises(NotImplementedError, match=r"does not run under torch.func"):
-            call()
-
-
-def test_batched_gradients_are_those_one_by_one(qkv):
-    weight, leaves = draw(1, 2, 12, 16, seed=5), [tensor.clone().requires_grad_() for tensor in qkv]
+    each = torch.func.vmap(torch.func.grad(loss))(*many)
+    torch.testing.assert_close(each, per_sample(torch.func.grad(loss), many))
     out = flash_attention(*leaves)
     weights = torch.stack([weight, 2 * weight])
     (batched,) = torch.autograd.grad(out, leaves[:1], weights, is_grads_batched=True, retain_graph=True)
@@ -56,10 +67,8 @@ def test_second_and_forward_derivatives_are_refused_in_words(qkv):
     def loss(query):
         return flash_attention(query, key, value).sum()
 
-    leaf = query.clone().requires_grad_()
-    (first,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
     with pytest.raises(NotImplementedError, match="flash_attention has first derivatives only"):
-        torch.autograd.grad(first.sum(), leaf)
+        torch.func.grad(lambda query: torch.func.grad(loss)(query).sum())(query)
     with pytest.raises(NotImplementedError, match="flash_attention has no forward-mode derivative"):
         torch.func.jvp(loss, (query,), (query,))
     with torch.autograd.forward_ad.dual_level():
