@@ -19,6 +19,8 @@ from kernels.traffic.modelled import attention_flops
 ONE_GPU = "one GPU"
 TORCH = {"torch all-gather": "allgather", "torch all-to-all": "alltoall"}
 """Methods of torch's own context_parallel, a prototype, by what its `set_rotate_method` calls them."""
+DECODE = "decode"
+"""`context_parallel_decode`: a few queries on every rank, and keys that are shared out."""
 LONGEST_ALONE = 1 << 17
 """Tokens up to which the whole problem runs on one GPU; longer ones have the rate of this length."""
 
@@ -31,7 +33,7 @@ class RanksTime:
     """Of the whole sequence."""
     ranks: int
     method: str
-    """A method of `context_parallel_attention`, one of TORCH, or ONE_GPU."""
+    """A method of `context_parallel_attention`, one of TORCH, DECODE, or ONE_GPU."""
     layout: str
     direction: Direction
     transport: str

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from kernels.attention.context_parallel import context_parallel_attention
+from kernels.attention.context_parallel import context_parallel_attention, context_parallel_decode
 from kernels.attention.context_parallel.run import options_of
 from kernels.attention.context_parallel.transport import clear_places, places_bytes
 from kernels.attention.flash_attention import flash_attention
@@ -17,7 +17,7 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.clocks import Timing, timing_of
 from kernels.device.gpu_state import summarise, torch_gpu_uuid, watch_gpu
 from kernels.device.runtime import BACKEND, DEVICE
-from kernels.measure.ranks import ONE_GPU, TORCH, RanksTime
+from kernels.measure.ranks import DECODE, ONE_GPU, TORCH, RanksTime
 from kernels.problem import AttentionProblem
 
 FAR = 0.1
@@ -53,7 +53,8 @@ def _timed(
     clear_places()
     alone = method == ONE_GPU or method in TORCH
     parts = 1 if alone else dist.get_world_size()
-    shapes = [(problem.q_heads, problem.q_len // parts), *[(problem.kv_heads, problem.kv_len // parts)] * 2]
+    shapes = [(problem.q_heads, problem.q_len // (1 if method == DECODE else parts))]
+    shapes += [(problem.kv_heads, problem.kv_len // parts)] * 2
     torch.manual_seed(dist.get_rank())
     dtype = getattr(torch, problem.dtype)
     tensors = [
@@ -62,8 +63,13 @@ def _timed(
     ]
     if method in TORCH:
         return _in_torch(tensors, problem, method, direction, budget_s)
-    attention: Call = flash_attention if alone else context_parallel_attention
-    options = options_of(problem) | ({} if alone else {"method": method, "layout": layout, "check": False})
+    asked = options_of(problem)
+    shared = asked | {"method": method, "layout": layout, "check": False}
+    ways: dict[str, tuple[Call, dict[str, Any]]] = {
+        ONE_GPU: (flash_attention, asked),
+        DECODE: (context_parallel_decode, {"scale": problem.scale, "check": False}),
+    }
+    attention, options = ways.get(method, (context_parallel_attention, shared))
     return _sampled(_call(lambda *given: attention(*given, **options), tensors, direction), budget_s)
 
 

@@ -11,6 +11,7 @@ from kernels.worker.requests import RanksRequest
 from viz.player.component import show_player
 from viz.player.ranks import LABELS, ranks_data, title_of
 from viz.ranks.figures import ideal_figure
+from viz.ranks.worlds import worlds_panel
 from viz.shared import runs, theme
 from viz.shared.formats import format_length
 from viz.shared.layout import colors, header, plot, segments
@@ -105,11 +106,12 @@ def show() -> None:
         key = " ".join(map(title_of, traces))
         show_player(ranks_data(traces, source == RECORDED), f"ranks {source} {key}", {"plays": "yes"})
     show_measured()
+    worlds_panel()
     st.caption(theme.ABOUT_NUMBERS)
 
 
 takes_from_link(
-    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction"),
+    *(FIRST, SECOND, UrlField("mask", MASKS[0], MASKS), "tokens", "source", "direction", "worlds_"),
     UrlField("ranks", FIRST_NUMBER, range(2, MOST_RANKS + 1)),
     UrlField("heads", FIRST_NUMBER, range(1, MOST_HEADS + 1)),
 )

@@ -16,7 +16,7 @@ from kernels.attention.context_parallel.run import RunOrder, run_on_this_rank
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.file_format import write
 from kernels.measure.document import Document, read_document
-from kernels.measure.ranks import LONGEST_ALONE, ONE_GPU, TORCH, RanksTime, share_of_ideal
+from kernels.measure.ranks import DECODE, LONGEST_ALONE, ONE_GPU, TORCH, RanksTime, share_of_ideal
 from kernels.measure.timed_ranks import measure_ranks
 from kernels.problem import AttentionProblem
 from kernels.problem.ranks import divisor_of
@@ -33,7 +33,7 @@ WAYS = (
     ("all_to_all", "zigzag"),
 )
 """Methods and layouts that are recorded."""
-PARTS = ("traces", "ways")
+PARTS = ("traces", "ways", "decoding")
 DIRECTIONS = ("forward", "backward")
 LAYER: dict[str, Any] = {"q_heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16", "mask": "causal"}
 """A layer of Llama-3-8B."""
@@ -75,7 +75,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     standard = "tokens of all ranks, comma separated (default: 8k, 32k and 128k per rank, and 1M)"
     add("--lengths", type=numbers, help=standard)
     add("--out", type=Path, default=FOLDER, help="folder that record writes to (default: shipped recordings)")
-    parts = "some of traces,ways (default: all); measure takes no traces"
+    parts = "some of traces,ways,decoding (default: all); measure takes no traces"
     add("--parts", type=some_of(PARTS), default=PARTS, help=parts)
     add("--budget", type=float, default=0.5, help="seconds of timed calls per cell (default 0.5)")
     limit = "seconds after which a silent rank is given up (default 120)"
@@ -159,6 +159,10 @@ def measure(arguments: argparse.Namespace, keep: Keep = lambda times: None) -> N
                     times.take(problem, method, layout)
             for method in TORCH if BACKEND == "cuda" else ():
                 times.take(problem, method)
+    for length in (lengths[0], lengths[-1]) if "decoding" in arguments.parts else ():
+        step = AttentionProblem(**(LAYER | {"q_len": 1, "kv_len": length, "mask": "full"} | small))
+        for method in (ONE_GPU, DECODE):
+            times.take(step, method, "", DIRECTIONS[:1])
 
 
 def record(arguments: argparse.Namespace) -> bool:

@@ -115,6 +115,39 @@ def context_parallel_attention(
     return (out, lse) if return_lse else out
 
 
+def context_parallel_decode(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mesh: Any = None,
+    scale: float | None = None,
+    return_lse: bool = False,
+    check: bool = True,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention of the same few queries on every rank to keys that are shared out over the ranks.
+
+    query is (batch, q_heads, q_len, head_dim), key and value (batch, kv_heads, n, head_dim), where n may
+    differ from rank to rank and be 0. Every query sees every key. Each rank returns the whole O, and with
+    `return_lse` lse, float32. Not differentiable. `check` and what it raises
+    are as in `context_parallel_attention`.
+    """
+    group = _group_of(mesh)
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    asked = (tuple(query.shape), str(query.dtype), key.shape[1], scale)
+    if check:
+        agree(group, asked, _shape_refusal((query, key, value), enable_gqa=True))
+    band = Band.of(query.shape[2], key.shape[2])
+    part, part_lse = repeat(launch_forward, (query, key, value), (band.left, band.right, scale))
+    own = torch.cat((part.float(), part_lse[..., None]), -1)  # one message
+    parts = [
+        Part(0, part[..., :-1].contiguous(), part[..., -1].contiguous())
+        for part in gathered(group, own, NO_LOG)
+    ]
+    out, lse = merged(parts, query.shape[2], query.dtype)
+    return (out, lse) if return_lse else out
+
+
 def _group_of(mesh: Any) -> dist.ProcessGroup:
     group = mesh.get_group() if hasattr(mesh, "get_group") else (mesh or dist.group.WORLD)
     if group is None:

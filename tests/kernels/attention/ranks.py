@@ -6,7 +6,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from kernels.attention.context_parallel import context_parallel_attention
+from kernels.attention.context_parallel import context_parallel_attention, context_parallel_decode
 from kernels.attention.context_parallel.log import NO_LOG, Log
 from kernels.attention.context_parallel.run import options_of
 from kernels.attention.context_parallel.shards import shard, unshard
@@ -36,7 +36,7 @@ def failures(device, progress):
         for change, method, layout in CASES[:count] if dist.get_rank() in ranks else ():
             found += check(device, group, method, layout, change)
         if dist.get_rank() in ranks:
-            found += repeats(device, group) if len(ranks) in (2, 4) else []
+            found += decodes(device, group) + (repeats(device, group) if len(ranks) in (2, 4) else [])
     dist.barrier()
     return found
 
@@ -72,6 +72,18 @@ def repeats(device, group):
     logs = NO_LOG, AtStep(lambda: time.sleep(0.3))  # the second time one rank is slow
     first, second = (context_parallel_attention(*parts, mesh=group, is_causal=True, log=log) for log in logs)
     return [] if torch.equal(first, second) else ["not the same bits again"]
+
+
+def decodes(device, group):
+    """What is wrong with decoding on a cache of which the last rank holds nothing."""
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    problem = AttentionProblem(**SHAPE | {"q_len": 1, "kv_len": 40, "q_heads": 2})
+    query, key, value = make_inputs(problem, device)
+    size = -(-problem.kv_len // (world - 1))
+    own = slice(rank * size, (rank + 1) * size)
+    out = context_parallel_decode(query, key[:, :, own], value[:, :, own], mesh=group)
+    report = compare_output(problem, out, (query, key, value)).report
+    return [] if report.passes else [f"decoding on {world}: {report}"]
 
 
 def refusals(device, rank):

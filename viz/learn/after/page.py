@@ -8,12 +8,11 @@ from streamlit.delta_generator import DeltaGenerator
 from kernels.algorithms import named
 from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.peers import PEERS
-from kernels.models import FIRST_MODEL, MODELS
+from kernels.measure.worlds import World
 from kernels.problem import INPUTS, AttentionProblem, tiles
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import recorded_document, recorded_ranks
 from kernels.references import reference
-from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
 from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts
@@ -163,12 +162,12 @@ def _flash4() -> None:
 
 
 def _several_gpus() -> None:
-    layer = MODELS[FIRST_MODEL].problem(LONG)
+    half = World(2, LONG)
     label, icon = "Several GPUs: what each rank did and when", ":material/hub:"
     WORDS.draw(
         "Several GPUs",
         tokens=LONG,
-        layer=compulsory_bytes(layer, with_lse=False),
+        layer=2 * (2 * half.q_bytes + half.kv_bytes),
         gpu=GPUS["H200"],
         ring=_ring,
         link=functools.partial(st.page_link, "viz/ranks/page.py", label=label, icon=icon),
