@@ -40,6 +40,8 @@ LAYER: dict[str, Any] = {"q_heads": 32, "kv_heads": 8, "head_dim": 128, "dtype":
 TRACED_LENGTH = 32768
 EVERY_HEAD = {"q_heads": 16, "kv_heads": 16}
 """What is changed of it to give each query head keys of its own."""
+SMALL: dict[str, Any] = {"q_heads": 8, "kv_heads": 8, "head_dim": 16, "dtype": "float32"}
+"""What a dry run changes of it."""
 CHECKS: tuple[dict[str, Any], ...] = (
     {"mask": "causal", "q_heads": 8},
     {"mask": "full", "head_dim": 40},
@@ -80,6 +82,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--budget", type=float, default=0.5, help="seconds of timed calls per cell (default 0.5)")
     limit = "seconds after which a silent rank is given up (default 120)"
     add("--limit", type=float, default=120, help=limit)
+    add("--dry-run", action="store_true", help="small problems, to try the command without GPUs")
     return parser
 
 
@@ -147,11 +150,12 @@ class Times:
 def measure(arguments: argparse.Namespace, keep: Keep = lambda times: None) -> None:
     """Time ours, torch's and one GPU over the lengths."""
     world = dist.get_world_size()
-    lengths = arguments.lengths or sorted({*(world << k for k in (13, 15, 17)), 1 << 20})
+    standard = [64 * world] if arguments.dry_run else sorted({*(world << k for k in (13, 15, 17)), 1 << 20})
+    lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
     times = Times(arguments.budget, keep)
     for length in lengths if "ways" in arguments.parts else ():
         for shape in (LAYER, LAYER | EVERY_HEAD)[: 1 if length >= 1 << 20 else 2]:
-            problem = AttentionProblem(**(shape | {"q_len": length, "kv_len": length}))
+            problem = AttentionProblem(**(shape | {"q_len": length, "kv_len": length} | small))
             if length <= LONGEST_ALONE:
                 times.take(problem, ONE_GPU)
             for method, layout in WAYS if shape is LAYER else WAYS[:1]:
@@ -192,7 +196,9 @@ def _cell(time: RanksTime) -> tuple:
 
 def _record_traces(arguments: argparse.Namespace) -> bool:
     """Returns whether one is wrong."""
-    problem, wrong = AttentionProblem(**(LAYER | {"q_len": TRACED_LENGTH, "kv_len": TRACED_LENGTH})), False
+    length = 16 * dist.get_world_size() if arguments.dry_run else TRACED_LENGTH
+    small = SMALL if arguments.dry_run else {}
+    problem, wrong = AttentionProblem(**(LAYER | {"q_len": length, "kv_len": length} | small)), False
     for direction in DIRECTIONS:
         for method, layout in WAYS if direction == "forward" else WAYS[:1]:
             trace = run_on_this_rank(RunOrder(problem, method, layout, direction), DEVICE)
