@@ -29,6 +29,11 @@ from kernels.worker.failures import JobFailure
 
 EXIT = {"pass": 0, "fail": 1, "error": 2, "invalid": 2, "few": 2, UNUSABLE: 3}
 WORST_FIRST = (1, 3, 2, 0)
+REPORTS = {
+    "json": "all numbers as JSON",
+    "junit": "each case as a JUnit test case (XML)",
+    "sarif": "what is wrong, with file and line, as SARIF (JSON)",
+}
 DETAILED_CASES = 4
 """Up to so many cases, every tensor of each is listed; of more, those of cases that do not pass."""
 
@@ -98,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     total = "seconds after which the check ends: cases that it has not judged by then get no verdict"
     add("--total-limit", type=seconds, default=math.inf, help=total)
     add("--fail-fast", action="store_true", help="do not run further cases after the first that fails")
-    add("--json", type=report_path, metavar="FILE", help="write all numbers to this file, as JSON")
+    for name, content in REPORTS.items():
+        add(f"--{name}", type=report_path, metavar="FILE", help=f"write {content} to this file")
     return parser
 
 

@@ -197,9 +197,14 @@ class Session:
         return next((words for words, applies in reasons.items() if applies), "")
 
     def close(self) -> None:
-        """End the worker, and write the report if it was asked for, whatever happened to the cases."""
+        """End the worker, and write the reports that were asked for, whatever happened to the cases."""
         self._client.close()
-        if self.found and (path := self.plan.arguments.json):
-            path.write_text(
-                machine.to_json(self.found, self.plan.command, self.plan.hashes), encoding="utf-8"
-            )
+        results, plan = self.found, self.plan
+        texts: dict[str, Callable[[], str]] = {
+            "json": lambda: machine.to_json(results, plan.command, plan.hashes),
+            "junit": lambda: machine.to_junit(results),
+            "sarif": lambda: machine.to_sarif(results, plan.own),
+        }
+        for name, text in texts.items():
+            if results and (path := getattr(plan.arguments, name)):
+                path.write_text(text(), encoding="utf-8")

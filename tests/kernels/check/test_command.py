@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -142,11 +143,14 @@ def test_what_is_not_run_is_named_and_not_judged(
     monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
     shapes = ",".join(str(length) for length in range(16, 24))
     kernel = ["--kernel", f"{BUGGY}:attention_fixed", *QUICK, "--shapes", shapes]
-    found, checks = run(tmp_path, *kernel, *options)
+    junit = tmp_path / "a.xml"
+    found, checks = run(tmp_path, *kernel, *options, "--junit", str(junit))
     assert found == status
     ran = [check["ended"] != NOT_RUN for check in checks]
     assert ran == [True] * run_cases + [False] * (8 - run_cases)
     assert all(NOT_RUN in check["reason"] for check in checks[run_cases:])
+    cases = ElementTree.parse(junit).getroot().findall(".//testcase")
+    assert [case.find("error") is not None for case in cases[run_cases:]] == [True] * (8 - run_cases)
 
 
 def test_a_fault_of_ours_is_no_verdict(monkeypatch, capsys):

@@ -3,6 +3,8 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.judge.run import run_check
-from kernels.check.report.machine import to_json
+from kernels.check.report.machine import to_json, to_junit, to_sarif
 from kernels.check.report.report import (
     causes,
     overall,
@@ -20,12 +22,14 @@ from kernels.check.report.report import (
 from kernels.check.result import (
     FORMAT_VERSION,
     NOTHING_FITS,
+    UNUSABLE,
     Cause,
     CheckResult,
     TensorCheck,
     maps_from_bytes,
     maps_to_bytes,
 )
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.sanitizer.finding import Finding
@@ -92,6 +96,37 @@ def test_a_finding_turns_a_pass_into_a_fail_and_survives_the_pipe():
     assert "an out-of-bounds read at mine.py:12" in found.reason
     assert msgspec.convert(found.as_dict(), CheckResult).as_dict() == found.as_dict()
     assert READ.sentence in "\n".join(result_lines(found))
+
+
+def test_junit_has_a_test_case_per_case_and_one_more_if_too_few_were_checked():
+    odd = result(17, broken="\x1b[31mno\x00 <output>")
+    unusable = replace(INVALID, ended=UNUSABLE)
+    for (passing, failing, skipped, errors), results in {
+        (1, 1, 1, 2): [PASS, odd, INVALID, ERROR, unusable],
+        (1, 0, 0, 0): [PASS],
+        (1, 0, 17, 1): FEW,
+    }.items():
+        (suite,) = ElementTree.fromstring(to_junit(results))
+        assert suite.find("properties/property").get("value") == summary(results)
+        kinds = [[each.tag for each in case] for case in suite.findall("testcase")]
+        counted = [kinds.count([kind]) for kind in ("failure", "skipped", "error")]
+        assert counted == [failing, skipped, errors]
+        assert kinds.count([]) == passing
+        assert [int(suite.get(name)) for name in ("failures", "skipped", "errors")] == counted
+        assert int(suite.get("tests")) == len(kinds)
+
+
+def test_sarif_has_each_finding_once_at_its_line_and_each_wrong_kernel():
+    kernel = UserKernel(Path("/a/mine.py"), "f")
+    wrong = [result(findings=(READ,)), result(32, findings=(READ, replace(READ, file="", line=0)))]
+    (run,) = json.loads(to_sarif(wrong, {"user": kernel}))["runs"]
+    found = [each["locations"][0]["physicalLocation"] for each in run["results"]]
+    assert [each["region"]["startLine"] for each in found] == [12, 1, 1]
+    assert {each["artifactLocation"]["uri"] for each in found} == {"file:///a/mine.py"}
+    texts = [each["message"]["text"] for each in run["results"]]
+    assert texts[:2] == [READ.words, READ.words]
+    assert "2 of 2 cases fail" in texts[2]
+    assert json.loads(to_sarif([PASS], {"user": kernel}))["runs"][0]["results"] == []
 
 
 SMALL = tiny(36, 50, 16, 32, mask="causal", q_heads=2)
