@@ -56,8 +56,11 @@ def discover() -> None:
 
 
 def algorithm_of(trace: Trace) -> Algorithm:
-    """The entry of a trace's algorithm. Raises InvalidProblem if it is not known here."""
-    return named(trace.algorithm)
+    """The entry of a trace's algorithm, or what was seen of a user's own kernel.
+
+    Raises InvalidProblem if it is not known here.
+    """
+    return trace.observed.algorithm if trace.observed else named(trace.algorithm)
 
 
 def named(name: str) -> Algorithm:

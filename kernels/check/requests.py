@@ -1,4 +1,4 @@
-"""The job of the worker that checks a case."""
+"""Jobs of the worker about the case of a check: verdict, and what its kernel moves."""
 
 import signal
 from dataclasses import dataclass, replace
@@ -8,9 +8,10 @@ from kernels.check.result import CheckResult, maps_from_bytes, maps_to_bytes
 from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.problem import InvalidProblem
+from kernels.trace import Trace
 from kernels.worker.client import Job
 from kernels.worker.failures import Crashed, JobFailure, TimedOut
-from kernels.worker.requests import Answer, Progress, Request
+from kernels.worker.requests import Answer, Progress, Request, TracedRequest
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,23 @@ class CheckRequest(Request[CheckResult]):
 
     def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
         return replace(answer, maps=maps_from_bytes(blob))
+
+
+@dataclass(frozen=True)
+class PlayRequest(TracedRequest):
+    """Run the user's own kernel once in the interpreter, and watch what it loads and stores."""
+
+    case: CheckCase
+    kernel_version: str = ""
+
+    @property
+    def runs_user_code(self) -> bool:
+        return True
+
+    def trace(self) -> Trace:
+        from kernels.check.subject.hosting import play_user_kernel
+
+        return play_user_kernel(self.case)
 
 
 def checked_result(

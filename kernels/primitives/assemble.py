@@ -53,6 +53,7 @@ def assemble(
         tensors=tensors,
         kernel=np.repeat(np.arange(len(counts), dtype=np.int8), counts),
         sample=None,
+        observed=None,
         matrices={name.removeprefix(MATRIX_PREFIX): each for name, each in matrices.items()} or None,
         matrix_row=launches[0][0].buffers.row if matrices else None,
         **final,

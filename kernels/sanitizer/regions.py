@@ -6,12 +6,13 @@ in the memory of another one.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from kernels.sanitizer.fresh import elements_of, unwritten
+from kernels.sanitizer.source import Site, current_site
 
 TAG_SHIFT = 48
 ADDRESS = np.uint64((1 << TAG_SHIFT) - 1)
@@ -69,11 +70,34 @@ class Region:
         return f"{words} ({self.argument})"
 
 
+class Access(NamedTuple):
+    """One load, store or atomic of one program: a rectangle of a tensor, by its corners."""
+
+    program: int
+    tag: int
+    """Number of the region in its launch."""
+    writes: bool
+    reads: bool
+    first: int
+    """Number of the first element, counted from the start of the storage."""
+    last: int
+    bytes: int
+    site: Site
+
+
+class Product(NamedTuple):
+    program: int
+    flops: int
+
+
 class Launch:
     """One launch of a kernel: its regions by tag, and the program that runs now."""
 
     def __init__(self, number: int, function: Callable, arguments: dict[str, Any], in_reverse: bool) -> None:
         self.number, self.kernel, self.in_reverse = number, function.__name__, in_reverse
+        self.site: Site = (function.__code__.co_filename, function.__code__.co_firstlineno)
+        self.events: list[Access | Product] = []
+        """What its programs did, in the order in which they ran, if the watch logs it."""
         self.grid = (1, 1, 1)
         self.program = 0
         """Number of the program that runs, in the order in which a GPU starts them: x runs fastest."""
@@ -104,6 +128,15 @@ class Launch:
     def place_of(self, program: int) -> tuple[int, ...]:
         """x, y and z of a program."""
         return tuple(map(int, np.unravel_index(program, self.grid, order="F")))
+
+    def log_access(self, region: Region, pointers: np.ndarray, itemsize: int, how: str) -> None:
+        """Write down an access inside the memory of a tensor, by the pointers that the mask leaves."""
+        if pointers.size:
+            first, last = (
+                (int(end) - region.low) // region.itemsize for end in (pointers.min(), pointers.max())
+            )
+            what = (how != "read", how != "write", first, last, pointers.size * itemsize)
+            self.events.append(Access(self.program, region.tag, *what, current_site(self.site[0])))
 
     def tag_of(self, tensor: Any) -> int:
         """The tag of a pointer to this argument; 0 if it is not an argument of the launch."""

@@ -20,7 +20,7 @@ from kernels.device.interpreter import replaced
 from kernels.sanitizer.finding import Finding
 from kernels.sanitizer.fresh import FillFresh
 from kernels.sanitizer.poison import Poison, poison_of
-from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Region
+from kernels.sanitizer.regions import ADDRESS, TAG_SHIFT, Launch, Product, Region
 from kernels.sanitizer.source import current_site, line_of
 
 VERBS = {"read": "reads", "write": "writes"}
@@ -105,8 +105,10 @@ class Request(NamedTuple):
 
 
 class Watch:
-    def __init__(self) -> None:
+    def __init__(self, logs: bool = False) -> None:
         self.launches = 0
+        self.logged: list[Launch] = []
+        """All launches, with their events, if it logs them."""
         self.atomics = False
         """Whether a kernel used atomics: sums that are made with them, or under a lock, are rounded in the
         order of the programs."""
@@ -120,6 +122,7 @@ class Watch:
         """Whether stores of floats store NaN; it may be changed between launches, as may the next."""
         self.in_reverse = False
         """Whether the programs run in reverse; it may be changed between launches."""
+        self._logs = logs
         self._launch: Launch | None = None
 
     @property
@@ -135,6 +138,8 @@ class Watch:
             arguments = {}
         self.launches += 1
         self._launch = Launch(self.launches, executor.fn, arguments, self.in_reverse)
+        if self._logs:
+            self.logged.append(self._launch)
 
     def end(self) -> None:
         if self._launch is not None:
@@ -175,6 +180,8 @@ class Watch:
         for region, lanes in touched:
             if region is not None:
                 self._track(launch, region, request, lanes)
+                if self._logs:
+                    launch.log_access(region, pointers[lanes], request.itemsize, request.how)
         return pointers & ADDRESS, active
 
     def _confined(
@@ -237,6 +244,12 @@ class Watch:
             self._ledger.conflict(launch, region, addresses, abs(int(before[first])) - 1)
         memory.writers[places] = -me if locked else me
 
+    def product(self, left: Any, right: Any) -> None:
+        """A program multiplies two matrices: two operations per element of the three sides."""
+        if self._launch is not None and self._logs:
+            flops = 2 * left.data.size * right.data.shape[-1]
+            self._launch.events.append(Product(self._launch.program, flops))
+
     def atomic(self, is_float: bool) -> None:
         """A program uses an atomic. One on an integer may be a lock, or a counter that tells who is last."""
         if self._launch is None:
@@ -247,12 +260,12 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watch_memory(listen: bool = True) -> Iterator[Watch]:
+def watch_memory(logs: bool = False, listen: bool = True) -> Iterator[Watch]:
     """Watch the memory of all kernels that the interpreter runs while the body runs. Not to be nested.
 
-    With `listen` False (no interpreter) nothing is watched.
+    With `logs`, accesses are written down too. With `listen` False (no interpreter) nothing is watched.
     """
-    watch = Watch()
+    watch = Watch(logs)
     if not listen:
         yield watch
         return
@@ -287,7 +300,7 @@ def watch_memory(listen: bool = True) -> Iterator[Watch]:
 
 def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
     """The builder's methods that access memory, watched."""
-    load, store = builder.create_masked_load, builder.create_masked_store
+    load, store, multiply = builder.create_masked_load, builder.create_masked_store, builder.create_dot
     update, exchange, boolean = builder.create_atomic_rmw, builder.create_atomic_cas, builder.get_int1_ty()
 
     def resolved(pointers: Any, mask: Any, how: str, values: np.ndarray | None = None) -> tuple[Any, Any]:
@@ -324,7 +337,12 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
             return exchange(found, compare, value, *options)
         return handle(np.zeros_like(value.data), compare.dtype.scalar)  # out of bounds, and reported
 
+    def create_dot(left: Any, right: Any, *options: Any, **named: Any) -> Any:
+        watch.product(left, right)
+        return multiply(left, right, *options, **named)
+
     return {
+        "create_dot": create_dot,
         "create_masked_load": create_masked_load,
         "create_masked_store": create_masked_store,
         "create_atomic_rmw": create_atomic_rmw,

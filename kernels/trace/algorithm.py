@@ -209,12 +209,20 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
+class SourceText:
+    """The source of a kernel that is not in the project: its lines, each with its phase or ""."""
+
+    file: str
+    lines: tuple[SourceLine, ...]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One kernel: its phases, what it keeps on the chip, what a step records, and how it is drawn."""
 
     name: str
     """As in Trace.kernels."""
-    source: SourceRef
+    source: SourceRef | SourceText
     """What `source_for` gives of problems with which no other function runs."""
     step: tuple[Phase, ...]
     """Phases of one round of the inner loop; of the whole program for a kernel without a loop."""
@@ -253,7 +261,7 @@ class Kernel:
     wide_source: SourceRef | None = None
     """The source for head_dim over 128, if other functions run then."""
 
-    def source_for(self, problem: AttentionProblem) -> SourceRef:
+    def source_for(self, problem: AttentionProblem) -> SourceRef | SourceText:
         return self.wide_source if self.wide_source and problem.head_dim > 128 else self.source
 
     def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:
@@ -337,6 +345,8 @@ class Algorithm(Particular):
     and the entry `tile_bytes`."""
     lanes: LaneKernel | None = None
     """Its kernel that sets marks, if there is one."""
+    observed: bool = False
+    """Whether it is a user's kernel, of which only loads and stores are seen."""
     tile_bytes: TileBytes | None = None
     """Requested bytes by tensor of one query tile of one head, by formula."""
     needs: Needs | None = None
@@ -362,7 +372,7 @@ class Algorithm(Particular):
     def launches(self) -> list[int]:
         """The number of the launch of each kernel; loops of one function are one launch."""
         sources = [kernel.source for kernel in self.kernels]
-        is_new = (own != before for before, own in pairwise(sources))
+        is_new = (isinstance(own, SourceText) or own != before for before, own in pairwise(sources))
         return [0, *accumulate(map(int, is_new))]
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import ArrayFile
 from kernels.problem import AttentionProblem
+from kernels.trace.observed import Observed
 from kernels.trace.sample import Sample
 
 ACC_LIMIT_BYTES = 64 << 20
@@ -127,6 +128,8 @@ class Trace(ArrayFile):
     sample: Sample | None = None
     """The part of the run that was traced; None for all of it. Of a sample, the results above hold the traced
     heads and queries alone, and have the shapes of `sample.part(problem)` with so many queries."""
+    observed: Observed | None = None
+    """What is known of the kernel if it is a user's own; None for an algorithm of the registry."""
 
     @property
     def steps(self) -> int:

@@ -74,31 +74,45 @@ class TracedRun:
 
 
 @dataclass(frozen=True)
-class TraceRequest(Request[TracedRun]):
-    """Run one algorithm with TRACE on, or a sample of it, and judge its results."""
+class TracedRequest(Request[TracedRun]):
+    """Trace a run, and judge its results."""
 
     answers = tuple[ErrorReport, float]
-    problem: AttentionProblem
-    algorithm: str
-    sample: Sample | None = None
-    row: int | None = None
-    """Offset in the query tiles of the row whose numbers are recorded, if the tiles are large."""
+
+    @abstractmethod
+    def trace(self) -> Trace:
+        """Run the kernels once, in the worker."""
 
     def run(self, blob: bytes, progress: Progress) -> Answer:
         """The bytes are the trace file, without accumulators."""
-        from kernels.algorithms import run_traced
         from kernels.oracle.rule import judge_trace
 
         progress(0.0, "running the kernel")
         began = time.perf_counter()
         with report_programs(progress):
-            trace = run_traced(self.problem, self.algorithm, self.sample, self.row)
+            trace = self.trace()
         seconds = time.perf_counter() - began
         progress(1.0, "comparing with float64")
         return (judge_trace(trace), seconds), trace.without_acc().to_bytes()
 
     def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
         return TracedRun(Trace.load(blob), *answer)
+
+
+@dataclass(frozen=True)
+class TraceRequest(TracedRequest):
+    """Run one algorithm with TRACE on, or a sample of it."""
+
+    problem: AttentionProblem
+    algorithm: str
+    sample: Sample | None = None
+    row: int | None = None
+    """Offset in the query tiles of the row whose numbers are recorded, if the tiles are large."""
+
+    def trace(self) -> Trace:
+        from kernels.algorithms import run_traced
+
+        return run_traced(self.problem, self.algorithm, self.sample, self.row)
 
 
 @dataclass(frozen=True)

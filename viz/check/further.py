@@ -1,14 +1,85 @@
-"""What a check can be asked beyond its verdict: a report, and time and memory of its kernel."""
+"""What a check can be asked beyond its verdict: its kernel played beside ours, a report, time and memory."""
+
+import functools
+from dataclasses import replace
 
 import streamlit as st
 
-from kernels.check.case.cases import USERS
+from kernels.algorithms import ALGORITHMS, FIRST
+from kernels.check.case.cases import USERS, estimated_seconds
 from kernels.check.case.options import shell_command
 from kernels.check.report.machine import to_json
+from kernels.check.requests import PlayRequest
 from kernels.check.result import CheckResult
+from kernels.trace.observed import NOT_SEEN
+from kernels.worker.requests import TraceRequest
 from viz.check.context import CheckContext
-from viz.shared.formats import file_name, problem_words
-from viz.shared.layout import download, problem_link
+from viz.player.component import duel_of, show_player
+from viz.player.data import player_data
+from viz.player.html_page import export_html
+from viz.shared import runs
+from viz.shared.formats import file_name, format_bytes, problem_words
+from viz.shared.layout import PLAYER, TRACE, download, problem_link
+from viz.shared.problem_form import gpu_control, gpu_of
+from viz.shared.waiting import asked_job, result_of
+
+LOADED_BY = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
+PLAYING = "played_kernel"
+"""Key in the session of the request that the user wants to see."""
+
+
+def played_panel(context: CheckContext, result: CheckResult) -> None:
+    """A button that plays the kernel, and then the player."""
+    if result.case.kernel not in USERS or result.refused or result.broken or result.stopped:
+        return
+    st.subheader("Play it", anchor="play")
+    if context.backend != "interpreter":
+        st.caption("A compiled kernel cannot be watched. Start the app with TRITON_INTERPRET=1 to play it.")
+        return
+    if not result.interpreted:
+        st.caption("It launched no Triton kernel, so there are no tiles to play.")
+        return
+    request = PlayRequest(result.case, context.version(result.case.kernel))
+    if st.session_state.get(PLAYING) != request:
+        once = replace(result.case, gradients=False, repeats=1)
+        seconds = max(2 * estimated_seconds(once, context.backend), 1)
+        play, args = st.session_state.__setitem__, (PLAYING, request)
+        st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=play, args=args)
+        st.caption(
+            "Runs the kernel once more, and plays which tiles of Q, K, V and O each program loads and "
+            f"stores, with bytes and source line, beside {ALGORITHMS[FIRST].label}: about {seconds:,.0f} s."
+        )
+        return
+    traced = result_of(context.store, context.store.job(request), "play")
+    if traced:
+        _show(context, runs.live_run(traced))
+
+
+def _show(context: CheckContext, run: runs.Run) -> None:
+    gpu = gpu_of(gpu_control(), run.trace.device.name)
+    problem = run.trace.problem
+    st.caption(
+        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores. "
+        f"{NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
+        f"{problem.block_n}, by its largest accesses; ours runs with the same."
+    )
+    if ours := _ours(context, run):
+        show_player(duel_of(run, ours, gpu), "played", {})
+    alone = "Your kernel alone. It opens in any browser without a network or a server."
+    with st.container(horizontal=True):
+        page = functools.partial(player_data, run.trace, run.provenance, gpu)
+        download(PLAYER, lambda: export_html(page()), "kernel.html", alone)
+        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", LOADED_BY)
+
+
+def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
+    """Our kernel on the same problem, with the tiles of the user's."""
+    problem, entry = run.trace.problem, ALGORITHMS[FIRST]
+    seconds = runs.estimated_seconds(problem, entry, context.backend)
+    request, button = TraceRequest(problem, FIRST), f"Run {entry.label}"
+    job = asked_job(context.store, request, seconds, button, key="ask-ours")
+    traced = result_of(context.store, job, "ours")
+    return runs.live_run(traced) if traced else None
 
 
 def measure_panel(context: CheckContext, result: CheckResult) -> None:

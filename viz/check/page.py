@@ -155,6 +155,7 @@ def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
         numbers_panel(result)
         notes_panel(result)
         further.measure_panel(context, result)
+        further.played_panel(context, result)
         further.report_panel(context, result)
 
 

@@ -69,6 +69,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "pages": _pages(drawn),
         "grid": algorithm.grid,
         "grid_words": looks_of(algorithm).grid_words,
+        "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
         "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm, trace)},
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
@@ -162,6 +163,8 @@ def _notes(drawn: Drawn) -> list[str]:
     if blind:
         rows = "row 0 sees" if blind == 1 else f"rows 0 to {blind - 1:,} see"
         notes.append(f"{rows} no key: O is 0 there{', and lse is −∞' if stores_lse(algorithm) else ''}")
+    if trace.observed:
+        notes += ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
     return [*notes, *drawn.selection.notes]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernels import ROOT
-from kernels.trace.algorithm import Kernel, SourceLine, SourcePart, SourceRef
+from kernels.trace.algorithm import Kernel, SourceLine, SourcePart, SourceRef, SourceText
 
 MARKER = re.compile(r"\s*# \[(?P<phase>.+?)\]")
 RECORDING_TEST = re.compile(r"\b(TRACE|trace|LANES|lanes?)\b")
@@ -40,8 +40,10 @@ class KernelSource:
 
 
 @functools.cache
-def kernel_source(kernel: Kernel, ref: SourceRef) -> KernelSource:
-    """The marked lines before, in and after a kernel's loop, without what records."""
+def kernel_source(kernel: Kernel, ref: SourceRef | SourceText) -> KernelSource:
+    """The marked lines before, in and after a kernel's loop, without what records; a SourceText as it is."""
+    if isinstance(ref, SourceText):
+        return KernelSource(ref.file, (), ref.lines, ())
     names = (frozenset(phase.name for phase in part) for part in (kernel.before, kernel.step, kernel.after))
     file = _Module.read(ref.module).file
     files = dict.fromkeys(_Module.read(part.module).file for part in ref.parts)

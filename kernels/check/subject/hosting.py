@@ -11,19 +11,22 @@ from contextlib import ExitStack, nullcontext
 import torch
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.case.layouts import NAMES
+from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.subject.far_apart import FarApart
 from kernels.check.subject.hosted import CallRequest, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
-from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of
+from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
 from kernels.check.subject.wire import Seen, another, bytes_of, storages_of, unpacked
 from kernels.device.determinism import filled_memory
 from kernels.device.interpreter import count_compiled_launches, count_launches
 from kernels.device.no_gpu import CONFIGURATIONS
-from kernels.device.runtime import INTERPRETED
+from kernels.device.runtime import DEVICE, INTERPRETED
 from kernels.problem import InvalidProblem
+from kernels.problem.inputs import make_inputs
+from kernels.sanitizer.play import play
 from kernels.sanitizer.watch import watch_memory
+from kernels.trace import Trace
 from kernels.worker.requests import Answer
 
 Tensors = Sequence[torch.Tensor]
@@ -51,7 +54,7 @@ class Session:
             except InvalidProblem as error:
                 raise Refused(error.reason) from error
             # after the kernel is loaded, which may change the interpreter
-            self._watch = stack.enter_context(watch_memory(INTERPRETED))
+            self._watch = stack.enter_context(watch_memory(listen=INTERPRETED))
             self.close: Callable[[], None] = stack.pop_all().close
         self._far = FarApart(case.problem) if case.layout == "far" else None
         self._guard = Guard(case.kernel, self.loaded, self._launches)
@@ -212,3 +215,19 @@ def opened(request: OpenRequest) -> Reply:
 def called(request: CallRequest, blob: bytes) -> Answer:
     """Call the function of the open case."""
     return _open[0].call(request, blob)
+
+
+def play_user_kernel(case: CheckCase) -> Trace:
+    """A trace of what the user's kernel loads and stores in one forward pass in the interpreter.
+
+    Raises InvalidProblem if it cannot be played.
+    """
+    close_sessions()
+    kernel = user_kernel(case.kernel)
+    try:
+        session = Session(kernel, case)
+        session.close()  # `play` watches the memory itself
+        inputs = Handed(make_inputs(case.problem, DEVICE), case.layout).tensors
+        return play(case.problem, inputs, lambda *given: session.forward(*given)["O"], kernel.name)
+    except (Broken, Refused, UserKernelError) as error:
+        raise InvalidProblem("kernel", kernel.name, f"it cannot be played: {error}") from error

@@ -91,6 +91,7 @@ def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_a_tile_links_int
     assert metrics(app)["3 runs"] == ("equal", "bit by bit")
     assert all(delta.startswith("≤") for label, (_, delta) in metrics(app).items() if label.endswith("error"))
     assert len(app.get("plotly_chart")) == 2
+    assert "play-it" not in {button.key for button in app.button}
     assert "--kernel flash2 --shapes 40x48" in app.code[0].value
     assert len(app.get("download_button")) == 1
     tile = map(int, TILE.search(words(app)).groups())
@@ -174,11 +175,20 @@ def test_a_wrong_kernel_fails_with_its_cause_and_a_fault_with_its_line(links):
     assert any("# reads past" in code.value for code in app.code)
 
 
-def test_a_function_of_torch_launches_no_kernel(mine):
+@on_the_interpreter
+def test_a_right_kernel_is_played_beside_ours():
+    app = checked(**FORWARD, kernel="buggy_kernel.py:attention_fixed")
+    assert "PASSES" in words(app)
+    assert "Its tiles" not in words(app)
+    app.button(key="play-it").click().run()
+    settled(app, lambda app: "Its tiles are 32 × 32" in words(app))
+
+
+def test_a_function_of_torch_has_no_tiles_to_play(mine):
     mine.write_text(RIGHT + RETURNS)
     app = settled(open_page(**SMALL, view="case", kernel="mine.py:attention"), has_verdict)
     assert "PASSES" in words(app)
-    assert "No Triton kernel ran" in words(app)
+    assert "no Triton kernel" in words(app)
 
 
 def test_after_the_file_was_saved_it_is_checked_anew_and_an_error_shows_the_authors_lines(mine):

@@ -92,8 +92,11 @@ function drawRows(node, model, palette, at, pinned) {
   context.clearRect(0, 0, width, height);
   const shown = shownRow(model, at, pinned);
   const curves = recordedSeries(model, at.kernel);
-  if (!curves.length)
-    text(context, "this kernel sums nothing up over its steps", 0, 12, palette.muted, { size: 12.5 });
+  if (!curves.length) {
+    const { observed } = model.data;
+    const words = observed ? "they stay inside this kernel" : "this kernel sums nothing up over its steps";
+    text(context, words, 0, 12, palette.muted, { size: 12.5 });
+  }
   const tall = Math.min(height / Math.max(curves.length, 1), TALLEST);
   curves.forEach((series, index) => {
     const box = { x: NAMES, y: index * tall + 3, w: width - NAMES - 6, h: tall - 6 };

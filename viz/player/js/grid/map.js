@@ -191,7 +191,7 @@ export function nameMap(context, layout, model, palette) {
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
   const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : NOWHERE;
-  if (width < words.length * 6) return;
+  if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
   const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;

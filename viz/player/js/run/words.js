@@ -23,6 +23,7 @@ export function headName(model, head) {
 }
 
 export function rowWords(model, at, pinned) {
+  if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
   if (areOfKeys(model, at.kernel)) return `key tile ${model.kv[shown.step]}`;
   const { head } = shown;
@@ -35,7 +36,7 @@ export function rowWords(model, at, pinned) {
 
 // How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
 export function rowHint(model, at, pinned, isOpen = false) {
-  if (areOfKeys(model, at.kernel)) return "";
+  if (model.data.observed || areOfKeys(model, at.kernel)) return "";
   if (isOpen) return " (↑ and ↓ pick another)";
   if (!pinned) return " (click the grid to follow another)";
   const { steps } = shownRow(model, at, pinned);
@@ -90,9 +91,11 @@ function momentWords(timeline, at, bytes, active) {
 
 function tilesOfStep(model, at) {
   const [index, kv] = [model.q[at.step], model.kv[at.step]];
+  const { observed } = model.data;
   const query = `query tile ${tileNumber(model, index)}`;
-  if (index < 0) return `key tile ${kv} is seen by no query`;
-  if (kv < 0) return `${query}${model.kernels[at.kernel].cells ? " sees no key" : ""}`;
+  if (index < 0 && kv < 0) return "no tile of Q, K, V or O";
+  if (index < 0) return `key tile ${kv}${observed ? "" : " is seen by no query"}`;
+  if (kv < 0) return `${query}${!observed && model.kernels[at.kernel].cells ? " sees no key" : ""}`;
   const part = model.keyParts.findLastIndex((first) => first <= kv);
   if (part >= 0) return `part ${part}, ${keyTiles(model, at.step)}`;
   const masked = { [KIND.partial]: " (cut)", [KIND.hidden]: " (hidden by the mask)" };
@@ -115,7 +118,7 @@ export function tileWords(model, hit, kernel, picks = false) {
   const percent = known ? formatNumber((100 * model.share[step]) / 65535) : "";
   const whose = known && model.kvEnd[step] - model.kv[step] > 1 ? `${keyTiles(model, step)} together: ` : "";
   const share = known ? `, ${whose}${percent} % of the attention of its rows` : "";
-  const follow = picks ? " Click to go there and follow this row." : "";
+  const follow = picks && !model.data.observed ? " Click to go there and follow this row." : "";
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
 }
 
