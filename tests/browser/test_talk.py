@@ -167,7 +167,7 @@ WRITTEN = """() => [...document.querySelectorAll('.fa-screen *')]
     size: parseFloat(getComputedStyle(n).fontSize) * (n.getScreenCTM?.().a ?? 1) }))"""
 
 
-@pytest.mark.parametrize(("name", "height"), [*((name, 720) for name in NAMES), (NAMES[0], 2160)])
+@pytest.mark.parametrize(("name", "height"), [*((name, 720) for name in NAMES), (NAMES[0], 1440)])
 def test_words_are_large_and_not_cut(stage_of, talks, name, height):
     stage = stage_of(name, size=(height * 16 // 9, height), before=DRAWN)
     scale, before = height / 720, None

@@ -24,10 +24,13 @@ FLAGS = [
     "--disable-features=HttpsUpgrades,LensOverlay,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,"
     "PaintHolding,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
+COMPONENT = "[data-testid^=stBidiComponent]"
 PLAYER = (
-    "(document.querySelector('.fa-player') ?? [...document.querySelectorAll('*')]"
+    "(document.querySelector('.fa-player') ?? "
+    f"[...document.querySelectorAll('{COMPONENT}, {COMPONENT} *')]"
     ".map((e) => e.shadowRoot?.querySelector('.fa-player')).find(Boolean))"
 )
+"""The player of a page. In the app it is below the root of a component; to ask every element takes longer."""
 
 SETTLED = f"""async () => {{
   const player = () => {PLAYER};
@@ -39,7 +42,8 @@ SETTLED = f"""async () => {{
     if (player() !== shown || !idle()) [shown, since] = [player(), performance.now()];
   }}
 }}"""
-"""Waits until the script does not run, and the player is the same, for a moment."""
+"""Waits until the script does not run, and the player is the same, for a moment: longer than between two
+polls of a page that waits (`POLL_S`)."""
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from viz.shared.fragment import fragment
 from viz.shared.layout import download
 
 STATE = "battery_run"
-POLL_S = 0.4
+POLL_S = 0.5
 AT_ONCE = 2
 """At most so many cases wait or run at a time.
 

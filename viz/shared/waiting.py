@@ -26,7 +26,8 @@ WAIT_S = 1.2
 """How long a page waits for a short job before it shows a progress bar instead."""
 CANCEL_S = 5.0
 """How long a page waits for a worker that is being stopped."""
-POLL_S = 0.3
+POLL_S = 0.5
+"""Each poll draws a part of the page again, for which server and browser take about 0.2 s of a processor."""
 
 
 def asked_job(

@@ -1,8 +1,8 @@
 """A program that compiles the kernels for compute capability 9.0 without a GPU, and prints their PTX as JSON.
 
-Every algorithm's own launch code runs; each launch compiles its kernel and goes no further. Which sources are
-compiled is decided by PYTHONPATH. "traced" as an argument adds the kernels with TRACE on; without it, kernels
-are compiled only as far as their source decides.
+Every algorithm's own launch code runs; each launch compiles its kernel and goes no further: most only as far
+as their source decides. Which sources are compiled is decided by PYTHONPATH. "traced" as an argument adds the
+kernels with TRACE on, and what only PTX and machine code tell.
 """
 
 import functools
@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 os.environ["TRITON_INTERPRET"] = "0"
 os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+os.environ["TRITON_CACHE_DIR"] = FOLDER = tempfile.mkdtemp()
 
 import torch
 
@@ -76,7 +76,7 @@ shared_bytes = {}
 """Shared memory of the last compiled version of each kernel."""
 run = triton.JITFunction.run
 add_stages = CUDABackend.add_stages
-up_to_ptx = TRACED
+up_to_ptx = False
 """Whether kernels are compiled to PTX, or only as far as their source decides."""
 
 
@@ -110,7 +110,7 @@ def compile_only(kernel, *arguments, grid, warmup, **options):
 def of_algorithm(name, traced, row=None):
     """{kernel: what the optimiser is given} of launches with masked tiles; a `row` traces its numbers."""
     global up_to_ptx
-    up_to_ptx = TRACED and not traced and name != "flash3"  # which is compiled further down
+    up_to_ptx = TRACED and not traced and name == "flash2"  # Hopper's are compiled further down
     kv_heads = 2 if name == "flash3" else 1  # else its gradients would come from the plain kernels
     problem = AttentionProblem(mask="causal", **SIZES | {"kv_heads": kv_heads})
     problem = ALGORITHMS[name].with_own_tiles(problem)
@@ -169,27 +169,26 @@ def of_backward(head_dim, mask, block_m, block_n, with_marks):
     marked = marked_call(problem, call_of(problem))
     compiled.clear()
     marked.call(*(launch.make_buffers() if with_marks else None for launch in marked.launches))
-    return {kernel: [ptx[0], assembled(ptx[0])] for kernel, ptx in compiled.items()}
+    return {kernel: [ptx[0], assembled(ptx[0])[0]] for kernel, ptx in compiled.items()}
+
+
+def output_of(tool, *arguments):
+    return subprocess.run([tool.path, *arguments], capture_output=True, text=True, check=True)
 
 
 @functools.cache
-def assembled(ptx, is_read=False):
-    """What Triton's own ptxas says of the PTX: registers, spills and warnings; or the code that it writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = (os.path.join(folder, name) for name in ("kernel.ptx", "kernel.cubin"))
-        with open(source, "w") as file:
-            file.write(ptx)
-
-        def output_of(tool, *arguments):
-            return subprocess.run([tool.path, *arguments], capture_output=True, text=True, check=True)
-
-        log = output_of(triton.knobs.nvidia.ptxas, "-v", "-arch=sm_90a", source, "-o", target).stderr
-        return output_of(triton.knobs.nvidia.nvdisasm, target).stdout if is_read else log
+def assembled(ptx):
+    """What Triton's own ptxas says of the PTX: registers, spills and warnings; and the path of its file."""
+    source, target = (os.path.join(tempfile.mkdtemp(dir=FOLDER), name) for name in ("k.ptx", "k.cubin"))
+    with open(source, "w") as file:
+        file.write(ptx)
+    return output_of(triton.knobs.nvidia.ptxas, "-v", "-arch=sm_90a", source, "-o", target).stderr, target
 
 
 def waits_and_exponentials(ptx):
     """The order of the machine code: "e" for an exponential, n for a wait until n products are under way."""
-    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", assembled(ptx, is_read=True))
+    code = output_of(triton.knobs.nvidia.nvdisasm, assembled(ptx)[1]).stdout
+    found = re.findall(r"MUFU\.(E)X2|WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d)", code)
     return "".join(exponential.lower() or count for exponential, count in found)
 
 
@@ -214,7 +213,7 @@ if TRACED and gluon_is_known():
     for head_dim, mask in BACKWARD_CASES:
         for kernel, ptx in of_hopper_backward(head_dim, mask).items():
             if "wgmma" in ptx:
-                result[f"{kernel} {head_dim} {mask}"] = [ptx, assembled(ptx)]
+                result[f"{kernel} {head_dim} {mask}"] = [ptx, assembled(ptx)[0]]
         result["bytes of the backward sweep"][f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
     marks = make_lane_buffers(1, 1, 1)
     of_both = (

@@ -16,6 +16,14 @@ from tests.kernels.helpers import assert_forward_right, assert_gradients_right, 
 SIZES = {"q_heads": 2, "kv_heads": 1}
 CASES = {
     "documents": tiny(40, 70, mask="documents", documents="20 1 30 0 13", **SIZES),
+    "numbers of documents": tiny(
+        40,
+        50,
+        mask="expression",
+        expression="doc(k) < doc(q) or doc(k) == doc(q) and k > q - 9",
+        documents="20 1 0 17 2",
+        **SIZES,
+    ),
     "prefix": tiny(40, 40, mask="prefix", prefix=20, dtype="bfloat16", **SIZES),
     "sinks": tiny(60, 60, mask="sinks", window_left=9, prefix=3, sink_logit=1, **SIZES),
     "by head": tiny(

@@ -101,7 +101,9 @@ def test_a_transformer_encoder_layer_runs_on_it(is_causal, monkeypatch):
     assert len(calls) == 1
 
 
+@torch.no_grad()
 def test_a_model_on_it_compiles_for_any_length(monkeypatch):
+    """Gradients are compiled in `test_flash_attention`, of something smaller."""
     monkeypatch.setattr(F, "scaled_dot_product_attention", flash_attention)
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(32, 2, 48, dropout=0.0, batch_first=True).to(DEVICE)
