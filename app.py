@@ -28,9 +28,12 @@ page = st.navigation(
     position="hidden" if st.context.is_embedded else "top",
 )
 begins = page.url_path == "" and not st.query_params  # a link to a page leads to that page
-if begins and named_file("--talk") and st.session_state.setdefault("opens_talk", True):
-    st.session_state["opens_talk"] = False
-    st.switch_page("viz/talk/page.py", query_params={"name": "own"})
+if begins and not st.session_state.get("has_begun"):
+    st.session_state["has_begun"] = True
+    if named_file("--talk"):
+        st.switch_page("viz/talk/page.py", query_params={"name": "own"})
+    if named_file("--kernel"):
+        st.switch_page("viz/check/page.py")
 remember_link(page.url_path)
 page.run()
 say_refused()

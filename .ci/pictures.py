@@ -51,7 +51,6 @@ def film(page: Page, _: str) -> None:
     page.set_content(export_html(data, {"plain": "yes"}, "body { padding: 0 12px; }"))
     page.keyboard.type("]]")  # two tiles per second
     page.keyboard.press("s")
-    page.get_by_label("picture").select_option(label="all, with the source")
     page.get_by_label("size").select_option(label="as large as here")
     with page.expect_download() as download:
         page.get_by_role("button", name="GIF").click()

@@ -22,7 +22,6 @@ from kernels.trace import Trace
 from kernels.trace.lanes import Lanes
 from kernels.trace.ranks import RanksTrace
 from kernels.trace.sample import Sample
-from kernels.traffic.operations import Operation
 
 Progress = Callable[[float, str], None]
 """Called with the share of the job that is done, and with what is being done."""
@@ -152,20 +151,6 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
         from kernels.measure.roofline import measure_ceilings
 
         return measure_ceilings(lambda label: progress(0.0, f"measuring {label}")), b""
-
-
-@dataclass(frozen=True)
-class OperationsRequest(Request[tuple[Operation, ...]]):
-    """Bytes of each operation of naive attention in the order in which they run, counted from its tensors."""
-
-    answers = tuple[Operation, ...]
-    problem: AttentionProblem
-    direction: str
-
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        from kernels.traffic.operations import count_operations
-
-        return count_operations(self.problem, self.direction), b""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pytest
 from kernels.measure import peers
 from kernels.measure.document import MAX_FILE_BYTES
 from tests import ROOT
+from tests.app.pages import open_page
 from viz.shared import options, runs
 
 CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
@@ -53,3 +54,11 @@ def test_a_named_kernel_is_a_peer_as_soon_as_the_app_runs(kernel_file, monkeypat
     assert (kernel.path, kernel.function, kernel.name) == (kernel_file, "attention", "mine.py:attention")
     assert started_with(monkeypatch) == [f"{kernel_file}:attention"]
     assert peers.PEERS["user"].label == "mine.py:attention"
+
+
+@pytest.mark.usefixtures("own_store")
+def test_the_app_opens_with_the_check_of_a_named_kernel(kernel_file, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["app.py", "--kernel", "mine.py:attention"])
+    app = open_page()
+    assert not app.exception
+    assert "mine.py:attention" in app.selectbox(key="kernel").options

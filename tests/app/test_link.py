@@ -48,7 +48,6 @@ WRONG = {
         ({"q_len": "-5"}, ["q_len=-5", "from 1 to 1,048,576", "Using 1024"]),
         ({"mask": PICTURE}, ["mask=![x]", "one of full, causal, window", "causal"]),
         ({"block_m": "7"}, ["block_m=7", "4, 8, 16, 32, 64, 128", "64"]),
-        ({"gpu": "TPU"}, ["gpu=TPU", "H200", "run"]),
         ({"versus": "flash9"}, ["versus=flash9", "flash1", "none"]),
         ({"algorithm": "<script>"}, ["algorithm=<script>", "flash1", "Using flash2"]),
         ({"step": "abc"}, ["step=abc", "such as 37"]),

@@ -78,29 +78,19 @@ def test_f5_begins_and_escape_ends_and_neither_loads_the_page(stage):
 
 
 def test_escape_closes_what_is_open_first(stage):
-    for key, shown in (("?", ".fa-over-help"), ("b", ".fa-black"), ("o", ".fa-over-overview")):
+    for key, shown in (("?", ".fa-over-help"), ("b", ".fa-black"), ("o", ".fa-over-prompt")):
         assert stage.press(key).shows(shown)
         assert not stage.press("Escape").shows(shown)
         assert not stage.shows(".fa-curtain")
 
 
-def test_the_overview_chooses_a_scene(stage):
-    tiles = stage.page.locator(".fa-over-overview > button")
-    stage.press("o", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter")
-    assert tiles.count() == 6
-    assert stage.place == (2, 1)
-    assert not stage.shows(".fa-over-overview")
-    stage.press("o")
-    tiles.nth(4).click()
-    assert stage.place == (5, 1)
-    assert stage.number == 5
-    stage.press("o", "Home", "ArrowDown")  # four in a row
-    assert tiles.nth(4).get_attribute("aria-pressed") == "true"
-    assert stage.press("ArrowUp", "Enter").place == (1, 1)
-    for keys, place in ((["3", "Enter"], (3, 1)), (["F5"], (1, 1)), (["F5"], (1, 1))):
-        stage.press("o", *keys)  # also where the talk stands already
-        assert stage.place == place
-        assert not stage.shows(".fa-over-overview")
+def test_the_list_of_all_scenes_takes_a_number(stage):
+    for key, number in (("o", 5), ("g", 2)):
+        stage.press(key)
+        assert stage.page.locator(".fa-over-prompt li").count() == 6
+        stage.press(str(number), "Enter")
+        assert stage.place == (number, 1)
+        assert not stage.shows(".fa-over-prompt")
 
 
 def test_full_screen_goes_on_and_off(stage):

@@ -1,4 +1,4 @@
-"""What a check can be asked beyond its verdict: its kernel played beside ours, a report, time and memory."""
+"""What a check can be asked beyond its verdict: its kernel played beside ours, a report."""
 
 import functools
 from dataclasses import replace
@@ -19,8 +19,8 @@ from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
 from viz.shared.formats import file_name, format_bytes, problem_words
-from viz.shared.layout import PLAYER, TRACE, download, problem_link
-from viz.shared.problem_form import gpu_control, gpu_of
+from viz.shared.layout import PLAYER, TRACE, download
+from viz.shared.problem_form import gpu_of
 from viz.shared.waiting import asked_job, result_of
 
 LOADED_BY = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
@@ -56,7 +56,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
 
 
 def _show(context: CheckContext, run: runs.Run) -> None:
-    gpu = gpu_of(gpu_control(), run.trace.device.name)
+    gpu = gpu_of(run.trace.device.name)
     problem = run.trace.problem
     st.caption(
         f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores. "
@@ -80,13 +80,6 @@ def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
     job = asked_job(context.store, request, seconds, button, key="ask-ours")
     traced = result_of(context.store, job, "ours")
     return runs.live_run(traced) if traced else None
-
-
-def measure_panel(context: CheckContext, result: CheckResult) -> None:
-    """The way to the time and memory of the user's kernel, on a GPU."""
-    ran = not (result.refused or result.broken or result.stopped)
-    if result.case.kernel in USERS and ran and context.backend == "cuda":
-        problem_link("measure", "Time and memory beside ours and torch's", result.case.problem)
 
 
 def report_panel(context: CheckContext, result: CheckResult) -> None:

@@ -13,13 +13,13 @@ from kernels.worker.client import Job
 from viz.check import further
 from viz.check.battery import battery_panel
 from viz.check.context import CheckContext
-from viz.check.verdict import cards, maps_panel, notes_panel, numbers_panel, verdict_panel
+from viz.check.verdict import cards, maps_panel, notes_panel, verdict_panel
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import header, segments
 from viz.shared.link import forget, takes_from_link
 from viz.shared.options import kernel_labels, named_kernels
-from viz.shared.problem_form import GPU, PROBLEM_IN_LINK, problem_controls
+from viz.shared.problem_form import PROBLEM_IN_LINK, problem_controls
 from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
 
 LAYOUT_HELP = (
@@ -99,7 +99,7 @@ def show() -> None:
     """Draw the page."""
     store = runs.run_store()
     backend = runs.backend(store)
-    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), GPU, "map")
+    takes_from_link("view", *CONTROLS_IN_URL, *PROBLEM_IN_LINK.values(), "map")
     header("Is this result right?", store)
     users = user_kernels()
     kernel, gradients, repeats = kernel_controls(backend, users)
@@ -152,9 +152,7 @@ def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
             retry_button(context.store, [job], "check-again")
         cards(result)
         maps_panel(result)
-        numbers_panel(result)
         notes_panel(result)
-        further.measure_panel(context, result)
         further.played_panel(context, result)
         further.report_panel(context, result)
 

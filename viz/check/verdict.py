@@ -1,4 +1,4 @@
-"""The verdict of a case in words and cards, the numbers behind it, and maps of where the errors are."""
+"""The verdict of a case in words and cards, and maps of where the errors are."""
 
 import math
 
@@ -7,11 +7,9 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.check.case.cases import USERS
-from kernels.check.report.report import VERDICT_WORDS, error_row
+from kernels.check.report.report import VERDICT_WORDS
 from kernels.check.result import CheckResult, ErrorMap
 from kernels.oracle.report import RULE
-from kernels.problem import AttentionProblem
-from kernels.problem.tiles import visited_tiles
 from viz.check.figures.maps import share_figure
 from viz.shared.formats import format_error, format_ratio, plain
 from viz.shared.layout import Card, colors, draw_cards, explore_link, plot, segments
@@ -22,8 +20,6 @@ WEIGHTS = (
     "group of key tiles. So O is the weight that each row gives to each group: it shows along the keys where "
     "a kernel goes wrong, whatever kernel it is."
 )
-PLAYER_STEPS = 4096
-"""The player draws at most this many steps. Links to longer runs do not name a step."""
 
 
 def maps_panel(result: CheckResult) -> None:
@@ -48,26 +44,14 @@ def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
     values = np.nan_to_num(weights.values, nan=np.inf)
     row, column = map(int, np.unravel_index(np.argmax(values), values.shape))
     query, key = row * weights.row_step // problem.block_m, column * weights.column_step // problem.block_n
-    head, share = weights.head, float(values[row, column])
-    plot(share_figure(weights, problem, colors(), (query, key)), key="weights")
+    share = float(values[row, column])
+    plot(share_figure(weights, problem, colors()), key="weights")
     times = "∞×" if math.isinf(share) else format_ratio(share)
     grouped = weights.column_step // problem.block_n
     group = f" ({grouped} key tiles share a column)" if grouped > 1 else ""
-    st.markdown(f"Head {head}, query tile {query}, key tile {key}: **{times}** the allowed error{group}.")
-    step = step_of(problem, head, query, key)  # None if FlashAttention-2 does not visit the tile
-    words = f"This tile in Explore, step {step}" if step else "This shape in Explore"
-    explore_link(words, problem, **({"step": str(step)} if step else {}))
-
-
-def step_of(problem: AttentionProblem, head: int, query: int, key: int) -> int | None:
-    """FlashAttention-2's step, from 1, that visits the tile; None if none does, or if not all are drawn."""
-    visited = [visited_tiles(problem, q_tile) for q_tile in range(problem.q_tiles)]
-    steps = [max(each.count, 1) for each in visited]
-    turn = visited[query].position(key)
-    drawn = sum(steps) * problem.batch * problem.q_heads <= PLAYER_STEPS
-    if not drawn or turn is None:
-        return None
-    return head * sum(steps) + sum(steps[:query]) + turn + 1
+    tile = f"Head {weights.head}, query tile {query}, key tile {key}"
+    st.markdown(f"{tile}: **{times}** the allowed error{group}.")
+    explore_link("This shape in Explore", problem)
 
 
 def _tensor_panel(result: CheckResult) -> None:
@@ -151,11 +135,3 @@ def cards(result: CheckResult) -> None:
         verdict = ("equal", "bit by bit") if repeats.equal else ("differ", differing)
         found.append(Card(f"{repeats.runs} runs", *verdict, REPEATS_HELP, repeats.equal))
     draw_cards(found)
-
-
-def numbers_panel(result: CheckResult) -> None:
-    """The errors of each tensor; nothing if none was compared."""
-    if result.tensors:
-        st.subheader("Errors and what is allowed", anchor="errors")
-        rows = [error_row(each, format_error) for each in result.tensors]
-        st.dataframe(rows, hide_index=True, key="numbers")

@@ -10,6 +10,7 @@ from kernels.measure.nearest import estimate
 from kernels.measure.peers import PEERS
 from kernels.oracle.report import FACTORS, rule_words
 from kernels.trace.algorithm import Algorithm
+from viz.shared.figures.sweep import short_reason
 from viz.shared.formats import format_bytes, format_error, format_ms, format_ratio, plain
 from viz.shared.glossary import in_words
 from viz.shared.layout import Card
@@ -90,16 +91,13 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
 
 
 def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
-    """Time and memory beside those of naive attention, or of a fused one if naive is timed."""
-    rival, name = _result(measurement, ("naive",), ours.direction), "naive"
-    if ours.peer == "naive":
-        rival, name = _result(measurement, ("flash2", CPU_PEER), ours.direction), "FlashAttention-2"
-        name = "torch's fused" if rival and rival.peer == CPU_PEER else name
-    time = time_with(measurement, ours, rival, name)
-    if rival is None or rival.timing is None or rival.peak_extra_bytes is None:
-        return [time, time]
-    ratio = rival.peak_extra_bytes / max(ours.peak_extra_bytes or 0, 1)
-    return [time, less_or_more(ratio, f"{name} {format_bytes(rival.peak_extra_bytes)}")]
+    """Time and memory beside those of naive attention; the table below has all others."""
+    naive = _result(measurement, ("naive",), ours.direction)
+    if naive is ours or naive is None or naive.timing is None or naive.peak_extra_bytes is None:
+        return [(naive and naive.refused) or "", ""]
+    ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes or 0, 1)
+    memory = less_or_more(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
+    return [time_with(measurement, ours, naive), memory]
 
 
 def _result(measurement: Measurement | None, names: tuple[str, ...], direction: str) -> PeerResult | None:
@@ -107,20 +105,18 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
     return next((result for result in results if result), None)
 
 
-def time_with(measurement: Measurement, ours: PeerResult, rival: PeerResult | None, name: str) -> str:
-    """A time beside its rival's, one of them naive, with a ratio if the work and the spread allow one."""
-    if rival is None or rival.timing is None:
-        return f"{name} {(rival.refused if rival else None) or 'not run'}"
-    took = f"{name} {format_ms(rival.timing.median_ms)}"
-    ratio = ratio_to_naive(rival, ours) if ours.peer == "naive" else ratio_to_naive(ours, rival)
-    if ratio is None or measurement.is_mostly_overhead(ours, rival):
+def time_with(measurement: Measurement, ours: PeerResult, naive: PeerResult) -> str:
+    """The time of naive attention, with a ratio if the work and the spread allow one."""
+    assert naive.timing
+    took = f"naive {format_ms(naive.timing.median_ms)}"
+    ratio = ratio_to_naive(ours, naive)
+    if ratio is None or measurement.is_mostly_overhead(ours, naive):
         return f"mostly overhead, so no ratio: {took}"
     if not ratio.is_usable or ratio.low <= 1 <= ratio.high:
         return f"no clear difference: {took}"
-    is_faster = (ratio.low > 1) == (ours.peer != "naive")
     low, high = (ratio.low, ratio.high) if ratio.low > 1 else (1 / ratio.high, 1 / ratio.low)
     times = " to ".join(dict.fromkeys(map(format_ratio, (low, high))))
-    return f"{times} {'faster' if is_faster else 'slower'}: {took}"
+    return f"{times} {'faster' if ratio.low > 1 else 'slower'}: {took}"
 
 
 def spread_words(result: PeerResult) -> str:
@@ -130,12 +126,24 @@ def spread_words(result: PeerResult) -> str:
     return f"{took} ±{NO_BREAK}{100 * result.timing.spread / 2:.0f}{NO_BREAK}%"
 
 
+def times_table(measurement: Measurement, direction: str) -> str:
+    """A row per implementation: its time and memory, or why it has none. Markdown."""
+    rows = []
+    for result in (each for each in measurement.results if each.direction == direction):
+        time, memory = plain(short_reason(result.refused or "–")), ""
+        if result.timing:
+            time, memory = spread_words(result), format_bytes(result.peak_extra_bytes or 0)
+        cells = {"time": time.replace(" ", NO_BREAK) if memory else time, "memory": memory}
+        rows.append({"peer": PEERS[result.peer].label, **cells})
+    return WORDS.rows("times", rows)
+
+
 def timed_words(measurement: Measurement, algorithm: Algorithm) -> str:
-    """Which bar of the charts of times stands for the algorithm; "" if it is the algorithm itself."""
+    """Which row of the table of times stands for the algorithm; "" if it is the algorithm itself."""
     timed = algorithm.timed_as
     if not timed.timing_source or _result(measurement, (timed.peer,), algorithm.direction) is None:
         return ""
-    return f"**{algorithm.label}**: {timed.why} Bar “{PEERS[timed.peer].label}”: {timed.timing_source}."
+    return f"**{algorithm.label}**: {timed.why} Row “{PEERS[timed.peer].label}”: {timed.timing_source}."
 
 
 def measurement_words(measurement: Measurement | None, run: Run) -> str:

@@ -35,11 +35,6 @@ class Machine:
     """None as long as the worker has not named it, and without a worker."""
     store: runs.RunStore | None = None
 
-    @property
-    def has_worker(self) -> bool:
-        """Whether a worker has said that it can run kernels."""
-        return self.store is not None and self.backend in ("cuda", "interpreter")
-
 
 @dataclass(frozen=True)
 class RunChoice:

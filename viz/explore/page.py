@@ -9,15 +9,13 @@ from kernels.problem.presets import FIRST_VISIT, PRESETS
 from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
-from viz.explore.figures import ledger_figure, ledgers_of, state_figures
+from viz.explore.figures import ledger_figure, ledgers_of
 from viz.explore.first_visit import STATE, end_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
-from viz.shared.figures.sweep import memory_figure, time_figure
-from viz.shared.formats import plain
 from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
 from viz.shared.layout import colors, draw_cards, header, plot
@@ -33,7 +31,6 @@ def show() -> None:
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
     versus = controls.versus_controls(problem) if problem else None
-    gpu_choice = controls.gpu_control()
     is_first = st.session_state.get(STATE, False)
     say(looks_of(ALGORITHMS[algorithm]).headline)
     run = None
@@ -44,7 +41,7 @@ def show() -> None:
         run = shown_run(machine, first, offers)
     if run is None:
         return
-    gpu = controls.gpu_of(gpu_choice, run.trace.device.name)
+    gpu = controls.gpu_of(run.trace.device.name)
     other = shown_run(machine, versus) if versus and run.is_of_controls else None
     if st.context.is_embedded:
         st.html(panels.EMBEDDED)
@@ -92,7 +89,6 @@ def _below(
     if not is_painted():
         return
     draw_cards(cards.four_cards(run, measurement, other))
-    _state(run)
     traffic, cost = st.columns(2, gap="large")
     with traffic:
         _traffic(run, other)
@@ -104,19 +100,6 @@ def _below(
     panels.take_away(taken[0], gpu, taken[1])
     glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
-
-
-def _state(run: runs.Run) -> None:
-    figures = state_figures(run.trace, colors())
-    if not figures:
-        return
-    is_backward = run.trace.gradient_distance is not None
-    title = "Gradient tiles" if is_backward else "Row state: what a row keeps from tile to tile"
-    st.subheader(title, anchor="rows")
-    st.caption(f"**{run.origin.capitalize()}**: after each tile step, {plain(run.provenance)}")
-    for column, (name, figure) in zip(st.columns(len(figures)), figures.items(), strict=True):
-        with column:
-            plot(figure, key=name)
 
 
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
@@ -135,8 +118,7 @@ def _cost(run: runs.Run, measurement: Measurement | None) -> None:
     if measurement:
         if timed_words := cards.timed_words(measurement, run.algorithm):
             st.caption(timed_words)
-        plot(time_figure(measurement, colors(), direction), key="time")
-        plot(memory_figure(measurement, colors(), direction), key="memory")
+        st.markdown(cards.times_table(measurement, direction))
 
 
 takes_from_link(*controls.EXPLORE_IN_LINK, *panels.OF_ONE_RUN, *panels.OF_TWO_RUNS)

@@ -8,7 +8,7 @@ from kernels.measure.nearest import differences, distance
 from kernels.measure.peers import PEERS
 from kernels.measure.series import TRAINING_STEP, CurvePoint, PeerCurve, SweepView, training_steps
 from viz.measure.controls import ONE_POINT, Choice
-from viz.measure.sources import FILE, HERE, RECORDED, Source, to_csv, to_document
+from viz.measure.sources import FILE, HERE, RECORDED, Source, to_document
 from viz.player.talk.chart import fixed_words
 from viz.shared.figures import sweep
 from viz.shared.formats import format_length, format_ratio, plain
@@ -109,7 +109,7 @@ def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, i
 
 
 def cards(curves: list[PeerCurve], choice: Choice) -> None:
-    """Speed-up and memory against naive attention at the largest x that both have, and the exponents."""
+    """Speed-up and memory against naive attention at the largest x that both have."""
     found = largest_comparison(curves)
     if found is None:
         return
@@ -125,12 +125,6 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
         both = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
         ratio = format_ratio(theirs / (ours or 1)) + less
         shown.append(Card(f"{label} · {at}", ratio, both, f"{against}: {how}."))
-    for metric in ("time", "memory") if choice.view.axis == "length" else ():
-        grows = [curve.exponent(metric) for curve in (naive, fused)]
-        if None not in grows:
-            of_naive, own = (f"∝ N^{exponent:.1f}" for exponent in grows)
-            label, compared = f"{metric.capitalize()} of a sequence", f"naive {of_naive}"
-            shown.append(Card(label, own, compared, WORDS("exponents")))
     draw_cards(shown)
 
 
@@ -203,9 +197,6 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str, direction:
 
 
 def files(sources: list[Source], curves: list[PeerCurve]) -> None:
-    """What is on the charts, as CSV, and as the JSON that this page reads again."""
-    name, with_them = "attention-measurements", "with device, versions, date and the command that repeats it."
-    again = f"Upload it on this page to see it again. It is {with_them}"
-    with st.container(horizontal=True):
-        download("CSV", lambda: to_csv(sources, curves), f"{name}.csv", f"One line per result, {with_them}")
-        download("JSON", lambda: to_document(sources, curves).to_json(), f"{name}.json", again)
+    """What is on the charts, as the JSON that this page reads again. A table saves itself as CSV."""
+    name, again = "attention-measurements.json", WORDS("json")
+    download("JSON", lambda: to_document(sources, curves).to_json(), name, again)

@@ -1,15 +1,13 @@
 """Where the numbers on the Measure page come from: the shipped recording, this machine, or a user's file."""
 
-import csv
 import functools
-import io
 from dataclasses import dataclass, replace
 
 from kernels.device.backend import DeviceInfo
 from kernels.file_format import UnreadableFile
 from kernels.measure.document import Document, read_document
 from kernels.measure.measurement import Measurement
-from kernels.measure.series import CurvePoint, PeerCurve, SweepView, peer_curves
+from kernels.measure.series import PeerCurve, SweepView, peer_curves
 from kernels.recordings import FILES, recorded_document
 from viz.player.talk.chart import fullest_last
 from viz.shared.figures.sweep import peer_label
@@ -82,44 +80,6 @@ def merged(documents: list[Document]) -> Document:
         for name in ("measurements", "ceilings", "counters", "left_out")
     }
     return Document(" && ".join(dict.fromkeys(filter(None, commands))), **parts)
-
-
-PROBLEM_COLUMNS = ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "mask")
-TIMING_COLUMNS = ("median_ms", "low_ms", "high_ms", "samples")
-DEVICE_COLUMNS = ("name", "torch", "triton", "python", "driver")
-
-
-def to_csv(sources: list[Source], shown: list[PeerCurve]) -> str:
-    """One line per result on the charts, with its device, versions, date and the command that repeats it."""
-    commands = {source.name: source.document.command for source in sources}
-    rows = [_csv_row(curve, point, commands[curve.source]) for curve in shown for point in curve.points]
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return text.getvalue()
-
-
-def _csv_row(curve: PeerCurve, point: CurvePoint, command: str) -> dict[str, object]:
-    problem, result, measurement = point.problem, point.result, point.measurement
-    return {
-        "source": curve.source,
-        "peer": curve.peer,
-        "version": result.version,
-        "direction": curve.direction,
-        **{name: getattr(problem, name) for name in PROBLEM_COLUMNS},
-        **{name: getattr(result.timing, name, "") for name in TIMING_COLUMNS},
-        "tflops": result.tflops(problem) or "",
-        "host_ms": result.host_ms or "",
-        "call_ms": result.call_ms or "",
-        **{f"sustained_{name}": getattr(result.sustained, name, "") for name in ("ms", "joules", "power_w")},
-        "peak_extra_bytes": result.peak_extra_bytes if result.timing else "",
-        "refused": result.refused or "",
-        "recorded_at": measurement.recorded_at,
-        **{f"device_{name}": getattr(measurement.device, name) for name in DEVICE_COLUMNS},
-        "command": command,
-    }
 
 
 def to_document(sources: list[Source], shown: list[PeerCurve]) -> Document:

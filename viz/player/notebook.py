@@ -58,7 +58,7 @@ def show(
     """The player of a run, or of two side by side, for the end of a cell.
 
     `step` is where it stands, as the app has it in its URL: 37 or "37" after 37 steps, "37.2" in the second
-    phase of the next one, "gpu:12" at moment 12 of all programs at once; of two runs "steps:37" or
+    phase of the next one, "gpu:12" at moment 12 of all programs at once; of two runs
     "bytes:500". `row` is the row that is told, as head and number: "0.20". `opened` shows the tile in its
     numbers. `gpu` gives the size of the SRAM that is drawn, `height` the height of the frame in pixels.
     Raises ValueError for a step, row or GPU of another form.

@@ -8,12 +8,12 @@ from viz.player.drawn import Drawn
 RACE_END = 1000
 _NUMBER = "[0-9]{1,12}"  # int() takes no number of thousands of digits, which a URL may hold
 STEP = re.compile(rf"{_NUMBER}(\.{_NUMBER})?|gpu:{_NUMBER}")
-PLACE = re.compile(rf"(bytes|steps):{_NUMBER}")
+PLACE = re.compile(rf"bytes:{_NUMBER}")
 ROW = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 PATTERNS = {
     "step": (STEP, "a number of steps such as 37, a phase such as 37.2, or a moment such as gpu:12"),
     "row": (ROW, "head and row, such as 0.20"),
-    "place": (PLACE, f"bytes:0 to bytes:{RACE_END}, or steps such as steps:37"),
+    "place": (PLACE, f"bytes:0 to bytes:{RACE_END}"),
     "unit": (re.compile("tile|phase|program"), "tile, phase or program"),
     "open": (re.compile("tile"), "tile"),
     "lanes": (re.compile("open"), "open"),

@@ -9,12 +9,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from kernels.device.backend import triton_missing
-from kernels.problem import AttentionProblem, InvalidProblem
+from kernels.problem import AttentionProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
 from viz.shared.fragment import fragment
 from viz.shared.kept_problem import measure_fields
-from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.provenance import library_versions
 
 TEXT = f"light-dark({theme.LIGHT.text}, {theme.DARK.text})"
@@ -31,11 +30,6 @@ STYLE = f"""<style>
 [data-testid="stMetric"] [data-testid="stMetricValue"] * {{ white-space: normal; }}
 [data-testid="stCaptionContainer"] {{ color: inherit; opacity: 0.85; }}
 [data-testid="stButtonGroup"] button p, [role="tab"] p {{ color: {TEXT}; }}
-.st-key-start a {{ background: {theme.LIGHT.query}; justify-content: center; border-radius: 8px;
-  padding: 0.45rem 0.8rem; }}
-.st-key-start a:hover {{ filter: brightness(1.1); }}
-.st-key-start a * {{ color: white; font-weight: 600; }}
-.st-key-start a:focus-visible {{ outline: 3px solid {TEXT}; outline-offset: 2px; }}
 [class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {{
   display: none; }}
 [data-testid="stNumberInputContainer"]:has([role="alert"]) {{ height: auto; flex-wrap: wrap; }}
@@ -91,29 +85,11 @@ def header(title: str, store: runs.RunStore | None) -> None:
     left, right = st.columns([3, 1], vertical_alignment="center")
     left.markdown(f"#### {title}")
     with right:
-        _named_kernels()
         words, icon, color = CHIPS[runs.backend(store)]
         with st.container(horizontal=True, horizontal_alignment="right"):
             st.badge(words, icon=icon, color=color, help=_backend_words(store))
         if store and runs.backend(store) == "starting":
             _redraw_when_started(store)
-
-
-def _named_kernels() -> None:
-    """That the command line named kernels, on every page, with the way to their check."""
-    try:
-        names = list(kernel_labels(named_kernels()).values())
-    except InvalidProblem:
-        return  # the Check page says what is wrong with the name
-    if names:
-        words = f"Check {names[0]}" if len(names) == 1 else f"Check {len(names)} kernels of yours"
-        st.page_link(
-            "viz/check/page.py",
-            label=words,
-            icon=":material/fact_check:",
-            help=", ".join(names),
-            query_params={"kernel": names[0]},
-        )
 
 
 @fragment(run_every=0.5)

@@ -1,7 +1,7 @@
 """Options after `streamlit run app.py --`. Nothing on a page can change them.
 
-`--kernel file.py:function`, once or several times, names the user's kernels; `--talk my_talk.toml` a
-talk, which then begins.
+`--kernel file.py:function`, once or several times, names the user's kernels, which Check then opens with;
+`--talk my_talk.toml` names a talk, which then begins.
 """
 
 import argparse

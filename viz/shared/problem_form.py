@@ -21,7 +21,6 @@ from viz.shared.run_request import RunRequest
 DEFAULT = PRESETS[FIRST_PRESET].problem
 CUSTOM = "custom"
 NONE, SAME = "none", "same"
-OWN_GPU = "run"
 CHOICES: Mapping[str, tuple] = {
     "mask": MASKS,
     "block_m": BLOCKS,
@@ -41,12 +40,11 @@ PROBLEM_IN_LINK |= {
 ALGORITHM = UrlField("algorithm", FIRST, tuple(ALGORITHMS))
 ALGORITHM_LABELS = {name: algorithm.label for name, algorithm in ALGORITHMS.items()}
 VERSUS = UrlField("versus", NONE, (NONE, *ALGORITHMS))
-GPU = UrlField("gpu", OWN_GPU, (OWN_GPU, *GPUS))
 SECOND = {
     name: UrlField(f"versus_{name}", SAME, (SAME, *CHOICES[name])) for name in ("block_m", "block_n", "mask")
 }
 """What a second run may have otherwise, by the field of the problem."""
-EXPLORE_IN_LINK = (ALGORITHM, *PROBLEM_IN_LINK.values(), VERSUS, *SECOND.values(), GPU)
+EXPLORE_IN_LINK = (ALGORITHM, *PROBLEM_IN_LINK.values(), VERSUS, *SECOND.values())
 
 FIELDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 INPUT_HELP = "\n".join(f"- **{name}**: {words}" for name, words in FIELDS["inputs"].items())
@@ -269,18 +267,6 @@ def versus_controls(problem: AttentionProblem) -> RunRequest | None:
         return None
 
 
-def gpu_control() -> str:
-    """The choice of the GPU whose on-chip memory the player draws the tiles against; see `gpu_of`."""
-    return st.sidebar.selectbox(
-        "GPU whose limits are drawn",
-        [str(name) for name in GPU.accepts],
-        key=GPU.name,
-        bind="query-params",
-        format_func=lambda name: f"the run's own, else {DEFAULT_GPU}" if name == OWN_GPU else name,
-        help="Shared memory, registers and number of SMs. A run on a CPU has no GPU of its own.",
-    )
-
-
-def gpu_of(choice: str, device_name: str) -> Gpu:
-    """The chosen GPU; for the choice of the run's own, that of its device if the list has it."""
-    return GPUS.get(choice) or gpu_named(device_name) or GPUS[DEFAULT_GPU]
+def gpu_of(device_name: str) -> Gpu:
+    """The GPU whose on-chip memory the tiles are drawn against: the run's own if its limits are known."""
+    return gpu_named(device_name) or GPUS[DEFAULT_GPU]

@@ -108,10 +108,6 @@ def tensor_entry(name: str) -> str:
     return TENSOR_COLORS.get(name.removeprefix("partial ").removeprefix("d"), "state")
 
 
-def tensor_color(name: str, colors: Palette) -> str:
-    return getattr(colors, tensor_entry(name))
-
-
 def palettes_for_player() -> dict[str, dict]:
     """Both palettes as plain values: the player picks one by the page's background."""
     return {"light": asdict(LIGHT), "dark": asdict(DARK)}

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -65,7 +65,6 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         "title": escape(recordings[first]["title"]),
         "ratio": run_figures(runs[FIRST_VISIT][FIRST].trace, GPU)["standard_ratio"],
         "runs": "\n".join(shelf),
-        "devices": _devices(run.trace for of_preset in runs.values() for run in of_preset.values()),
         "lanes": _lanes(recordings),
         "talks": "",
         "measured": f"Recorded on {measurement_source(recorded_document('sweeps').measurements[0])}.",
@@ -176,16 +175,6 @@ def _choice(label: str, groups: Mapping[str, Links]) -> str:
         options = "".join(f'<option value="{name}">{escape(words)}</option>' for name, words in links)
         shown += f'<optgroup label="{group}">{options}</optgroup>' if links else ""
     return f'<select class="site-choice" aria-label="{escape(label)}">{shown}</select>'
-
-
-def _devices(traces: Iterable[Trace]) -> str:
-    """On which GPUs, and when, in words."""
-    dates: dict[str, set[str]] = defaultdict(set)
-    for trace in traces:
-        dates[trace.device.name].add(trace.recorded_at[:10])
-    return "Recorded on " + ", and on ".join(
-        f"{device} ({', '.join(sorted(days))})" for device, days in dates.items()
-    )
 
 
 def _table(markdown: str) -> str:

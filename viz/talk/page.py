@@ -73,7 +73,7 @@ def _data_of(path: Path) -> dict | None:
 
 
 def _say(error: InvalidTalk) -> None:
-    st.error("\n\n".join(map(plain, str(error).splitlines())), icon=":material/error:")
+    st.error(plain(str(error)), icon=":material/error:")
 
 
 @functools.lru_cache(maxsize=8)

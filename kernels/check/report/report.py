@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kernels.check.case.cases import USERS
 from kernels.check.result import (
@@ -40,7 +40,6 @@ NEEDS_GPU = (
 LEAST_CHECKED = 0.5
 """If a smaller share of the cases was checked, all of them together are not a pass."""
 Row = dict[str, str]
-AXES = ("batch", "head", "row", "column")
 SHARE = "error / allowed"
 
 
@@ -183,24 +182,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
 
 def indented(*lines: str) -> list[str]:
     return [f"        {line}" for line in lines]
-
-
-def error_row(tensor: TensorCheck, number: Callable[[float], str]) -> Row:
-    """The errors of one tensor; `number` writes them."""
-    index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
-    return {
-        "tensor": tensor.name,
-        "verdict": VERDICT_WORDS["pass" if tensor.passes else "fail"],
-        "largest error": number(tensor.max_error),
-        "allowed": number(tensor.tolerance),
-        "mean error": number(tensor.mean_error),
-        "reference": tensor.reference,
-        "its largest": number(tensor.naive_max_error),
-        "its mean": number(tensor.naive_mean_error),
-        "error / reference": f"{tensor.ratio:.2f}",
-        "wrong NaN, ∞": f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
-        "worst at": f"{index}: {tensor.worst_value:.9g}, exact {tensor.exact_value:.9g}",
-    }
 
 
 def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:

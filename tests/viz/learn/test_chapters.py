@@ -19,16 +19,15 @@ FULL_URLS = {
     "kernel": {"row": 3, "after": 0},
     "softmax": {"part": "One pass", "step": 2, "x": "3, 4", "v": "1, 2"},
     "tiling": {"part": "Softmax in between", "step": 3, "join": "running max and sum"},
-    "gradients": {"view": "Line by line", "derivation": "dS log", "row": 7, "length": 5, "block": 3},
-    "after": {"topic": "FlashAttention-4", "threshold": 4},
+    "gradients": {"view": "Line by line", "derivation": "dS log", "length": 5, "block": 3},
+    "after": {"topic": "FlashAttention-4"},
 }
 LONG_ROW = " ".join(map(str, range(64)))
 WRONG_URLS = (
-    ("after", {"keys": 16384, "splits": 1024, "queries": 1024, "kv_heads": 32, "group": 8}),
-    ("after", {"topic": "FlashAttention-3", "outliers": 0, "size": -1, "tokens": 33, "head_dim": 65}),
-    ("after", {"topic": "FlashAttention-5", "keys": 63, "queries": 0, "kv_heads": 3, "gpu": "TPU"}),
+    ("after", {"keys": 16384, "splits": 1024}),
+    ("after", {"topic": "FlashAttention-5", "keys": 63, "gpu": "TPU"}),
     ("gradients", {"view": "Row sums D", "length": 900, "dim": -3, "spread": "nan", "seed": "x", "block": 0}),
-    ("gradients", {"view": "Line by line", "derivation": "dX", "row": 99, "length": "9"}),
+    ("gradients", {"view": "Line by line", "derivation": "dX", "length": "9"}),
     ("gradients", {"view": "Graphs", "direction": "", "seed": "x"}),
     ("ideas", dict.fromkeys(("n", "d", "block_m", "block_n", "gpu", "show", "approximate"), "x")),
     ("io", {"view": "SRAM", "t": 128, "d": 256, "m": 16}),

@@ -62,7 +62,7 @@ def test_long_counting_waits_for_a_button():
 
 def test_the_tables_of_the_roofline_are_held_against_the_kernels_count():
     shape = {"roofline_q": 128, "roofline_k": 128, "roofline_d": 16}
-    text = words(drawn_with_results(open_whole_chapter("roofline", roofline_view="Tables", **shape)))
+    text = words(drawn_with_results(open_whole_chapter("roofline", roofline_view="Time", **shape)))
     fused = 2 * 128 * 16 * 2 + 2 * 2 * 128 * 16 * 2 + 4 * 128
     assert text.count(f"{fused:,} B") == 2  # counted, and in the table
 

@@ -1,7 +1,5 @@
 """Origins of numbers: what they are called, and the files they are read from and written to."""
 
-import csv
-import io
 from dataclasses import replace
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from kernels.measure.document import read_document
 from kernels.measure.series import SweepView, peer_curves
 from tests.kernels.documents import DEVICE, LENGTHS, document, measurement
-from viz.measure.sources import Source, file_source, to_csv, to_document
+from viz.measure.sources import Source, file_source, to_document
 from viz.shared.formats import plain
 
 VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
@@ -18,19 +16,6 @@ VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 @pytest.fixture
 def swept():
     return peer_curves("recorded", document().measurements, VIEW)
-
-
-def test_the_csv_names_device_versions_date_and_command(swept):
-    source = Source("recorded", document())
-    rows = list(csv.DictReader(io.StringIO(to_csv([source], swept))))
-    assert len(rows) == 8
-    last = next(row for row in rows if (row["peer"], row["q_len"]) == ("naive", "4096"))
-    assert (last["median_ms"], last["refused"][:10]) == ("", "needs 68.0")
-    first = rows[0]
-    device = [first[f"device_{name}"] for name in ("name", "torch", "driver")]
-    assert device == ["NVIDIA H200", "2.11.0", "580.1"]
-    assert (first["recorded_at"][:10], first["command"]) == ("2026-11-21", "python -m kernels.record")
-    assert float(first["median_ms"]) == 1.0
 
 
 def test_the_json_download_is_a_file_that_the_page_takes_back(swept):
@@ -48,8 +33,6 @@ def test_a_source_names_the_libraries_that_its_peers_are_from():
     results = tuple(replace(result, version="9.19.0") for result in first.results if result.peer == "naive")
     named = replace(document(), measurements=(replace(first, results=results), *rest))
     assert Source("recorded", named).words.endswith(plain("(torch) 9.19.0"))
-    text = to_csv([Source("recorded", named)], peer_curves("recorded", named.measurements, VIEW))
-    assert {row["version"] for row in csv.DictReader(io.StringIO(text))} == {"", "9.19.0"}
 
 
 @pytest.mark.parametrize("others", [(4096, 8192), (256, *LENGTHS)])

@@ -7,7 +7,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import LIMITS
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from tests.app.pages import run_script
-from viz.shared.problem_form import CUSTOM, DEFAULT, OWN_GPU, gpu_of
+from viz.shared.problem_form import CUSTOM, DEFAULT, gpu_of
 
 
 def script():
@@ -19,7 +19,6 @@ def script():
     chosen = {"algorithm": problem_form.algorithm_control()}
     chosen["problem"], _ = problem_form.problem_controls()
     chosen["versus"] = problem_form.versus_controls(chosen["problem"]) if chosen["problem"] else None
-    chosen["gpu"] = problem_form.gpu_control()
     st.session_state["chosen"] = chosen
 
 
@@ -41,7 +40,7 @@ def test_an_empty_url_is_the_first_preset_and_stays_empty():
     assert chosen(app) == PRESETS[FIRST_PRESET].problem
     assert app.selectbox(key="preset").value == FIRST_PRESET
     assert CUSTOM not in app.selectbox(key="preset").options
-    assert (chosen(app, "algorithm"), chosen(app, "versus"), chosen(app, "gpu")) == (FIRST, None, OWN_GPU)
+    assert (chosen(app, "algorithm"), chosen(app, "versus")) == (FIRST, None)
     assert url(app) == {}
     for field, (low, high) in LIMITS.items():
         assert f"{low:,} to {high:,}" in app.number_input(key=field).help
@@ -96,10 +95,7 @@ def test_a_second_run_differs_in_what_was_changed():
     assert chosen(app, "versus") is None
 
 
-def test_limits_are_those_of_the_chosen_gpu_else_of_the_one_that_ran():
-    here = "NVIDIA H100 80GB HBM3"
-    assert chosen(opened(gpu="A100"), "gpu") == "A100"
-    assert gpu_of(OWN_GPU, here) == GPUS["H100"]
-    assert gpu_of("A100", here) == GPUS["A100"]
+def test_limits_are_those_of_the_gpu_that_ran():
+    assert gpu_of("NVIDIA H100 80GB HBM3") == GPUS["H100"]
     for name in ("a CPU", "NVIDIA GeForce RTX 4090"):  # no GPU, and one whose limits are not known here
-        assert gpu_of(OWN_GPU, name) == GPUS[DEFAULT_GPU]
+        assert gpu_of(name) == GPUS[DEFAULT_GPU]

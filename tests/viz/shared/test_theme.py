@@ -47,4 +47,4 @@ def test_the_scale_of_weights_leads_from_the_background_all_the_way(colors):
 
 
 def test_a_gradient_has_the_colour_of_its_tensor():
-    assert theme.tensor_color("dV", theme.LIGHT) == theme.tensor_color("V", theme.LIGHT) == theme.LIGHT.value
+    assert theme.tensor_entry("dV") == theme.tensor_entry("V") == "value"

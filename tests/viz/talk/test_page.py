@@ -16,7 +16,7 @@ sentence = "{steps} steps"
 problem = { q_len = 32, kv_len = 32, head_dim = 16, block_m = 16, block_n = 16 }
 step = "2"
 """
-DUEL = UNRECORDED.replace("step =", 'versus = { algorithm = "flash1" }\nstep =').replace('"2"', '"steps:2"')
+DUEL = UNRECORDED.replace("step =", 'versus = { algorithm = "flash1" }\nstep =').replace('"2"', '"bytes:2"')
 RECORDED = '[[scene]]\ntitle = "Two"\nsentence = "{steps} steps"\nproblem = "tiny"\n'
 CHART = '[[scene]]\ntitle = "Three"\nsentence = "{ours} at {last}"\nchart = { head_dim = 96 }\n'
 
@@ -80,7 +80,7 @@ def test_a_talk_is_a_file_too_if_all_its_runs_were_recorded_and_else_the_list_sa
         ([RECORDED + 'step = "999"\n'], "scene 1 “Two”, step: '999'"),
         ([CHART], "scene 1 “Three”, chart: naive, sdpa_flash, ours"),
         ([UNRECORDED, CHART], "scene 2 “Three”, chart: naive, sdpa_flash, ours"),  # before scene 1 is run
-        ([RECORDED, "colour = 3"], "scene 1 “Two”, colour: "),
+        ([RECORDED, "colour = 3"], "scene 1 “Two”, Object contains unknown field"),
     ],
 )
 def test_a_talk_with_a_mistake_is_not_offered(own, scenes, field):

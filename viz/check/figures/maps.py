@@ -20,13 +20,8 @@ LEAST_SHARE, MOST_SHARE = 1e-3, 10
 HOVER = "row %{y:.0f}, column %{x:.0f}<br>%{customdata:.3g} of what is allowed<extra></extra>"
 
 
-def share_figure(
-    error_map: ErrorMap,
-    problem: AttentionProblem,
-    colors: theme.Palette,
-    tile: tuple[int, int] | None = None,
-) -> go.Figure:
-    """Errors over the allowed ones, of the worst head. A `tile` (query, key) is outlined."""
+def share_figure(error_map: ErrorMap, problem: AttentionProblem, colors: theme.Palette) -> go.Figure:
+    """Errors over the allowed ones, of the worst head."""
     values = np.nan_to_num(error_map.values, nan=np.inf)
     shown = np.log10(np.clip(values, LEAST_SHARE, MOST_SHARE))
     of_keys = error_map.kind == "weights"
@@ -57,8 +52,6 @@ def share_figure(
     shapes = _boundaries("y", error_map.rows, block, colors)
     if of_keys:
         shapes += _boundaries("x", error_map.columns, error_map.column_step, colors)
-    if tile is not None:
-        shapes.append(_outline(error_map, problem, tile, colors))
     return figure.update_layout(shapes=shapes)
 
 
@@ -69,19 +62,3 @@ def _boundaries(axis: str, total: int, step: int, colors: theme.Palette) -> list
     line |= {f"{other}ref": f"{other} domain", f"{other}0": 0, f"{other}1": 1}
     places = [place - 0.5 for place in range(step, total, step)]
     return [line | {f"{axis}0": at, f"{axis}1": at} for at in places if len(places) < MOST_LINES]
-
-
-def _outline(
-    error_map: ErrorMap, problem: AttentionProblem, tile: tuple[int, int], colors: theme.Palette
-) -> dict:
-    """A frame around the column's part of a tile."""
-    row, step = tile[0] * problem.block_m, error_map.column_step
-    key = tile[1] * problem.block_n // step * step
-    return {
-        "type": "rect",
-        "x0": key - 0.5,
-        "x1": min(key + step, error_map.columns) - 0.5,
-        "y0": row - 0.5,
-        "y1": min(row + problem.block_m, error_map.rows) - 0.5,
-        "line": {"color": colors.text, "width": 3},
-    }

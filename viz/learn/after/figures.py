@@ -1,14 +1,11 @@
-"""Charts of the last chapter: SMs, parts, clocks, 8-bit errors."""
-
-from collections.abc import Sequence
+"""The chart of the last chapter: programs on SMs."""
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.learn.after.maths import Clocks, PrecisionResult
 from viz.shared import theme
 from viz.shared.figures import charts
-from viz.shared.formats import format_count, format_error
+from viz.shared.formats import format_count
 
 SMS_PER_LINE = 33
 
@@ -36,54 +33,3 @@ def sm_figure(programs_of_sm: np.ndarray, programs: int, colors: theme.Palette) 
     title = f"<b>{busy} of {sms} SMs busy</b>, {format_count(programs, 'program')}"
     margin = {"l": 0, "r": 0, "t": 30, "b": 2}
     return charts.chart([heat], colors, 44 + 22 * lines, title, hidden, hidden, title_x=0, margin=margin)
-
-
-UNIT_LOOKS = {"tensor cores": ("query", ""), "exponentials": ("key", "x"), "polynomial": ("value", ".")}
-
-
-def clocks_figure(clocks: Clocks, colors: theme.Palette, with_overlap: bool = True) -> go.Figure:
-    """A bar for each GPU: its units in turn; `with_overlap` one more, as long as the slowest unit."""
-    shown = {}
-    for gpu, each in clocks.items():
-        shown[f"{gpu}, in turn"] = each
-        if with_overlap:
-            slowest = max(each, key=each.__getitem__)
-            shown[f"{gpu}, overlapped"] = {slowest: each[slowest]}
-    bars = [
-        charts.rows(
-            list(shown),
-            [each.get(unit) for each in shown.values()],
-            name=unit,
-            marker=charts.hatched(getattr(colors, color), pattern, colors),
-            text=[f"{each[unit]:,.0f}" if len(each) == 1 and unit in each else "" for each in shown.values()],
-            textposition="inside",
-            textfont_color=colors.background,
-            hovertemplate=f"{unit}: %{{x:,.0f}} clocks<extra></extra>",
-        )
-        for unit, (color, pattern) in UNIT_LOOKS.items()
-        if any(each[unit] for each in clocks.values())
-    ]
-    x = {"title": "clocks of one SM for one tile"}
-    return charts.chart(
-        bars, colors, 76 + 32 * len(shown), "", x, charts.DOWNWARDS, barmode="stack", bargap=0.18
-    )
-
-
-def precision_figure(results: Sequence[PrecisionResult], colors: theme.Palette) -> go.Figure:
-    patterns = ["." if "block" in result.label else "" for result in results]
-    looks = {"rotated": colors.flash, "e4m3": colors.standard, "float16": colors.muted}
-    shades = [next(looks[word] for word in looks if word in result.label) for result in results]
-    errors = [result.rmse for result in results]
-    bars = charts.rows(
-        [result.label.replace(", ", ",<br>", 1) for result in results],
-        errors,
-        marker=charts.hatched(shades, patterns, colors),
-        text=[format_error(error) for error in errors],
-        **charts.OUTSIDE,
-        customdata=[result.largest for result in results],
-        hovertemplate="%{y}: RMSE %{x:.2e}, largest %{customdata:.2e}<extra></extra>",
-    )
-    title = "root mean square error of O against float64"
-    return charts.chart(
-        [bars], colors, 330, title, charts.lengths(max(errors), 1.5), charts.DOWNWARDS, bargap=0.25
-    )

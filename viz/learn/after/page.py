@@ -1,9 +1,10 @@
-"""Chapter "What came after": split keys, FlashAttention-3 and 4, several GPUs, on the reader's numbers."""
+"""Chapter "What came after": split keys, FlashAttention-3 and 4, several GPUs."""
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms import named
 from kernels.device.gpus import GPUS, Gpu
@@ -15,7 +16,7 @@ from kernels.recordings import recorded_document, recorded_ranks
 from kernels.references import reference
 from viz.learn.after import figures
 from viz.learn.after import maths as lesson
-from viz.learn.controls import TILE_SIZES, choice, gpu_choice, number, parts
+from viz.learn.controls import choice, gpu_choice, number, parts
 from viz.learn.matrices import Matrix, matrices_html
 from viz.learn.predict import ask
 from viz.learn.stage import stage
@@ -27,16 +28,14 @@ from viz.shared.problem_form import INPUT_HELP
 from viz.shared.words import Words
 
 WORDS = Words(__file__)
-HEADS = (1, 2, 4, 8, 16, 32)
-GROUPS = HEADS[:4]
 SHOWN_PARTS = 6
 LONG = 1 << 20
 """Tokens that one GPU cannot train on."""
 ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
 
-HEAD_DIMS = (64, 128, 256)
-LATE_INPUTS = ("normal", "growing_max", "large")
+HEAD_DIM, SMALL_HEAD_DIM = 128, 64
+"""Of the tiles whose clocks are compared: the H100 computes the larger in products, the smaller in either."""
 HOPPER_SHAPE = {"q_len": 16384, "head_dim": 128, "mask": "full", "dtype": "float16"}
 HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 GAINS = {0.5: "half as many", 1.0: "as many"}
@@ -91,15 +90,8 @@ def _decoding() -> tuple[AttentionProblem, Gpu]:
         kv_len = number("M, keys", 64, 16384, 8192, 64, "after_keys", 140)
         splits = number("Parts (0: the kernel chooses)", 0, 1024, 0, 1, "after_splits", 220)
         gpu = gpu_choice("after_gpu", 110)
-    with st.expander("Other numbers of queries and heads, other tiles"), st.container(horizontal=True):
-        q_len = number("N, queries", 1, 1024, 1, 1, "after_queries", 120)
-        kv_heads = choice("Key heads", HEADS, 8, "after_kv_heads", 110)
-        group = choice("Query heads to each", GROUPS, 4, "after_group", 150)
-        block_n = choice("BLOCK_N", TILE_SIZES, 64, "after_block_n", 120)
-    problem = AttentionProblem(
-        q_heads=kv_heads * group, kv_heads=kv_heads, q_len=q_len, kv_len=kv_len, kv_splits=splits
-    )
-    return problem.with_(head_dim=64, block_m=16, block_n=block_n), gpu
+    problem = AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=kv_len, kv_splits=splits)
+    return problem.with_(head_dim=64, block_m=16, block_n=64), gpu
 
 
 def _squares(title: str, programs: int, gpu: Gpu) -> None:
@@ -144,21 +136,13 @@ def _flash3() -> None:
         "FlashAttention-3",
         clocks=_overlap,
         lanes=lanes_panel,
-        eight_bits=_eight_bits,
         speeds=_speeds(),
         source=reference("Shah et al. 2024").full,
     )
 
 
 def _flash4() -> None:
-    WORDS.draw(
-        "FlashAttention-4",
-        clocks=_units,
-        late=_late_rescale,
-        errors=WORDS.rows("degrees", ({"degree": n, "error": lesson.exp2_error(n)} for n in lesson.DEGREES)),
-        rounding=lesson.ROUNDING,
-        source=reference("Zadouri et al. 2026").full,
-    )
+    WORDS.draw("FlashAttention-4", clocks=_units, source=reference("Zadouri et al. 2026").full)
 
 
 def _several_gpus() -> None:
@@ -189,70 +173,34 @@ def _ring() -> None:
 
 def _overlap() -> None:
     """How long a tile takes if two units work at once."""
-    WORDS.draw("clocks")
-    head_dim = choice("d, head_dim", HEAD_DIMS, 128, "after_overlap_head_dim", 110)
-    figure, clocks = st.container(), lesson.tile_clocks(head_dim)
-    products, exponentials, _ = map(int, clocks["H100"].values())
+    products, exponentials = map(int, lesson.tile_clocks(HEAD_DIM)["H100"].values())
     times = {"products": products, "exponentials": exponentials, "in_turn": products + exponentials}
     options, right = [f"{count:,}" for count in sorted({*times.values()})], f"{max(products, exponentials):,}"
-    key = f"after_overlap_clocks_{head_dim}"
-    answered = ask(WORDS, "overlap question", key, options, right, head_dim=head_dim, **times)
-    _draw_clocks(clocks, head_dim, figure, answered)
+    _ask_clocks("overlap question", HEAD_DIM, options, right, **times)
 
 
 def _units() -> None:
-    """What twice as fast tensor cores are worth, and then exponentials by polynomial."""
-    WORDS.draw("clocks")
-    head_dim = choice("d, head_dim", HEAD_DIMS, 64, "after_units_head_dim", 110)
-    figure, clocks = st.container(), lesson.tile_clocks(head_dim)
+    """What twice as fast tensor cores are worth."""
+    clocks = lesson.tile_clocks(SMALL_HEAD_DIM)
     hopper, blackwell = clocks["H100"], clocks["B200"]
     before, after = (int(max(each.values())) for each in (hopper, blackwell))
-    right = GAINS.get(after / before, f"{after / before:.0%} as many")
-    given = {"hopper": hopper, "blackwell": blackwell, "before": before, "after": after, "head_dim": head_dim}
-    key = f"after_units_clocks_{head_dim}"
-    answered = ask(WORDS, "faster question", key, sorted({*GAINS.values(), right}), right, **given)
-    if answered:
-        label = "Exponentials by polynomial, per cent"
-        percent = st.slider(label, 0, 100, 0, 5, key="after_units_share", bind="query-params", width=300)
-        clocks = lesson.tile_clocks(head_dim, percent / 100)
-    _draw_clocks(clocks, head_dim, figure, answered)
+    given = {"hopper": hopper, "blackwell": blackwell, "before": before, "after": after}
+    _ask_clocks("faster question", SMALL_HEAD_DIM, [*GAINS.values()], GAINS[after / before], **given)
 
 
-def _draw_clocks(clocks: lesson.Clocks, head_dim: int, figure: DeltaGenerator, answered: bool) -> None:
+def _ask_clocks(question: str, head_dim: int, options: Sequence[str], right: str, **given: Any) -> None:
     """Clocks of the units of one SM for one tile on each GPU, and once predicted the overlapped ones."""
-    with figure:
-        plot(figures.clocks_figure(clocks, colors(), answered), key="after_clocks")
+    WORDS.draw("clocks", head_dim=head_dim)
+    table = st.container()
+    answered = ask(WORDS, question, f"after_{question}", options, right, **given)
+    rows = (
+        {"gpu": gpu, "units": units, "in_turn": sum(units.values())}
+        | {"at_once": f"**{max(units.values()):,.0f}**" if answered else "?"}
+        for gpu, units in lesson.tile_clocks(head_dim).items()
+    )
+    table.markdown(WORDS.rows("clocks table", rows))
     if answered:
         WORDS.draw("clocks model", head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
-
-
-def _eight_bits() -> None:
-    """Errors of 8-bit inputs with outliers, by how they are scaled, without and with the rotation."""
-    WORDS.draw("8 bits")
-    default = lesson.OutlierInputs()
-    low, high = lesson.LENGTHS
-    with st.container(horizontal=True, gap="small"):
-        length = number("N, tokens", low, high, default.length, 32, "after_tokens", 130)
-        d = choice("d, head_dim", lesson.ROTATED_HEAD_DIMS, default.head_dim, "after_head_dim", 110)
-        share = 100 * default.outlier_share
-        percent = number("Outliers, per cent", 0.0, 10.0, share, 0.1, "after_outliers", 150)
-        size = number("Their deviation", 0.0, 1000.0, default.outlier_size, 1.0, "after_size", 140)
-        block = choice("Rows per block", TILE_SIZES, 64, "after_block", 130)
-        seed = number("Seed", 0, 9999, default.seed, 1, "after_seed", 110)
-    inputs = lesson.OutlierInputs(length, d, percent / 100, size, seed)
-    results = lesson.compare(inputs, block)
-    row, before, after = lesson.loudest_row(inputs)
-    shape = AttentionProblem(q_len=length, kv_len=length, head_dim=d)
-    WORDS.draw(
-        "8 bits results",
-        precision=figures.precision_figure(results, colors()),
-        inputs=inputs,
-        row=row,
-        before=abs(before).max(),
-        after=abs(after).max(),
-        ratio=results[1].rmse / results[-1].rmse,
-        link=[("This shape in float16 in the player", shape)],
-    )
 
 
 def _speeds() -> str:
@@ -263,15 +211,6 @@ def _speeds() -> str:
             speeds = [f"{PEERS[each.peer].label} {each.tflops(problem):.0f}" for each in results if each]
             return WORDS("speeds", device=measurement.device, problem=problem, shown=", ".join(speeds))
     return ""
-
-
-def _late_rescale() -> None:
-    WORDS.draw("late")
-    inputs = choice("Inputs", LATE_INPUTS, "growing_max", "after_inputs", 150)
-    problem = AttentionProblem(q_len=128, kv_len=2048, head_dim=64, inputs=inputs)
-    results = ({"result": lesson.late_rescale(problem, each)} for each in lesson.THRESHOLDS)
-    rows, link = WORDS.rows("thresholds", results), [("Watch the rescale factor alpha", problem)]
-    WORDS.draw("late results", rows=rows, link=link)
 
 
 @functools.cache

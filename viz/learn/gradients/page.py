@@ -49,40 +49,41 @@ LINES = {name: DerivationLine(**line) for name, line in DOCUMENT["lines"].items(
 """In the order of the derivation. The URL uses the keys."""
 LINE_WORDS: dict[str, str] = DOCUMENT["results"]
 ROW_BY_ROW = ("dS deltas", "dS log")
-"""Lines that show one row of S at a time."""
+"""Lines that show one row of S."""
+SHOWN_ROW = 0
 
 
-def numbers_of(lesson: GradientLesson, row: int, heads: int) -> dict[str, int | str]:
+def numbers_of(lesson: GradientLesson, heads: int) -> dict[str, int | str]:
     length, dim = lesson.length, lesson.dim
     shape: dict[str, Any] = {"length": length, "square": length**2, "dim": dim, "size": dim // heads}
-    return {"row": row, "heads": heads, "scale": significant(lesson.scale), **shape}
+    return {"row": SHOWN_ROW, "heads": heads, "scale": significant(lesson.scale), **shape}
 
 
-def equations_of(name: str, lesson: GradientLesson, row: int, heads: int) -> list[list[Matrix | str]]:
+def equations_of(name: str, lesson: GradientLesson, heads: int) -> list[list[Matrix | str]]:
     """The equations of a line as matrices of the reader's numbers and the signs between them."""
     values = maths.several_heads(lesson, heads) if name == "heads" else maths.derived(lesson)
-    marked_row = row if name in ROW_BY_ROW else None
+    marked_row = SHOWN_ROW if name in ROW_BY_ROW else None
 
     def of_each_head(part: re.Match) -> str:
         return "".join(f"{{{part[1]}_{head}}}" for head in range(heads))
 
     drawn = []
     for equation in LINES[name].equations:
-        text = filled(re.sub(r"{(\w+)_\*}", of_each_head, equation), numbers_of(lesson, row, heads))
+        text = filled(re.sub(r"{(\w+)_\*}", of_each_head, equation), numbers_of(lesson, heads))
         pieces = re.split("{(.+?)}", text)  # sign, name, sign and so on
         parts = [
-            _matrix(piece, values, row, marked_row) if place % 2 else piece.strip()
+            _matrix(piece, values, marked_row) if place % 2 else piece.strip()
             for place, piece in enumerate(pieces)
         ]
         drawn.append([part for part in parts if part != ""])
     return drawn
 
 
-def _matrix(shown: str, values: Mapping[str, np.ndarray], row: int, marked_row: int | None) -> Matrix:
+def _matrix(shown: str, values: Mapping[str, np.ndarray], marked_row: int | None) -> Matrix:
     name = shown.removesuffix("ᵀ").removesuffix("[row]")
     array, label = values[name], re.sub(r"_(\w)", r"<sub>\1</sub>", maths.CHECKED_AGAINST.get(name, name))
     if "[row]" in shown:
-        array, label, marked_row = array[row], f"{label}, row {row}", None
+        array, label, marked_row = array[SHOWN_ROW], f"{label}, row {SHOWN_ROW}", None
     if shown.endswith("ᵀ"):
         array, label = array.T, f"{label}<sup>T</sup>"
     color = "bad" if name == "difference" else theme.tensor_entry(name.partition("_")[0])
@@ -179,17 +180,12 @@ def _line_by_line() -> None:
     lines = list(LINES)
     name = controls.switch("Line of the derivation", lines, "gradients_derivation")
     with _inputs():
-        lesson, heads, row = _lesson(), 1, 0
+        lesson, heads = _lesson(), 1
         if name == "heads":
             counts = [each for each in range(1, lesson.dim + 1) if lesson.dim % each == 0]
             heads = controls.choice(
                 "Heads h", counts, counts[min(1, len(counts) - 1)], "gradients_heads", 100
             )
-        if name in ROW_BY_ROW:
-            chosen = st.session_state.get("gradients_row", 0)
-            st.session_state["gradients_row"] = min(chosen, lesson.length - 1)
-            last = lesson.length - 1
-            row = st.number_input("Row", 0, last, step=1, key="gradients_row", bind="query-params", width=80)
     slide, below = st.container(border=True, key="gradients_slide"), st.container()
     with below:  # its progress would push the line down
         references, note = _references(lesson)
@@ -197,7 +193,7 @@ def _line_by_line() -> None:
         if references:
             WORDS.draw("with kernels")
     with slide:
-        _one_line(name, lesson, row, heads, references)
+        _one_line(name, lesson, heads, references)
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             # arrow keys for the speaker
             controls.step_buttons("gradients_derivation", lines, name, "Back", "Forward")
@@ -282,10 +278,10 @@ def _verdict(lesson: GradientLesson, line: str, difference: float, who: str) -> 
     return f":{color}-badge[{format_error(difference)}]"
 
 
-def _one_line(name: str, lesson: GradientLesson, row: int, heads: int, references: References) -> None:
+def _one_line(name: str, lesson: GradientLesson, heads: int, references: References) -> None:
     line = LINES[name]
-    st.markdown(filled(line.words, numbers_of(lesson, row, heads)))
-    for equation in equations_of(name, lesson, row, heads):
+    st.markdown(filled(line.words, numbers_of(lesson, heads)))
+    for equation in equations_of(name, lesson, heads):
         st.html(matrices_html(equation, colors()))
     formulas(*line.formulas)
     remark = f" · {line.checked_against}" if line.checked_against else ""

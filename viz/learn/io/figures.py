@@ -1,4 +1,4 @@
-"""Figures of the Traffic chapter: bytes by algorithm, bytes against N, d and SRAM, blocks against SRAM."""
+"""Figures of the Traffic chapter: bytes by algorithm, bytes against N, d and SRAM."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from viz.shared import theme
 from viz.shared.figures import charts
-from viz.shared.formats import format_bytes, format_kib, significant
+from viz.shared.formats import format_bytes
 
 ByteBars = Mapping[str, tuple[int, int | None, str]]
 """Label -> bytes modelled, bytes counted or None, and palette entry."""
@@ -85,51 +85,3 @@ def growth_figure(
     up = {"type": "log", "exponentformat": "SI", "ticksuffix": "B", "dtick": 1}
     figure = charts.chart(traces, colors, 360, "", across, up, margin_t=48, margin_r=16)
     return figure.add_vline(x=here, line={"color": colors.now, "width": 1.5, "dash": "dot"})
-
-
-def blocks_figure(
-    modelled: Mapping[str, Mapping[str, int]],
-    recorded: Mapping[str, int],
-    limits: Mapping[str, int],
-    colors: theme.Palette,
-) -> go.Figure:
-    """Stacked blocks (label -> block -> bytes) and recorded bytes, against two capacities (label -> bytes).
-
-    A bar past its capacity says by how many KiB: the first is that of modelled bars, the second of recorded.
-    """
-    bars = {**modelled, **{label: {"shared memory": size} for label, size in recorded.items()}}
-    totals = {label: sum(blocks.values()) for label, blocks in bars.items()}
-    traces = [
-        charts.rows(
-            [label],
-            [size],
-            showlegend=False,
-            marker={
-                "color": theme.tensor_color(name.split("/")[0], colors),
-                "line": {"color": colors.background, "width": 2},
-            },
-            text=name,
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
-            textfont={"color": colors.background, "size": 14},
-            hovertemplate=f"{name}: {format_kib(size)}<extra></extra>",
-        )
-        for label, blocks in bars.items()
-        for name, size in blocks.items()
-    ]
-    longest = max(*totals.values(), *limits.values())
-    x, y = charts.lengths(longest, 1.32), {"tickfont_size": 14, "ticklabelstandoff": 6, **charts.DOWNWARDS}
-    looks = {"barmode": "stack", "bargap": 0.35, "margin_t": 30 + 18 * len(limits)}
-    figure = charts.chart(traces, colors, 96 + 58 * len(bars), "", x, y, **looks)
-    for label, total in totals.items():
-        over = total - list(limits.values())[label in recorded]
-        words = format_kib(total) + (f" (+{significant(over / 1024)})" if over > 0 else "")
-        look = {"bgcolor": colors.background, "font_color": colors.bad if over > 0 else colors.text}
-        charts.note(figure, words, total, y=label, **charts.BEHIND, **look)
-    for index, (label, size) in enumerate(limits.items()):  # the first is solid
-        color, dash = (colors.muted, "dash") if index else (colors.now, "solid")
-        figure.add_vline(x=size, layer="below", line={"color": color, "width": 2, "dash": dash})
-        side = "right" if size > 0.5 * longest else "left"
-        charts.note(figure, label, size, xanchor=side, yshift=18 * index, **charts.ABOVE)
-    return figure

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kernels.algorithms.chip import FLOAT32_BYTES as STATE_BYTES
 from kernels.algorithms.row_wise.entry import ENTRY as ROW_WISE
-from kernels.problem import BLOCKS, LIMITS, AttentionProblem
+from kernels.problem import BLOCKS, AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.traffic.modelled import LSE_BYTES
@@ -97,15 +97,6 @@ def largest_blocks(name: str, memory: int, d: int) -> BlockSizes:
     """
     sizes = query_outer_blocks(memory, d)
     return BlockSizes(*reversed(sizes)) if name == "flash1" else sizes
-
-
-def growth(name: str, length: int, d: int, memory: int, itemsize: int) -> list[float | None]:
-    """The factors by which the bytes change when N, d or the SRAM doubles; None if no kernel has a point."""
-    here = curve_bytes(name, length, d, memory, itemsize)
-    doubled = ((2 * length, d, memory), (length, 2 * d, memory), (length, d, 2 * memory))
-    most = LIMITS["head_dim"][1]
-    there = (curve_bytes(name, *point, itemsize) if point[1] <= most else None for point in doubled)
-    return [value / here if here and value else None for value in there]
 
 
 def inner_step_bytes(trace: Trace, tensors: Sequence[str]) -> int:

@@ -1,5 +1,7 @@
 """Chapter "Traffic": how many bytes each algorithm moves forward, modelled and counted, and why."""
 
+from collections.abc import Iterator
+
 import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
@@ -15,11 +17,11 @@ from kernels.traffic.modelled import compulsory_bytes
 from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, parts, slider, switch
 from viz.learn.counts import RULE, counted_runs, where_counted
 from viz.learn.io import maths as lesson
-from viz.learn.io.figures import Curves, blocks_figure, bytes_figure, growth_figure
+from viz.learn.io.figures import Curves, bytes_figure, growth_figure
 from viz.learn.predict import ask
 from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
-from viz.shared.formats import format_kib
+from viz.shared.formats import format_kib, significant
 from viz.shared.layout import colors
 from viz.shared.words import Words, links
 
@@ -40,7 +42,7 @@ CURVES = {
     "flash1": ("FlashAttention-1", "value", "solid", r"N^2d^2/\text{SRAM}"),
     "flash2": ("FlashAttention-2", "flash", "solid", r"N^2d^2/\text{SRAM}"),
     "compulsory": ("inputs and outputs once", "text", "dot", "Nd"),
-    "lower_bound": ("N²d²/SRAM, order of the lower bound", "muted", "dash", ""),
+    "lower_bound": ("N²d²/SRAM, order of the lower bound", "muted", "dash", r"N^2d^2/\text{SRAM}"),
 }
 """Name of a curve -> its label, palette entry, dash, and order in LaTeX."""
 AXES = {"N": "N", "d": "d", "SRAM": "SRAM, KiB"}
@@ -154,14 +156,9 @@ def _growth() -> None:
     }
     here, sweep = sweeps[axis]
     curves: Curves = {}
-    factors = []
-    for name, (label, color, dash, order) in CURVES.items():
+    for name, (label, color, dash, _) in CURVES.items():
         moved = [lesson.curve_bytes(name, n, d, room // size, size) for n, d, room in sweep.values()]
         curves[label] = (moved, color, dash)
-        if order:
-            grown = lesson.growth(name, length, d, memory // size, size)
-            words = ["–" if each is None else f"× {each:.2f}" for each in grown]
-            factors.append({"way": label, "order": order, "grown": words})
     page, counting = st.container(), st.container()
     with counting:
         points = _counted_points(sweep, size)
@@ -173,7 +170,7 @@ def _growth() -> None:
             problem=problem,
             memory=memory,
             tiles=lesson.largest_blocks("flash2", memory // size, d),
-            factors=WORDS.rows("factors", factors),
+            orders=WORDS.rows("orders", ({"way": way, "order": order} for way, *_, order in CURVES.values())),
         )
 
 
@@ -206,27 +203,20 @@ def _sram() -> None:
     if not min(backward):
         st.error(WORDS("too few", memory=memory_bytes, d=d))
         return
-    launches, room = _nearest_launches(problem), gpu.shared_bytes_per_program
-    compiled = [
-        next(launch for launch in launches if launch.kernel == name) for name in (FORWARD.name, DK_DV.name)
-    ]
-    recorded = {
-        f"our {each.kernel}, recorded<br>{_tiles_and_d(each)}": each.info.shared_bytes for each in compiled
-    }
-    limits = {
-        f"SRAM: {format_kib(memory_bytes)}": memory_bytes,
-        f"{gpu.name}: {format_kib(room)} per program": room,
-    }
+    compiled, room = (
+        [_nearest_launch(kernel.name, problem) for kernel in (FORWARD, DK_DV)],
+        gpu.shared_bytes_per_program,
+    )
     needed = sum(lesson.backward_blocks(forward, d).values())
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     compiled_rows = (
         {"launch": each, "problem": each.problem, "info": each.info}
         | {"share": each.info.shared_bytes / room, "threads": 32 * each.info.num_warps}
-        for each in launches
+        for each in compiled
     )
     WORDS.draw(
         "blocks",
-        figure=blocks_figure(_modelled(problem, forward, backward), recorded, limits, colors()),
+        held=WORDS.rows("held", _held(problem, memory_bytes, forward, backward)),
         problem=problem,
         simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
         chip=FORWARD.chip_bytes(problem),
@@ -246,31 +236,32 @@ def _sram() -> None:
     links(("Forward with your tiles", problem, "flash2"), ("Backward with your tiles", problem, "backward"))
 
 
-def _modelled(
-    problem: AttentionProblem, forward: lesson.BlockSizes, backward: lesson.BlockSizes
-) -> dict[str, dict[str, int]]:
-    """The bytes of each block, by how large the tiles are."""
+def _held(
+    problem: AttentionProblem, memory: int, forward: lesson.BlockSizes, backward: lesson.BlockSizes
+) -> Iterator[dict]:
+    """The blocks that a step holds, in bytes, by how large its tiles are, and whether they fit."""
     yours = lesson.BlockSizes(problem.block_m, problem.block_n)
-    return {
-        f"{label}<br>{sizes.query} × {sizes.key}": {
-            name: count * problem.itemsize for name, count in blocks(sizes, problem.head_dim).items()
-        }
-        for label, sizes, blocks in (
-            ("forward, largest", forward, lesson.forward_blocks),
-            ("backward, largest", backward, lesson.backward_blocks),
-            ("backward, forward's tiles", forward, lesson.backward_blocks),
-            ("your tiles, forward", yours, lesson.forward_blocks),
-            ("your tiles, backward", yours, lesson.backward_blocks),
-        )
-    }
+    for step, sizes, blocks in (
+        ("forward, largest", forward, lesson.forward_blocks),
+        ("backward, largest", backward, lesson.backward_blocks),
+        ("backward, forward's tiles", forward, lesson.backward_blocks),
+        ("forward, yours", yours, lesson.forward_blocks),
+        ("backward, yours", yours, lesson.backward_blocks),
+    ):
+        parts = {name: count * problem.itemsize for name, count in blocks(sizes, problem.head_dim).items()}
+        size = sum(parts.values())
+        alike = {each: [name for name in parts if parts[name] == each] for each in parts.values()}
+        shown = "; ".join(f"{', '.join(names)}: {significant(each / 1024)}" for each, names in alike.items())
+        color = "green" if size <= memory else "red"
+        yield {"step": step, "sizes": sizes, "blocks": shown, "size": size, "color": color}
 
 
 def _tiles_and_d(launch: RecordedLaunch) -> str:
     return f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
 
 
-def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
-    """Recorded kernels that multiply tiles, of the nearest d with both passes; nearest tiles first."""
+def _nearest_launch(kernel: str, problem: AttentionProblem) -> RecordedLaunch:
+    """The recorded launch of a kernel with the nearest d, and then the nearest tiles."""
 
     def distance(launch: RecordedLaunch) -> tuple[int, int]:
         its = launch.problem
@@ -278,14 +269,6 @@ def _nearest_launches(problem: AttentionProblem) -> list[RecordedLaunch]:
         return abs(its.head_dim - problem.head_dim), of_tiles
 
     both_ways = {each.problem.head_dim for each in recorded_launches() if each.kernel == DK_DV.name}
-    with_tiles = [
-        each
-        for each in recorded_launches()
-        if each.has_product and each.problem.block_m >= 16 and each.problem.head_dim in both_ways
-    ]
-    nearest = min(map(distance, with_tiles))[0]
-    unique: dict[tuple, RecordedLaunch] = {}
-    for launch in sorted((each for each in with_tiles if distance(each)[0] == nearest), key=distance):
-        its = launch.problem
-        unique.setdefault((launch.kernel, its.block_m, its.block_n, its.dtype), launch)
-    return list(unique.values())
+    own = (each for each in recorded_launches() if each.kernel == kernel)
+    with_tiles = (each for each in own if each.has_product and each.problem.block_m >= 16)
+    return min((each for each in with_tiles if each.problem.head_dim in both_ways), key=distance)

@@ -36,7 +36,6 @@ def show() -> None:
     problem, palette = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim), colors()
     least = memory_against_compute(problem)
     moving, computing = least.memory_seconds(gpu), least.compute_seconds(gpu)
-    hbm, sram = gpu.hbm_bandwidth, gpu.sram_bandwidth
     WORDS.draw(
         "to scale",
         to_scale=areas(problem, gpu, palette),
@@ -49,11 +48,7 @@ def show() -> None:
         longer=moving / computing,
         least=least,
         gpu=gpu,
-        speeds=bars(
-            palette,
-            ("Speed of HBM", hbm, f"{format_bytes(hbm)}/s", "HBM"),
-            ("Speed of all SRAM", sram, f"{format_bytes(sram)}/s", "SRAM"),
-        ),
+        faster=gpu.sram_bandwidth / gpu.hbm_bandwidth,
         memories=WORDS.rows("memories", ({"gpu": each} for each in GPUS.values())),
         per_clock=SHARED_BYTES_PER_CLOCK,
         clock=gpu.clock_hz / 1e9,

@@ -1,4 +1,4 @@
-"""Figures of the Roofline chapter: attention's steps under the roof, and time by step."""
+"""The figure of the Roofline chapter: attention's steps under the roof."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from kernels.measure.roofline import datasheet_roof
 from viz.learn.roofline.maths import Step
 from viz.shared import theme
 from viz.shared.figures import charts
-from viz.shared.formats import format_bytes, format_flops, format_ms, significant
+from viz.shared.formats import format_bytes, format_flops, significant
 
 LOOKS = {
     "fused": ("flash", 30, "circle"),
@@ -86,26 +86,3 @@ def _roof(gpu: Gpu, color: str, width: float) -> go.Scatter:
     hover = f"{gpu.name}: {format_flops(gpu.fp16_flops)}/s, {format_bytes(gpu.hbm_bandwidth)}/s"
     y = [roof.attainable(value) for value in x]
     return charts.line(x, y, color, width, name=gpu.name, hovertemplate=f"{hover}<extra></extra>")
-
-
-def times_figure(gpu: Gpu, steps: Sequence[Step], colors: theme.Palette) -> go.Figure:
-    """Two bars per step: time to move its bytes and time to do its work, each at the datasheet's peak."""
-    bars = [
-        charts.rows(
-            [step.name for step in steps],
-            seconds,
-            name=name,
-            marker_color=color,
-            text=[format_ms(value * 1e3) for value in seconds],
-            **charts.OUTSIDE,
-            constraintext="none",
-            hovertemplate=f"%{{y}}, {name}: %{{text}}<extra></extra>",
-        )
-        for name, seconds, color in (
-            ("moving bytes", [step.memory_seconds(gpu) for step in steps], colors.standard),
-            ("computing", [step.compute_seconds(gpu) for step in steps], colors.value),
-        )
-    ]
-    x = charts.lengths(max(step.seconds(gpu) for step in steps), 1.25)
-    y = {"tickfont_size": 16, "ticklabelstandoff": 6, **charts.DOWNWARDS}
-    return charts.chart(bars, colors, 70 + 62 * len(steps), "", x, y, bargap=0.25)

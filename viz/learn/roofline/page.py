@@ -10,7 +10,7 @@ from viz.learn.controls import HEAD_DIMS, TILE_SIZES, gpu_choice, slider, switch
 from viz.learn.counts import RULE, counted_runs
 from viz.learn.predict import ask
 from viz.learn.roofline import maths as lesson
-from viz.learn.roofline.figures import roofline_figure, times_figure
+from viz.learn.roofline.figures import roofline_figure
 from viz.shared.layout import colors
 from viz.shared.words import Words, links
 
@@ -63,12 +63,20 @@ def _roofline_view(problem: AttentionProblem, gpu: Gpu) -> None:
 
 
 def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    steps, squares = lesson.steps(problem, "perfect"), lesson.memory_against_compute(problem)
-    *three, fused = (step.seconds(gpu) for step in steps)
-    *three_requested, fused_requested = (step.seconds(gpu) for step in lesson.steps(problem, "none"))
+    perfect, none = (lesson.steps(problem, case) for case in lesson.L2_CASES)
+    squares = lesson.memory_against_compute(problem)
+    (*three, fused), (*three_requested, fused_requested) = (
+        [step.seconds(gpu) for step in steps] for steps in (perfect, none)
+    )
+
+    def counting() -> None:
+        for run in counted_runs([(problem, "flash2")], "roofline_count").values():
+            WORDS.draw("counted", run=run, fused=none[-1])
+
     WORDS.draw(
         "Time",
-        times=times_figure(gpu, steps, colors()),
+        perfect=_table(perfect, gpu),
+        none=_table(none, gpu),
         problem=problem,
         gpu=gpu,
         three=sum(three),
@@ -78,18 +86,7 @@ def _time_view(problem: AttentionProblem, gpu: Gpu) -> None:
         fused_requested=fused_requested,
         computing=squares.compute_seconds(gpu),
         moving=squares.memory_seconds(gpu),
-    )
-
-
-def _tables_view(problem: AttentionProblem, gpu: Gpu) -> None:
-    perfect, none = (lesson.steps(problem, case) for case in lesson.L2_CASES)
-
-    def counting() -> None:
-        for run in counted_runs([(problem, "flash2")], "roofline_count").values():
-            WORDS.draw("counted", run=run, fused=none[-1])
-
-    WORDS.draw(
-        "Tables", perfect=_table(perfect, gpu), none=_table(none, gpu), problem=problem, counting=counting
+        counting=counting,
     )
 
 
@@ -111,4 +108,4 @@ def _table(steps: Sequence[lesson.Step], gpu: Gpu) -> str:
     )
 
 
-VIEWS = {"Roofline": _roofline_view, "Time": _time_view, "Tables": _tables_view}
+VIEWS = {"Roofline": _roofline_view, "Time": _time_view}

@@ -1,6 +1,6 @@
-"""Pictures of the Softmax chapter: where exp overflows, the row sum, the weights, the row, its passes."""
+"""Pictures of the Softmax chapter: the row sum, the row, its passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,44 +8,13 @@ import plotly.graph_objects as go
 
 from viz.learn.softmax.maths import OnlineStep, PassesRun
 from viz.shared import theme
-from viz.shared.figures.charts import ABOVE, DOWNWARDS, OUTSIDE, chart, hatched, lengths, note, points
+from viz.shared.figures.charts import OUTSIDE, chart, hatched, note
 from viz.shared.formats import format_number
 from viz.shared.glossary import symbol_class
 
 HEIGHT = 235
 BLOCKS: dict[str, Any] = {"tickfont_size": 15, "showgrid": False}
 TO_THE_RIGHT: dict[str, Any] = {"title_x": 1, "title_xanchor": "right", "title_y": 0.97}
-
-
-def overflow_figure(
-    x: np.ndarray, limits: tuple[float, float], number_format: str, colors: theme.Palette
-) -> go.Figure:
-    """Exponents on two lines, x and x - max(x), with the zones in which exp is infinite or rounds to zero."""
-    low, high = limits
-    exponents = {"x": x, "x − max": x - x.max()}
-    everything = np.concatenate([*exponents.values(), [low, high]])
-    reach = 0.12 * np.ptp(everything)
-    left, right = everything.min() - reach, everything.max() + reach
-    traces = []
-    for name, values in exponents.items():
-        outside = (values > high) | (values < low)
-        fill, symbol = np.where(outside, colors.bad, colors.query), np.where(outside, "x", "circle")
-        look = (fill, 16, symbol, {"color": colors.background, "width": 1})
-        hover = f"{name} = %{{x:.6g}}<extra></extra>"
-        traces.append(points(values, [name] * len(values), *look, name=name, hovertemplate=hover))
-    smallest, largest = (f"e<sup>{format_number(limit)}</sup>" for limit in limits)
-    title = f"exponent: {number_format} holds {smallest} to {largest}"
-    across = {"range": [left, right], "title": title, "showgrid": False, "zeroline": True}
-    up = DOWNWARDS | {"tickfont_size": 16}
-    figure = chart(traces, colors, 170, "", across, up, showlegend=False, margin_t=28)
-    for start, end, color, words, side in (
-        (high, right, colors.bad, "exp is ∞", "right"),
-        (left, low, colors.muted, "exp is 0", "left"),
-    ):
-        figure.add_vrect(start, end, fillcolor=color, opacity=0.16, line_width=0)
-        outer = end if side == "right" else start
-        note(figure, words, outer, xanchor=side, font={"color": color, "size": 16}, **ABOVE)
-    return figure
 
 
 def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> go.Figure:
@@ -91,44 +60,24 @@ def _drop(figure: go.Figure, index: int, step: OnlineStep, colors: theme.Palette
 def unscaled_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> go.Figure:
     """The row sum with and without the rescale, after each block up to `now`."""
     seen = steps[: now + 1]
-    values = {"rescaled": [step.l for step in seen], "just added": [step.l_unscaled for step in seen]}
-    bars = _right_and_wrong(_names(seen), values, 4, len(steps) <= 8, colors)
-    highest = 1.12 * max(step.l_unscaled for step in steps)
-    return _sums(bars, steps, highest, colors, barmode="group", bargap=0.3)
-
-
-def weights_figure(x: np.ndarray, right: np.ndarray, wrong: np.ndarray, colors: theme.Palette) -> go.Figure:
-    """The weight of each number (n,): softmax, and what an accumulator without rescale gives."""
-    positions = np.arange(len(x))
-    bars = _right_and_wrong(positions, {"softmax": right, "just added": wrong}, 3, len(x) <= 8, colors)
-    shown = positions[:: 1 + len(x) // 16]
-    words = [format_number(x[position], 6) for position in shown]
-    across = BLOCKS | {"tickvals": shown, "ticktext": words, "zeroline": False}
-    up = lengths(max(right.max(), wrong.max()), 1.18)
-    return chart(bars, colors, HEIGHT, "weight of each score", across, up, bargap=0.25, **TO_THE_RIGHT)
-
-
-def _right_and_wrong(
-    x: Sequence | np.ndarray,
-    values: Mapping[str, Sequence | np.ndarray],
-    digits: int,
-    with_text: bool,
-    colors: theme.Palette,
-) -> list[go.Bar]:
-    looks = (hatched(colors.good, "", colors), hatched(colors.bad, "x", colors))
-    return [
+    bars = [
         go.Bar(
-            x=x,
+            x=_names(seen),
             y=heights,
             name=name,
             marker=marker,
-            text=[format_number(height, digits) for height in heights] if with_text else None,
+            text=[format_number(height, 4) for height in heights] if len(steps) <= 8 else None,
             **OUTSIDE,
             textangle=0,
             hovertemplate=f"{name}: %{{y:.6g}}<extra></extra>",
         )
-        for (name, heights), marker in zip(values.items(), looks, strict=True)
+        for name, heights, marker in (
+            ("rescaled", [step.l for step in seen], hatched(colors.good, "", colors)),
+            ("just added", [step.l_unscaled for step in seen], hatched(colors.bad, "x", colors)),
+        )
     ]
+    highest = 1.12 * max(step.l_unscaled for step in steps)
+    return _sums(bars, steps, highest, colors, barmode="group", bargap=0.3)
 
 
 def _names(steps: Sequence[OnlineStep]) -> list[str]:

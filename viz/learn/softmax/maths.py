@@ -47,11 +47,9 @@ def softmax_in(x: np.ndarray, number_format: str, subtract_max: bool) -> InForma
         return InFormat(exponents, exponentials, total, exponentials / total)
 
 
-def exp_limits(number_format: str) -> tuple[float, float]:
-    """(low, high): below `low` exp rounds to 0 in this format, above `high` it overflows to infinity."""
-    limits = np.finfo(FORMATS[number_format])
-    smallest, largest = np.log(np.float64(limits.smallest_subnormal)), np.log(np.float64(limits.max))
-    return float(smallest - np.log(2.0)), float(largest)
+def largest_exponent(number_format: str) -> float:
+    """Above it exp overflows to infinity in this format."""
+    return float(np.log(np.float64(np.finfo(FORMATS[number_format]).max)))
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

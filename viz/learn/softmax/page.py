@@ -79,11 +79,11 @@ FORMULAS = {
 
 def _overflow(row: np.ndarray) -> None:
     WORDS.draw("overflow")
-    options, limit = ("about 1000", "about e^1000, a large number", "∞"), lesson.exp_limits("float32")[1]
+    options, limit = ("about 1000", "about e^1000, a large number", "∞"), lesson.largest_exponent("float32")
     ask(WORDS, "overflow question", "softmax_overflow", options, "∞", scores=EXAMPLES[1], limit=limit)
     number_format = switch("number format", lesson.FORMATS, "softmax_format", default="float32")
-    limits = lesson.exp_limits(number_format)
-    plot(figures.overflow_figure(row, limits, number_format, colors()), key="softmax_overflow")
+    largest = lesson.largest_exponent(number_format)
+    st.caption(f"{number_format} holds exponentials up to e^{format_number(largest)}.")
     for column, (exponent, formula) in zip(st.columns(2, gap="large"), FORMULAS.items(), strict=True):
         result = lesson.softmax_in(row, number_format, subtract_max=exponent != "x")
         with column:
@@ -107,20 +107,15 @@ def _just_add(row: np.ndarray, steps: tuple[OnlineStep, ...]) -> None:
     WORDS.draw("just add")
     now = stepper("softmax_step", len(steps)) - 1
     right, wrong = lesson.softmax(row), lesson.unscaled_shares(steps)
-    sums, weights = st.columns(2, gap="large")
-    with sums:
-        plot(figures.unscaled_figure(steps, now, colors()), key="softmax_unscaled")
-    with weights:
-        if now + 1 < len(steps):
-            st.info("Go Forward to the last block: there it shows what goes wrong.", icon=":material/info:")
-        else:
-            plot(figures.weights_figure(row, right, wrong, colors()), key="softmax_weights")
-            worst = int(np.abs(wrong - right).argmax())
-            if abs(wrong[worst] - right[worst]) < 1e-12:
-                st.info(WORDS("no harm"), icon=":material/info:")
-            else:
-                numbers = {"score": row[worst], "wrong": wrong[worst], "right": right[worst]}
-                st.error(WORDS("wrong weights", sum=wrong.sum(), **numbers), icon=":material/close:")
+    plot(figures.unscaled_figure(steps, now, colors()), key="softmax_unscaled")
+    worst = int(np.abs(wrong - right).argmax())
+    if now + 1 < len(steps):
+        st.info("Go Forward to the last block: there it shows what goes wrong.", icon=":material/info:")
+    elif abs(wrong[worst] - right[worst]) < 1e-12:
+        st.info(WORDS("no harm"), icon=":material/info:")
+    else:
+        numbers = {"score": row[worst], "wrong": wrong[worst], "right": right[worst]}
+        st.error(WORDS("wrong weights", sum=wrong.sum(), **numbers), icon=":material/close:")
     if now + 1 == len(steps) or any(step.alpha < 1 for step in steps[1 : now + 1]):
         WORDS.draw("repair", step=steps[now])  # the failure has been seen
 

@@ -1,39 +1,28 @@
-// Two runs side by side under one transport: a race over the same bytes or the same steps.
+// Two runs side by side under one transport: a race over the same bytes.
 
-import { byteBars, choice, countedRow, element, write } from "./controls/dom.js";
+import { byteBars, countedRow, element, write } from "./controls/dom.js";
 import { formatBytes } from "./run/formats.js";
-import { range } from "./run/model.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
 import { Track } from "./run/timeline.js";
-import { AXES, duelWords } from "./run/words.js";
+import { duelWords } from "./run/words.js";
 
 const TICKS = 1000;
 
-// Where both runs stand: at the same place of an axis. A track for transport.js.
+// Where both runs stand: at the same bytes. A track for transport.js.
 export class Race extends Track {
-  order = "bytes"; // steps of two algorithms are seldom alike
+  order = "bytes";
+  ticks = TICKS / 100;
 
-  // `axes` holds, for each order and run, where on its axis each of the run's steps ends.
-  constructor(axes) {
+  // `ends` holds, for each run, the bytes at which each of its steps ends.
+  constructor(ends) {
     super();
-    this.axes = axes;
-  }
-
-  get ends() {
-    return this.axes[this.order];
-  }
-
-  get longest() {
-    return Math.max(...this.ends.map((ends) => ends.at(-1)));
+    this.ends = ends;
+    this.longest = Math.max(...ends.map((each) => each.at(-1)));
   }
 
   last() {
-    return this.order === "steps" ? this.longest : TICKS;
-  }
-
-  get ticks() {
-    return this.order === "steps" ? 1 : TICKS / 100;
+    return TICKS;
   }
 
   moved(direction) {
@@ -41,7 +30,7 @@ export class Race extends Track {
   }
 
   now() {
-    return (this.longest * this.position) / this.last();
+    return (this.longest * this.position) / TICKS;
   }
 
   done(i) {
@@ -70,16 +59,16 @@ export class Race extends Track {
 
   tilesBetween(from, to) {
     const steps = this.ends.map((ends) => (ends.length * this.longest) / ends.at(-1));
-    return (Math.max(...steps) * Math.abs(to - from)) / this.last();
+    return (Math.max(...steps) * Math.abs(to - from)) / TICKS;
   }
 
   text() {
-    return `${this.order}:${Math.round(this.position)}`;
+    return `bytes:${Math.round(this.position)}`;
   }
 
   placeOf(words) {
-    const [, order, position] = /^(bytes|steps):(\d+)$/.exec(words ?? "") ?? [];
-    return order ? { order, position: Number(position) } : null;
+    const [, position] = /^bytes:(\d+)$/.exec(words ?? "") ?? [];
+    return position ? { order: this.order, position: Number(position) } : null;
   }
 }
 
@@ -88,10 +77,8 @@ export class Duel extends Playback {
     super("duel", root, onSettled);
     this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
     this.bytes = element("div", { class: "fa-bytes" });
-    const orders = Object.entries(AXES).map(([order, { label }]) => [order, label]);
-    this.orders = choice("over the same", orders, (order) => this.setOrder(order));
     const stages = this.panes.map(({ stage }) => stage);
-    this.buildColumns(stages, "fa-duel", [this.bytes], [this.orders.node]);
+    this.buildColumns(stages, "fa-duel", [this.bytes]);
   }
 
   load(data, state) {
@@ -114,10 +101,7 @@ export class Duel extends Playback {
     const rows = models.map((model, i) => countedRow(model, `${"AB"[i]}  ${model.data.label}`));
     this.showBytes = byteBars(this.bytes, rows, this.palette);
     if (isNew) {
-      this.race = new Race({
-        bytes: models.map(({ bytes }) => bytes.subarray(1)),
-        steps: models.map(({ count }) => range(count).map((i) => i + 1)),
-      });
+      this.race = new Race(models.map(({ bytes }) => bytes.subarray(1)));
       this.stand(state);
     }
     this.refresh();
@@ -135,8 +119,7 @@ export class Duel extends Playback {
   refresh() {
     const { race, transport } = this;
     this.controls.showPlaying(transport.playing);
-    this.orders.show(race.order);
-    this.controls.rate.textContent = `${transport.speed} ${race.order === "steps" ? "steps/s" : "%/s"}`;
+    this.controls.rate.textContent = `${transport.speed} %/s`;
     this.slider.max = race.last();
     this.draw();
   }
@@ -153,7 +136,7 @@ export class Duel extends Playback {
     const words = duelWords(race);
     this.slider.value = race.position;
     write(this.caption, words);
-    write(shown.count, AXES[race.order].words(race.now()));
+    write(shown.count, formatBytes(race.now()));
     shown.tell(words, now);
   }
 }

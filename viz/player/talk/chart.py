@@ -21,14 +21,6 @@ from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
 METRICS = ("time", "tflops", "memory", "speedup", "energy")
-OPTIONS = {
-    "metric": METRICS,
-    "axis": AXES,
-    "direction": DIRECTIONS,
-    "peers": tuple(PEERS),
-    "mask": MASKS,
-    "dtype": tuple(DTYPES),
-}
 
 
 def among(options: Collection[str]) -> Meta:

@@ -25,8 +25,7 @@ from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
 from viz.player.places import tile_at, wrong_row, wrong_step
 from viz.player.talk.chart import InvalidChart, chart_data, chart_figures
-from viz.player.talk.read import Findings
-from viz.player.talk.scene import InvalidTalk, Scene, Talk
+from viz.player.talk.scene import Scene, Talk, wrong
 from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared.formats import format_bytes, format_kib, format_ms, significant
 from viz.shared.run_request import RunRequest
@@ -179,33 +178,29 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
     data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
-    findings = Findings()
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs:
             drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
-                findings.add(where, f"{field}: {words}")
+                raise wrong(where, f"{field}: {words}")
         if scene.view == "lanes" and scene.run:
             lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
             data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes)}
             if not lanes:
                 needs = "this problem has no recorded lanes; expected one of Explore that has them."
-                findings.add(where, f"view: 'lanes', but {needs}")
+                raise wrong(where, f"view: 'lanes', but {needs}")
         try:
             figures = scene_figures(scene, runs)
             chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
-            findings.add(where, f"chart: {error}")
-            continue
-        said = _said(scene, figures, where, findings)
+            raise wrong(where, f"chart: {error}") from None
+        said = _said(scene, figures, where)
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
             data["duels"][" ".join(shown)] = _duel(shown)
         data["scenes"].append(said | _scene(scene, shown, chart))
-    if findings:
-        raise InvalidTalk("\n".join(findings))
     return data | {"id": hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]}
 
 
@@ -231,15 +226,14 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 
-def _said(scene: Scene, figures: dict[str, str], where: str, findings: Findings) -> dict:
+def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
     """The words of a scene with their numbers."""
 
     def said(field: str, words: str) -> str:
         try:
             return filled(words, figures)
         except UnknownFigure as error:
-            findings.add(where, f"{field}: {error}")
-            return words
+            raise wrong(where, f"{field}: {error}") from None
 
     words: dict = {field: said(field, getattr(scene, field)) for field in ("title", "sentence", "notes")}
     said_at = [said(f"stops, {stop.step}", stop.sentence) for stop in scene.stops]

@@ -1,120 +1,78 @@
-"""TOML -> Talk. What may stand in a file is in tables here: the type of each field, and the same in words."""
+"""TOML -> Talk. What may stand in a file are the types here; msgspec says what does not fit them."""
 
-import json
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.device.gpus import GPUS
+from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
 from viz.player.places import PLACE, ROW, STEP
-from viz.player.talk.chart import OPTIONS, Chart, among
-from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk
+from viz.player.talk.chart import Chart, among
+from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk, wrong
 from viz.shared.run_request import RunRequest
 
 
-class Field(NamedTuple):
-    """What a field takes."""
-
-    type: Any
-    accepted: str
+def _some_of(*options: str) -> Any:
+    return tuple[Annotated[str, among(options)], ...]
 
 
-def _one_of(options: Collection[str]) -> Field:
-    return Field(Annotated[str, among(options)], f"one of {', '.join(options)}")
+def _kind(pattern: str, *fields: tuple) -> Any:
+    """A table [[scene]] with these fields, whose places have the form of a pattern."""
+    step, seconds = Annotated[str, Meta(pattern=rf"\A({pattern})\Z")], Annotated[float, Meta(ge=0, le=60)]
+    stop: list[Any] = [("step", step), ("sentence", str, ""), ("seconds", seconds, 0)]
+    table = msgspec.defstruct("Stop", stop, forbid_unknown_fields=True)
+    of_all: list[Any] = [("title", WORDS), ("sentence", WORDS), ("notes", str, "")]
+    places: list[Any] = [("step", step, ""), ("stops", list[step | table], [])]  # type: ignore[valid-type]
+    return msgspec.defstruct("Scene", [*of_all, *fields, *places], forbid_unknown_fields=True, kw_only=True)
 
 
-def _some_of(*options: str) -> Field:
-    return Field(tuple[Annotated[str, among(options)], ...], f"a list of {', '.join(options)}")
-
-
-SECONDS = Annotated[float, Meta(ge=0, le=60)]
-
-
-def _places(pattern: str, accepted: str) -> dict[str, Field]:
-    step = Annotated[str, Meta(pattern=rf"\A({pattern})\Z")]
-    table = msgspec.defstruct(
-        "Stop", [("step", step), ("sentence", str, ""), ("seconds", SECONDS, 0)], forbid_unknown_fields=True
-    )
-    stops = f"a list of places such as {accepted}, or of tables of step, sentence and seconds"
-    return {"step": Field(step, accepted), "stops": Field(list[step | table], stops)}  # type: ignore[valid-type]
-
-
-WORDS = Field(Annotated[str, Meta(pattern=r"\S")], "a text in quotes")
-TALK = {
-    "title": WORDS,
-    "minutes": Field(Annotated[float, Meta(gt=0, lt=1e6)], "a number above 0"),
-    "scene": Field(Annotated[list[dict], Meta(min_length=1)], "one or more tables [[scene]]"),
+WORDS = Annotated[str, Meta(pattern=r"\S")]
+RUN = (
+    ("problem", str | dict),
+    ("algorithm", Annotated[str, among(ALGORITHMS)], ""),
+    ("row", Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], ""),
+    ("hidden", _some_of("sentence", "picture", "state"), ()),
+    ("tells", bool, False),
+    ("gpu", Annotated[str, among(GPUS)], DEFAULT_GPU),
+)
+VIEW, VIEW_OF_TWO = (
+    Annotated[str, among(views)] for views in (("grid", "numbers", "row", "mask", "lanes"), ("grid", "mask"))
+)
+ONE_RUN = _kind(STEP.pattern, *RUN, ("view", VIEW, "grid"))
+KINDS = {
+    "chart": _kind("[1-9]", ("chart", Chart), ("hidden", _some_of("sentence", "picture"), ())),
+    "versus": _kind(PLACE.pattern, *RUN, ("versus", dict), ("view", VIEW_OF_TWO, "grid")),
 }
-SCENE = {"title": WORDS, "sentence": WORDS, "notes": Field(str, "a text in quotes")}
-RUN = SCENE | {
-    "problem": Field(str | dict, f"one of {', '.join(PRESETS)}, or a table of a problem's fields and preset"),
-    "algorithm": _one_of(ALGORITHMS),
-    "view": _one_of(("grid", "numbers", "row", "mask", "lanes")),
-    "row": Field(Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], 'head and row, such as "0.20"'),
-    "hidden": _some_of("sentence", "picture", "state"),
-    "tells": Field(bool, "true or false"),
-    "gpu": _one_of(GPUS),
-    **_places(STEP.pattern, '"37", "37.2" for its second phase, or "gpu:12"'),
-}
-VERSUS = f"a table of an algorithm among {', '.join(ALGORITHMS)}, and of the problem's fields that differ"
-DUEL = RUN | {
-    "versus": Field(dict, VERSUS),
-    "view": _one_of(("grid", "mask")),
-    **_places(PLACE.pattern, '"bytes:500" or "steps:37"'),
-}
-OF_CHART = ", ".join(f"{name} ({' '.join(words)})" for name, words in OPTIONS.items())
-CHART = SCENE | {
-    "chart": Field(Chart, f"a table of length, head_dim, {OF_CHART}"),
-    "hidden": _some_of("sentence", "picture"),
-    **_places("[1-9]", "how many of its peers are drawn"),
-}
-REQUIRED = {"title", "sentence", "problem", "scene"}
+"""By the field that makes a scene another one than that of one run."""
 
 
-class Findings(list[str]):
-    """What is wrong with a file, a line each."""
-
-    def add(self, where: str, words: str) -> None:
-        """Write down a finding; `words` name the field, what was given and what is accepted."""
-        self.append(f"{where}, {words.rstrip('.')}.")
-
-    def refuse(self, where: str, name: str, given: Any, accepted: str, error: object = "") -> None:
-        """Write down that a field has a value that it does not take; `error` says more."""
-        shown = "nothing is given" if given in (None, "", []) else json.dumps(given, default=str)[:60]
-        self.add(where, f"{name}: {shown}; expected {accepted}{f': {error}' if error else ''}")
-
-    def read(self, values: Mapping, fields: Mapping[str, Field], where: str) -> dict[str, Any] | None:
-        """The fields of a table by their types; None if something is wrong with them."""
-        before, taken = len(self), {}
-        for name, given in values.items():
-            if name not in fields:
-                self.add(where, f"{name}: this field is not known; known are {', '.join(fields)}")
-                continue
-            try:
-                value = msgspec.convert(given, fields[name].type)
-                taken[name] = value.strip() if isinstance(value, str) else value
-            except msgspec.ValidationError as error:
-                inside = str(error) if " at `" in str(error) else ""
-                self.refuse(where, name, given, fields[name].accepted, inside)
-        for name in fields:
-            if name in REQUIRED and name not in values:
-                self.refuse(where, name, None, fields[name].accepted)
-        return taken if len(self) == before else None
+class TalkFile(msgspec.Struct, forbid_unknown_fields=True):
+    title: WORDS
+    scene: Annotated[list[dict], Meta(min_length=1)]
+    minutes: Annotated[float, Meta(gt=0, lt=1e6)] = 5.0
 
 
-class WrongField(ValueError):
-    """A field that has the right type and does not fit the others: its name, and why."""
+def _taken(values: dict, kind: Any, where: str) -> Any:
+    """A table by its type. Raises InvalidTalk with the field and what it takes."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        words, _, path = str(error).partition(" - at `$")
+        raise wrong(where, f"{path.strip('.`')}: {words}" if path else words) from None
+
+
+class InvalidField(ValueError):
+    """A field that has the right type and does not fit the others."""
 
 
 def read_talk(path: Path) -> Talk:
-    """The talk in a file. Raises InvalidTalk with what is wrong with it, of each scene."""
+    """The talk in a file. Raises InvalidTalk with the first that is wrong with it."""
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a BOM
     except (OSError, UnicodeDecodeError) as error:
@@ -123,33 +81,29 @@ def read_talk(path: Path) -> Talk:
 
 
 def parse_talk(text: str, file: str) -> Talk:
-    """The talk of a TOML text. Raises InvalidTalk with what is wrong with it, of each scene."""
-    findings = Findings()
+    """The talk of a TOML text. Raises InvalidTalk with the first that is wrong with it."""
     try:
-        top = findings.read(tomllib.loads(text), TALK, file) or {"scene": []}
-        scenes = [_scene(values, number, file, findings) for number, values in enumerate(top["scene"], 1)]
+        top = _taken(tomllib.loads(text), TalkFile, file)
+        scenes = [_scene(values, number, file) for number, values in enumerate(top.scene, 1)]
+    except InvalidTalk:
+        raise
     except tomllib.TOMLDecodeError as error:
         raise InvalidTalk(f"{file}: this is not TOML: {error}") from None
     except (ValueError, RecursionError):  # Python writes no number of thousands of digits
         raise InvalidTalk(f"{file}: it has too large a number, or tables too deep in each other") from None
-    if findings:
-        raise InvalidTalk("\n".join(findings))
-    return Talk(top["title"], top.get("minutes", 5.0), tuple(filter(None, scenes)), file)
+    return Talk(top.title, top.minutes, tuple(scenes), file)
 
 
-def _scene(values: dict, number: int, file: str, findings: Findings) -> Scene | None:
+def _scene(values: dict, number: int, file: str) -> Scene:
     title = values.get("title")
     where = f"{file}, scene {number}" + (f" “{title}”" if isinstance(title, str) and title else "")
-    fields = CHART if "chart" in values else DUEL if "versus" in values else RUN
-    taken = findings.read(values, fields, where)
-    if taken is None:
-        return None
+    kind = next((kind for name, kind in KINDS.items() if name in values), ONE_RUN)
+    taken = msgspec.structs.asdict(_taken(values, kind, where))
+    taken = {name: each.strip() if isinstance(each, str) else each for name, each in taken.items()}
     try:
         made = _chart_scene(**taken) if "chart" in taken else _run_scene(**taken)
-    except WrongField as error:
-        name, why = error.args
-        findings.refuse(where, name, values.get(name), fields[name].accepted, why)
-        return None
+    except InvalidField as error:
+        raise wrong(where, str(error)) from None
     same: dict[str, Any] = {name: taken[name] for name in Scene.__annotations__ if name in taken}
     return Scene(**same | made)
 
@@ -163,7 +117,7 @@ def _chart_scene(chart: Chart, step: str = "", stops: Collection = (), **_: Any)
     """Those fields of a scene with a chart that the file does not have as they are."""
     made = _stops(step or str(len(chart.peers)), stops)
     if any(int(stop.step) > len(chart.peers) for stop in made):
-        raise WrongField("stops", f"it has {len(chart.peers)} peers")
+        raise InvalidField(f"stops: it has {len(chart.peers)} peers")
     return {"run": None, "stops": made, "view": "chart"}
 
 
@@ -181,7 +135,7 @@ def _run_scene(
     run = _run("problem", {"preset": problem} if isinstance(problem, str) else problem, algorithm)
     other = None if versus is None else _run("versus", versus, run.algorithm, run)
     if "state" in hidden and view != "numbers":
-        raise WrongField("hidden", '"state" only with view = "numbers", whose m, l and α it hides')
+        raise InvalidField('hidden: "state" only with view = "numbers", whose m, l and α it hides')
     return {"run": run, "versus": other, "stops": _stops(step or ("bytes:0" if other else "0"), stops)}
 
 
@@ -200,5 +154,5 @@ def _run(field: str, given: dict, algorithm: str, base: RunRequest | None = None
         if refused := entry.refusal(problem):
             raise refused
     except (InvalidProblem, KeyError, TypeError) as error:
-        raise WrongField(field, error) from None
+        raise InvalidField(f"{field}: {error}") from None
     return RunRequest(problem, entry.name)

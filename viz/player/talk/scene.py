@@ -11,7 +11,12 @@ from viz.shared.run_request import RunRequest
 
 
 class InvalidTalk(ValueError):
-    """What is wrong with a talk's file: one line per finding, with file, scene and field."""
+    """What is wrong with a talk's file, with file, scene and field."""
+
+
+def wrong(where: str, words: str) -> InvalidTalk:
+    """`words` name the field, what was given and what is accepted."""
+    return InvalidTalk(f"{where}, {words.rstrip('.')}.")
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class Stop:
     """A place where the scene waits for the speaker."""
 
     step: str
-    """As `html_page.State` writes it: "37", "37.2", "gpu:12"; of two runs "steps:37", "bytes:9"."""
+    """As `html_page.State` writes it: "37", "37.2", "gpu:12"; of two runs "bytes:9"."""
     sentence: str = ""
     """Stands in place of the scene's from this stop on; empty keeps the one before."""
     seconds: float = 0

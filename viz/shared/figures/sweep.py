@@ -1,4 +1,4 @@
-"""Measurements as figures: curves over length, head_dim or batch on log axes, and bars of one problem."""
+"""Measurements as figures: curves over length, head_dim or batch on log axes."""
 
 import math
 import textwrap
@@ -8,13 +8,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from kernels.device.clocks import Timing
-from kernels.measure.measurement import DIRECTIONS, Measurement, PeerResult
+from kernels.measure.measurement import DIRECTIONS
 from kernels.measure.peers import PEERS
 from kernels.measure.series import CurvePoint, PeerCurve, speedups
 from kernels.traffic.modelled import attention_flops
 from viz.shared import theme
 from viz.shared.figures import charts
-from viz.shared.figures.charts import lengths
 from viz.shared.formats import (
     format_bytes,
     format_joules,
@@ -26,20 +25,8 @@ from viz.shared.formats import (
 
 TORCH_HAS_NONE = "No available kernel"
 """How torch begins its refusal if the backend that was asked for does not take the problem."""
-LONGEST_REASON, BESIDE_A_RUN = 60, 48
-"""Characters of a refusal beside a bar or in a table; fewer where a run leaves less room."""
-
-
-def time_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
-    """Bars of the median time of one direction, with the 10th to 90th percentile, or why there is none."""
-    results = _results(measurement, direction)
-    timings = [result.timing for result in results]
-    medians = [t.median_ms if t else 0.0 for t in timings]
-    ends = [t.high_ms if t else 0.0 for t in timings]
-    spread = _spread(timings) | {"color": colors.text, "thickness": 1.5}
-    title = f"time of one {direction} call, median, 10th to 90th percentile"
-    words = [format_ms(median) for median in medians]
-    return _bars(title, results, medians, words, colors, error_x=spread, ends=ends)
+LONGEST_REASON = 60
+"""Characters of a refusal in a table."""
 
 
 def _spread(timings: Sequence[Timing | None]) -> dict[str, Any]:
@@ -49,56 +36,11 @@ def _spread(timings: Sequence[Timing | None]) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
 
 
-def memory_figure(measurement: Measurement, colors: theme.Palette, direction: str = "forward") -> go.Figure:
-    """Horizontal bars of the peak of allocated bytes during a call of one direction, beyond the inputs."""
-    results = _results(measurement, direction)
-    peaks = [float(result.peak_extra_bytes or 0) for result in results]
-    words = [format_bytes(peak) for peak in peaks]
-    return _bars("peak memory beyond the inputs", results, peaks, words, colors)
-
-
-def _results(measurement: Measurement, direction: str) -> list[PeerResult]:
-    """Those of one direction, the first on top: Plotly draws bars from the bottom."""
-    own = [result for result in measurement.results if result.direction == direction]
-    return own[::-1]
-
-
-def _bars(
-    title: str,
-    results: list[PeerResult],
-    values: list[float],
-    words: list[str],
-    colors: theme.Palette,
-    ends: list[float] | None = None,
-    **choices: Any,
-) -> go.Figure:
-    """A bar per peer, the first at the bottom, with words behind its end or behind that of its error bar."""
-    ends, labels = ends or values, [PEERS[result.peer].label for result in results]
-    fills = [theme.peer_color(result.peer, colors) for result in results]
-    hover = {"hovertext": [_bar_hover(result) for result in results], "hoverinfo": "text"}
-    bars = charts.rows(labels, values, marker_color=fills, **hover, **choices)
-    x = lengths(max(ends, default=0) or 1, 1.4)
-    figure = charts.chart([bars], colors, 88 + 44 * len(values), title, x, {"showgrid": False}, bargap=0.3)
-    for result, label, end, value_words in zip(results, labels, ends, words, strict=True):
-        beside = value_words if result.refused is None else short_reason(result.refused, BESIDE_A_RUN)
-        charts.note(figure, beside, end, y=label, **charts.BEHIND)
-    return figure
-
-
-def short_reason(refused: str, longest: int = LONGEST_REASON) -> str:
+def short_reason(refused: str) -> str:
     """A refusal in one line. A longer one ends after a word of it, with "…"."""
     if refused.startswith(TORCH_HAS_NONE):
         return "does not take this problem"
-    return textwrap.shorten(refused, longest, placeholder=" …")
-
-
-def _bar_hover(result: PeerResult) -> str:
-    timing = result.timing
-    if timing is None:
-        return result.refused or ""
-    median, low, high = map(format_ms, (timing.median_ms, timing.low_ms, timing.high_ms))
-    memory = format_bytes(result.peak_extra_bytes or 0)
-    return f"median {median} ({low} to {high}, {timing.samples} samples)<br>{memory}"
+    return textwrap.shorten(refused, LONGEST_REASON, placeholder=" …")
 
 
 TITLES = {
@@ -191,19 +133,9 @@ def _line(
         marker=charts.mark(color, 9, symbols, {"width": 2, "color": color}),
         error_y=_spread(shown) | {"visible": metric == "time", "thickness": 1.2, "width": 3},
         legendrank=RANKS.get(curve.peer, LAST_RANK),
-        text=[_hover(curve, x, y, metric, axis) for x, y in values],
-        hoverinfo="text",
+        text=[format_metric(y, metric) for _, y in values],
+        hovertemplate=f"{curve.source}, {axis} %{{x:,}}: %{{text}}<extra>{peer_label(curve.peer)}</extra>",
     )
-
-
-def _hover(curve: PeerCurve, x: int, y: float, metric: str, axis: str) -> str:
-    words = f"{peer_label(curve.peer)}, {curve.source}<br>{axis} {x:,}: {format_metric(y, metric)}"
-    point = next(point for point in curve.points if point.x == x)
-    if metric == "call":
-        return f"{words}<br>{host_words(point)}; its kernels {format_ms(curve.timings[x].median_ms)}"
-    if metric == "energy":
-        return f"{words}<br>{sustained_words(point, curve.direction)}"
-    return f"{words}<br>10th to 90th percentile: {curve.timings[x].spread:.0%} of the median"
 
 
 def host_words(point: CurvePoint) -> str:

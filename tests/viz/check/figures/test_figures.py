@@ -27,8 +27,3 @@ def test_a_map_is_warning_red_exactly_above_what_is_allowed():
     assert heat.customdata[1][0] == 2.0
     assert heat.z[2][1] == pytest.approx(math.log10(LEAST_SHARE))
     assert heat.z[0][0] == pytest.approx(math.log10(0.5))
-
-
-def test_a_tile_is_outlined():
-    outline = share_figure(MAP, PROBLEM, COLORS, (0, 1)).layout.shapes[-1]
-    assert (outline.x0, outline.x1, outline.y0, outline.y1) == (3.5, 5.5, -0.5, 3.5)

@@ -35,7 +35,7 @@ def test_every_line_shows_its_formula_and_numbers():
         shown = [element.value.strip("$\n ") for element in app.latex]
         assert shown[: len(line.formulas)] == list(line.formulas)
         assert len(shown) == len(line.formulas) + 4  # of changed scores, below
-        parts = [part for each in equations_of(name, lesson, 0, 3) for part in each]
+        parts = [part for each in equations_of(name, lesson, 3) for part in each]
         assert html(app).count("<table") == sum(isinstance(part, Matrix) for part in parts) >= 2
         assert badges(app, "green") == badges(app, "red") == []
         forward, back = (app.button(key=f"gradients_derivation_{way}") for way in ("Forward", "Back"))
@@ -47,13 +47,13 @@ def test_every_line_shows_its_formula_and_numbers():
 
 def test_an_equation_is_made_of_the_values_that_it_names():
     lesson = GradientLesson(5, 4)
-    ((transposed, d_output, sign, result),) = equations_of("dV", lesson, 0, 1)
+    ((transposed, d_output, sign, result),) = equations_of("dV", lesson, 1)
     assert (transposed.label, sign) == ("P<sup>T</sup>", "=")
     assert (transposed.values @ d_output.values == result.values).all()
-    ((jacobian, d_row, _, result),) = equations_of("dS deltas", lesson, 2, 1)
+    ((jacobian, d_row, _, result),) = equations_of("dS deltas", lesson, 1)
     assert jacobian.values @ d_row.values == pytest.approx(result.values)
-    assert result.values == pytest.approx(derived(lesson)["dS"][2])
-    first, *_ = equations_of("heads", lesson, 0, 2)
+    assert result.values == pytest.approx(derived(lesson)["dS"][0])
+    first, *_ = equations_of("heads", lesson, 2)
     labels = [part.label for part in first if isinstance(part, Matrix)]
     assert labels == ["O<sub>0</sub>", "O<sub>1</sub>", "O", "W<sub>O</sub>", "Y"]
 
@@ -66,11 +66,6 @@ def test_the_blocks_own_sum_is_wrong_until_the_block_spans_the_row():
 
 
 def test_fewer_tokens_and_features_shorten_what_depended_on_them():
-    app = open_view("Line by line", gradients_length=8, gradients_derivation="dS log", gradients_row=7)
-    assert app.number_input(key="gradients_row").value == 7
-    app.number_input(key="gradients_length").set_value(3).run()
-    assert not app.exception
-    assert app.number_input(key="gradients_row").value == 2
     app = open_view("Row sums D", gradients_length=8, gradients_block=8)
     app.number_input(key="gradients_length").set_value(3).run()
     assert app.slider(key="gradients_block").value == 3

@@ -1,11 +1,11 @@
-"""Figures of the roofline chapter: the numbers given are the numbers drawn."""
+"""The figure of the roofline chapter: the numbers given are the numbers drawn."""
 
 import pytest
 
 from kernels.device.gpus import GPUS
 from kernels.problem import AttentionProblem
 from viz.learn.roofline import maths as lesson
-from viz.learn.roofline.figures import LOOKS, roofline_figure, times_figure
+from viz.learn.roofline.figures import LOOKS, roofline_figure
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=1024, kv_len=1024, head_dim=64)
@@ -40,10 +40,3 @@ def test_no_dot_lies_beyond_the_axis_is_named_twice_or_left_out(q_len, kv_len, h
     assert all(low < x < high for x, _ in dots(figure).values())
     listed = [trace.name for trace in figure.data if trace.mode == "markers" and trace.showlegend]
     assert sorted(listed) == sorted(LOOKS)
-
-
-def test_times_are_those_of_the_steps():
-    gpu, steps = GPUS["H200"], lesson.steps(PROBLEM, "perfect")
-    moving, computing = times_figure(gpu, steps, theme.LIGHT).data
-    assert list(moving.x) == [step.bytes / gpu.hbm_bandwidth for step in steps]
-    assert list(computing.x) == [step.flops / gpu.fp16_flops for step in steps]

@@ -8,7 +8,7 @@ import pytest
 from viz.learn.softmax.maths import (
     FORMATS,
     all_ways,
-    exp_limits,
+    largest_exponent,
     numerators,
     online_shares,
     online_steps,
@@ -25,7 +25,7 @@ ROWS = (ROW, LARGE, -LARGE, np.zeros(5), np.array([7.0]), np.random.default_rng(
 
 @pytest.mark.parametrize("number_format", FORMATS)
 def test_large_scores_overflow_unless_the_max_is_subtracted(number_format):
-    kind, (low, high) = FORMATS[number_format], exp_limits(number_format)
+    kind, high = FORMATS[number_format], largest_exponent(number_format)
     naive, stable = (softmax_in(LARGE, number_format, subtract) for subtract in (False, True))
     assert np.isnan(naive.shares).all()
     assert (naive.fails, stable.fails, stable.shares.dtype) == (True, False, kind)
@@ -33,7 +33,6 @@ def test_large_scores_overflow_unless_the_max_is_subtracted(number_format):
     with np.errstate(all="ignore"):
         assert np.isinf(np.exp(kind(high * 1.002)))
         assert np.isfinite(np.exp(kind(high * 0.998)))
-        assert np.exp(kind(low * 1.002)) == 0 < np.exp(kind(low * 0.99))
 
 
 def test_a_sum_that_overflows_alone_is_a_failure():

@@ -12,7 +12,6 @@ import {
 import { formatSteady } from "../../../../viz/player/js/run/formats.js";
 import { SENTENCES, sentenceOf } from "../../../../viz/player/js/run/sentences.js";
 import { shownIn as shownAt } from "../../../../viz/player/js/run/cell.js";
-import { judge, parseNumber } from "../../../../viz/player/js/tile/predict.js";
 import { given, givenRun, inPhase, isNear, range, stepsWhere } from "./given.js";
 
 const full = givenRun("full");
@@ -163,56 +162,4 @@ test("sentences tell the picked row of large tiles with its numbers, and no othe
   const total = trace.P[step][0].reduce((sum, p) => sum + p);
   assert.ok(says(large, step, "exponentials", row).includes(` ${formatSteady(total)}.`));
   assert.doesNotMatch(says(large, step, "QK^T", row + 1), /NaN|largest/);
-});
-
-// --- predictions ---
-
-const scores = [1, -0.2, 0.3];
-const added = scores.reduce((sum, score) => sum + Math.exp(score - 1), 0);
-const state = { oldM: 0.5, oldL: 2, m: 1, alpha: Math.exp(-0.5), l: 2 * Math.exp(-0.5) + added };
-const { alpha } = state;
-
-test("a prediction is judged part by part, and a slip is named", () => {
-  const oldMax = alpha * 2 + scores.reduce((sum, score) => sum + Math.exp(score - 0.5), 0);
-  for (const [slip, hint] of [
-    [{}, ""],
-    [{ l: 2 + added }, "not rescaled"],
-    [{ l: added }, "old sum is missing"],
-    [{ l: oldMax }, "old max"],
-    [{ l: alpha * (2 + added) }, "old sum alone"],
-    [{ l: 2 * alpha }, "exponentials of this tile are missing"],
-    [{ alpha: Math.exp(0.5) }, "upside down"],
-    [{ alpha: 2 ** -0.5 }, "base 2"],
-    [{ m: 0.5 }, "larger than the old max"],
-    [{ m: NaN }, "give a number"],
-  ]) {
-    const wrong = judge({ ...state, ...slip }, state, scores).filter(({ right }) => !right);
-    assert.deepEqual(
-      wrong.map(({ name }) => name),
-      Object.keys(slip),
-    );
-    assert.ok(
-      wrong.every(({ words }) => words.includes(hint)),
-      hint,
-    );
-  }
-});
-
-test("a slip in m counts once: alpha and l that follow from it are right for it", () => {
-  const own = Math.exp(0.5 - 0.7);
-  const l = own * 2 + scores.reduce((sum, score) => sum + Math.exp(score - 0.7), 0);
-  const [, second, third] = judge({ m: 0.7, alpha: own, l }, state, scores);
-  assert.match(second.words, /right for your m/);
-  assert.match(third.words, /right for your m and α/);
-});
-
-test("at the first tile no m is the old one, and a row without a key keeps its max", () => {
-  const first = { oldM: -Infinity, oldL: 0, alpha: 0, l: 1 };
-  const isRight = (m, now) => judge({ ...first, m }, { ...first, m: now }, [now])[0].right;
-  assert.deepEqual([isRight(-0.2, -0.2), isRight(7, -Infinity)], [true, false]);
-});
-
-test("numbers are read as people write them", () => {
-  const read = { 0.5: 0.5, " −1,25 ": -1.25, "-3": -3, "-inf": -Infinity, "": NaN, a: NaN };
-  for (const [words, value] of Object.entries(read)) assert.equal(parseNumber(words), value);
 });

@@ -115,24 +115,19 @@ test("Python counts the moments of a run as the timeline does", () => {
   }
 });
 
-test("a race gives both runs the steps that fit its bytes, or as many steps each", () => {
+test("a race gives both runs the steps that fit its bytes", () => {
   const bytes = [Float64Array.of(8, 16, 24), Float64Array.of(12, 12, 24, 96)];
-  const steps = [
-    [1, 2, 3],
-    [1, 2, 3, 4],
-  ];
-  const race = new Race({ bytes, steps });
+  const race = new Race(bytes);
   assert.equal(race.text(), "bytes:0");
   race.goToText("bytes:500");
   assert.deepEqual([race.done(0), race.done(1)], [3, 3]);
   assert.equal(race.moved(1), 510);
   race.goToText("bytes:9999");
   assert.deepEqual([race.text(), race.done(0), race.done(1)], ["bytes:1000", 3, 4]);
-  race.goToText("steps:2");
-  assert.deepEqual([race.last(), race.moved(1), race.done(0), race.done(1)], [4, 3, 2, 2]);
   race.goToText("bytes:125"); // 12 of 96 bytes
   assert.deepEqual([race.now(), race.done(0), race.reached(0), race.done(1)], [12, 1, 1.5, 2]);
-  for (const wrong of ["x", "gpu:3", "race:3", "constructor:1"]) assert.equal(race.placeOf(wrong), null);
+  for (const wrong of ["x", "steps:2", "gpu:3", "race:3", "constructor:1"])
+    assert.equal(race.placeOf(wrong), null);
 });
 
 test("between two positions a phase is in progress, and nothing of it is done", () => {

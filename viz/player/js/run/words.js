@@ -38,10 +38,7 @@ export function rowWords(model, at, pinned) {
 export function rowHint(model, at, pinned, isOpen = false) {
   if (model.data.observed || areOfKeys(model, at.kernel)) return "";
   if (isOpen) return " (↑ and ↓ pick another)";
-  if (!pinned) return " (click the grid to follow another)";
-  const { steps } = shownRow(model, at, pinned);
-  const isReached = !steps.length || steps.some((step) => step === at.step || at.isDone(step));
-  return ` (picked${isReached ? "" : ", not reached yet"}; click it again to let go)`;
+  return pinned ? " (picked; click it again to let go)" : " (click the grid to follow another)";
 }
 
 // What is said aloud: which tiles and which phase the playback stands at, and its caption.
@@ -122,29 +119,17 @@ export function tileWords(model, hit, kernel, picks = false) {
   return `query tile ${tileNumber(model, hit.q)}, key tile ${hit.kv}: ${kind}${share}.${follow}`;
 }
 
-// What two runs race over: `words` of a place, and of the longer way how it compares.
-export const AXES = {
-  bytes: { label: "bytes", words: formatBytes, more: "asks for # times as many bytes as" },
-  steps: {
-    label: "steps",
-    words: (count) => `${Math.floor(count)} steps`,
-    more: "takes # times as many steps as",
-  },
-};
-
+// Where two runs stand that race over the same bytes; at the end, how the longer way compares.
 export function duelWords(race) {
-  const { words, more } = AXES[race.order];
   const ends = race.ends.map((each) => each.at(-1));
   const stands = race.ends.map((each, i) =>
     race.done(i) === each.length
-      ? `${"AB"[i]} is done: ${words(ends[i])}.`
+      ? `${"AB"[i]} is done: ${formatBytes(ends[i])}.`
       : `${"AB"[i]}: step ${race.done(i)} of ${each.length}.`,
   );
   const [short, long] = ends[0] <= ends[1] ? [0, 1] : [1, 0];
   const ratio = formatNumber(ends[long] / ends[short]);
   if (race.position < race.last() || ratio === "1") return stands.join(" ");
-  return `${"AB"[long]} ${more.replace("#", ratio)} ${"AB"[short]}: ${ends
-    .toSorted((a, b) => b - a)
-    .map(words)
-    .join(" against ")}.`;
+  const both = [long, short].map((i) => formatBytes(ends[i])).join(" against ");
+  return `${"AB"[long]} asks for ${ratio} times as many bytes as ${"AB"[short]}: ${both}.`;
 }

@@ -11,17 +11,19 @@ const KEY_FRAME_EVERY_MS = 4000; // so that a film can be wound to a place
 const BITS_PER_PIXEL = 3; // a second: lines and letters stay sharp
 const QUEUE = 3; // frames that wait for the encoder
 
-// The name of each format, and its codecs: the name in the file by that of the browser, the better first.
-const FORMATS = {
-  mp4: { name: "MP4 (H.264)", codecs: { "avc1.640034": "avc", "avc1.420034": "avc" } },
-  webm: { name: "WebM (VP9)", codecs: { "vp09.00.51.08": "V_VP9", vp8: "V_VP8" } },
+// The format of each codec by its name of the browser, and its name in the file; the better first.
+const CODECS = {
+  "avc1.640034": ["mp4", "avc"],
+  "avc1.420034": ["mp4", "avc"],
+  "vp09.00.51.08": ["webm", "V_VP9"],
+  vp8: ["webm", "V_VP8"],
 };
 const NO_ENCODER = "This browser encodes video only in pages from localhost, from https or from a file.";
 
 // What is shown when, at the present speed: [{position, time}] in ms, and how long it takes.
-export function shotsOf(owner, [from, to], format = "") {
+export function shotsOf(owner, [from, to], isGif = false) {
   const { track, speed } = owner.transport;
-  const frame = format === "gif" ? GIF_FRAME_MS : FRAME_MS;
+  const frame = isGif ? GIF_FRAME_MS : FRAME_MS;
   const before = track.position;
   const shots = [];
   track.position = from;
@@ -36,13 +38,13 @@ export function shotsOf(owner, [from, to], format = "") {
 
 // The file as a Blob; the picture's owner is moved from shot to shot. `onProgress(part)` is called; `signal`
 // ends it with its reason. Throws an Error with words for the reader if the browser cannot encode.
-export async function film(picture, { format, scale, shots, duration, onProgress, signal }) {
+export async function film(picture, { isGif, scale, shots, duration, onProgress, signal }) {
   const { transport } = picture.owner;
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [picture.width, picture.height].map(
     (size) => 2 * Math.round((size * scale) / 2),
   );
-  const tape = await tapeOf(format, canvas.width, canvas.height);
+  const tape = await tapeOf(isGif, canvas.width, canvas.height);
   const context = canvas.getContext("2d", { willReadFrequently: true });
   try {
     for (const [i, { position, time }] of shots.entries()) {
@@ -59,23 +61,21 @@ export async function film(picture, { format, scale, shots, duration, onProgress
   }
 }
 
-async function tapeOf(format, width, height) {
-  if (format === "gif") return new GifTape(width, height);
+async function tapeOf(isGif, width, height) {
+  if (isGif) return new GifTape(width, height);
   if (!window.VideoEncoder) throw new Error(NO_ENCODER);
-  const { name, codecs } = FORMATS[format];
   const bitrate = Math.round(width * height * BITS_PER_PIXEL);
   const about = { width, height, bitrate, framerate: 30, latencyMode: "quality" };
-  const asked = Object.keys(codecs).map((codec) => VideoEncoder.isConfigSupported({ codec, ...about }));
+  const asked = Object.keys(CODECS).map((codec) => VideoEncoder.isConfigSupported({ codec, ...about }));
   const answers = await Promise.allSettled(asked);
   const { config } = answers.find(({ value }) => value?.supported)?.value ?? {};
-  if (config) return new VideoTape(format, config, codecs[config.codec]);
-  const other = "Try a smaller size or the other format.";
-  throw new Error(`This browser does not encode ${name} at ${width} × ${height}. ${other}`);
+  if (config) return new VideoTape(config, ...CODECS[config.codec]);
+  throw new Error(`This browser encodes no video of ${width} × ${height}. Try a smaller size, or a GIF.`);
 }
 
 // What the browser's encoder gives, as a file. Sizes are even numbers: colours have half of them.
 class VideoTape {
-  constructor(format, config, codec) {
+  constructor(config, format, codec) {
     const { Muxer, Target } = media[format];
     const { width, height } = config;
     this.format = format;

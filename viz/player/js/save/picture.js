@@ -57,7 +57,7 @@ export class Picture {
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
     openFrame(context, whole);
     const origin = { x: this.page.left - this.left, y: this.page.top - this.top };
-    this.parts.forEach((part) => paintNode(context, part, origin, { palette, whole }));
+    this.parts.forEach((part) => paintNode(context, part, origin));
     this.foot = this.footLines(width - 2 * MARGIN).slice(0, this.foot.length); // there is room for as many
     writeLines(context, this.title, MARGIN, palette.text, TITLE);
     writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
@@ -106,7 +106,7 @@ function writeLines(context, lines, top, color, style) {
   lines.forEach((line, i) => text(context, line, MARGIN, top + (i + 0.5) * high, color, style));
 }
 
-function paintNode(context, node, origin, how) {
+function paintNode(context, node, origin) {
   if (node.nodeType === Node.TEXT_NODE) {
     paintText(context, node, origin);
     return;
@@ -117,31 +117,7 @@ function paintNode(context, node, origin, how) {
   const rect = node.getBoundingClientRect();
   const box = { x: rect.left - origin.x, y: rect.top - origin.y, w: rect.width, h: rect.height };
   fill(context, box, style.backgroundColor);
-  paintBorders(context, box, style);
-  const scrolls = node.scrollHeight > node.clientHeight + 1 && style.overflowY === "auto";
-  const inner = scrolls ? { x: rect.left, y: rect.top } : origin;
-  const { whole } = how;
-  if (scrolls) {
-    const { scale } = whole;
-    openFrame(context, { x: box.x * scale, y: box.y * scale, scale, width: box.w, height: box.h });
-  }
-  const children = [...node.childNodes];
-  const ordered = scrolls ? children.toSorted((a, b) => isPinned(a) - isPinned(b)) : children;
-  ordered.forEach((child) => paintNode(context, child, inner, how));
-  if (scrolls) openFrame(context, whole);
-}
-
-function isPinned(node) {
-  return node.nodeType === Node.ELEMENT_NODE && getComputedStyle(node).position === "sticky";
-}
-
-function paintBorders(context, { x, y, w, h }, style) {
-  for (const side of ["Top", "Right", "Bottom", "Left"]) {
-    const wide = style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]);
-    const [across, down] = side === "Left" || side === "Right" ? [wide, h] : [w, wide];
-    const at = { x: side === "Right" ? x + w - wide : x, y: side === "Bottom" ? y + h - wide : y };
-    if (wide) fill(context, { ...at, w: across, h: down }, style[`border${side}Color`]);
-  }
+  node.childNodes.forEach((child) => paintNode(context, child, origin));
 }
 
 function paintText(context, node, origin) {

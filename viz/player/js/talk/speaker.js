@@ -15,8 +15,7 @@ export class Speaker extends TalkWindow {
   }
 
   actions() {
-    const own = { overview: () => this.prompt.open(), speaker: () => window.opener?.focus() };
-    return { ...super.actions(), ...own };
+    return { ...super.actions(), speaker: () => window.opener?.focus() };
   }
 
   build(sceneRoot) {

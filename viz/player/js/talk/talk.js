@@ -1,7 +1,6 @@
 // The stage: the audience's window of a talk.
 
 import { element } from "../controls/dom.js";
-import { Overview } from "./overlays.js";
 import { isLast, placeText } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
@@ -20,15 +19,10 @@ export class Talk extends TalkWindow {
   }
 
   actions() {
-    return {
-      ...super.actions(),
-      overview: () => this.overview.toggle(),
-      speaker: () => this.openSpeaker(this.speakerUrl()),
-    };
+    return { ...super.actions(), speaker: () => this.openSpeaker(this.speakerUrl()) };
   }
 
   build(sceneRoot) {
-    this.overview = new Overview(this);
     this.black = element("div", { class: "fa-black", hidden: "" });
     this.ways = element("p", {}, [WAYS]);
     const titles = this.data.scenes.map(({ title }) => element("li", {}, [title]));
@@ -36,7 +30,7 @@ export class Talk extends TalkWindow {
     const title = element("h1", {}, [this.data.title]);
     this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [title, this.ways, this.said]);
     this.screen.source.after(this.line);
-    this.root.append(sceneRoot, this.overview.node, this.black, this.curtain);
+    this.root.append(sceneRoot, this.black, this.curtain);
   }
 
   destroy() {
@@ -52,28 +46,12 @@ export class Talk extends TalkWindow {
   }
 
   show(state, glides) {
-    const place = placeText(state);
-    if (place !== this.place) this.overview.close(); // the speaker's window goes on while it is open
-    this.place = place;
     this.screen.show(state, glides);
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
     this.ways.hidden = isLast(this.data.scenes, state); // then what was said closes the talk
     this.said.hidden = !this.ways.hidden;
-    history.replaceState(history.state, "", `${location.pathname}${location.search}#${place}`);
-  }
-
-  // Whatever goes somewhere closes the overview, also if the talk stands there already.
-  goTo(number) {
-    this.overview.close();
-    super.goTo(number);
-  }
-
-  press(action, key) {
-    const overview = this.overview.isOpen && !this.prompt.isOpen;
-    if (overview && this.overview.press(action, key)) return true;
-    if (["begin", "resume"].includes(action)) this.overview.close();
-    return super.press(action, key);
+    history.replaceState(history.state, "", `${location.pathname}${location.search}#${placeText(state)}`);
   }
 
   openSpeaker(url) {

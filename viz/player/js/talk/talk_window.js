@@ -14,7 +14,8 @@ export class TalkWindow {
   constructor(root, data, place) {
     Object.assign(this, { root, data });
     this.help = new Overlay("help", "keys", [keyList(HELP)]);
-    this.prompt = new NumberPrompt(data.scenes.length, (number) => this.goTo(number));
+    const titles = data.scenes.map(({ title }) => title);
+    this.prompt = new NumberPrompt(titles, (number) => this.goTo(number));
     this.line = element("p", { class: "fa-notice", role: "status", hidden: "" });
     const sceneRoot = document.createElement("div");
     this.screens = [];
@@ -99,8 +100,7 @@ export class TalkWindow {
   }
 
   escape() {
-    const open = [this.help, this.overview].find((each) => each?.isOpen);
-    if (open) open.close();
+    if (this.help.isOpen) this.help.close();
     else this.presenter.escape();
   }
 }

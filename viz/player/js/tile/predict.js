@@ -1,4 +1,5 @@
-// Predict, then reveal: the reader works out m, alpha and l of the next step, and hears which part was off.
+// Predict, then reveal: m, alpha and l of the next step are asked for before they are shown. Learn judges
+// typed answers; here the reader, or an audience, only looks.
 
 import { button, element } from "../controls/dom.js";
 import { scoresOf, softmaxState } from "../run/figure.js";
@@ -6,48 +7,31 @@ import { difference, formatSteady, inDigits } from "../run/formats.js";
 import { isInPart } from "../run/model.js";
 import { rescaleWords } from "../run/sentences.js";
 
-const NAMES = { m: "new max m", alpha: "rescale factor α", l: "new sum l" };
 const number = formatSteady;
 const exact = (value) => inDigits(value, 4); // what the reader counts with, for an answer of three digits
-const REMINDER =
-  "The next phase shows the answer: compare yours first, “Show me” it, or go to the “Next tile”.";
+const REMINDER = "The next phase shows the answer: “Show me” it first, or go to the “Next tile”.";
 
 export class Predict {
   constructor(next) {
     this.given = element("div", { class: "fa-given" });
-    const attributes = { inputmode: "decimal", size: "7", autocomplete: "off" };
-    this.inputs = Object.values(NAMES).map((label) =>
-      element("input", { ...attributes, "aria-label": label }),
-    );
-    const fields = this.inputs.map((input) => element("label", {}, [input.ariaLabel, input]));
-    this.feedback = element("div", { class: "fa-feedback", role: "status" });
     this.truth = element("div", { class: "fa-truth", role: "status" });
-    this.node = element("form", { class: "fa-panel fa-predict", hidden: "" }, [
+    this.showMe = button("Show me", "show m, α and l", () => this.reveal());
+    const nextTile = button("Next tile", "the next tile of these rows", next);
+    const looks = { class: "fa-panel fa-predict", role: "group", "aria-label": "predict", hidden: "" };
+    this.node = element("div", looks, [
       this.given,
-      element("div", { class: "fa-fields" }, [
-        ...fields,
-        element("button", { type: "submit", title: "compare (Enter)" }, ["Compare"]),
-        button("Show me", "show m, α and l", () => this.reveal()),
-        button("Next tile", "the next tile of these rows", next),
-      ]),
-      this.feedback,
+      element("div", { class: "fa-fields" }, [this.showMe, nextTile]),
       this.truth,
     ]);
-    this.node.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.compare();
-    });
   }
 
-  // `task` is {model, step, row, name}, or null to hide the form. Another task clears the fields.
+  // `task` is {model, step, row, name}, or null to hide it. Another task is not answered yet.
   show(task) {
     this.node.hidden = !task;
     if (["model", "step", "row"].every((name) => task?.[name] === this.task?.[name])) return;
     this.task = task;
-    this.feedback.replaceChildren();
     this.truth.replaceChildren();
-    this.isAnswered = false; // whether the reader has compared, or asked for the answer
-    this.node.reset();
+    this.isAnswered = false; // whether the reader has asked for the answer
     if (!task) return;
     const { model, step, row, name } = task;
     const state = softmaxState(model, step, row);
@@ -61,29 +45,11 @@ export class Predict {
 
   remind() {
     this.truth.textContent ||= REMINDER;
-    this.inputs[0].focus();
+    this.showMe.focus();
   }
 
-  compare() {
-    this.isAnswered = true;
-    this.truth.replaceChildren();
-    const [m, alpha, l] = this.inputs.map(({ value }) => parseNumber(value));
-    const lines = judge({ m, alpha, l }, this.state, this.scores);
-    const said = lines.map(({ right, words }) =>
-      element("div", { style: `color: var(--fa-${right ? "good" : "bad"})` }, [words]),
-    );
-    this.feedback.replaceChildren(...said);
-    if (lines.every(({ right }) => right)) this.solve();
-  }
-
-  // The answer, beside what the reader has typed and how it was judged.
   reveal() {
-    if (!this.isAnswered && this.inputs.some(({ value }) => value.trim())) this.compare();
     this.isAnswered = true;
-    this.solve();
-  }
-
-  solve() {
     const { state, scores, isPart } = this;
     const found = `m = ${number(state.m)}, α = ${number(state.alpha)}, l = ${number(state.l)}`;
     this.truth.replaceChildren(element("div", {}, [`${found}. ${solution(state, scores, isPart)}`]));
@@ -103,13 +69,6 @@ function scoresWords(scores) {
   );
 }
 
-// The number in a text, with any minus sign and decimal comma, also "-inf" and "−∞"; NaN if there is none.
-export function parseNumber(text) {
-  const plain = text.trim().replaceAll("−", "-").replace(",", ".").toLowerCase();
-  if (["-inf", "-infinity", "-∞"].includes(plain)) return -Infinity;
-  return plain === "" ? NaN : Number(plain);
-}
-
 function solution(state, scores, isPart) {
   const { oldM, m } = state;
   const keys = isPart ? "key of this part" : "key";
@@ -121,41 +80,3 @@ function solution(state, scores, isPart) {
 }
 
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
-const close = (a, b) => a === b || (Number.isFinite(b) && Math.abs(a - b) <= 0.015 + 0.015 * Math.abs(b));
-
-// What is right and what is off about an answer {m, alpha, l}: [{name, right, words}]. One that follows from
-// a wrong m or alpha is judged with them too, so that one slip counts once.
-export function judge({ m, alpha, l }, state, scores) {
-  const { oldM, oldL } = state;
-  const added = sumOf(scores, state.m);
-  const slipsOfM = [
-    [Math.max(...scores), "that is this tile's largest score, but the old max is larger: m never falls."],
-    [oldM, "a score of this tile is larger than the old max."],
-  ];
-  const slipsOfAlpha = [
-    [Math.exp(state.m - oldM), "upside down: it is e^(old max − new max), at most 1."],
-    [2 ** (oldM - state.m), "that is with base 2. The numbers here are in base e."],
-    [Math.exp(oldM - m), "right for your m, which is off."],
-  ];
-  const slipsOfL = [
-    [oldL + added, "the old sum was not rescaled: multiply it by α first."],
-    [added, "the old sum is missing: add α × old l."],
-    [state.alpha * oldL, "the exponentials of this tile are missing."],
-    [state.alpha * oldL + sumOf(scores, oldM), "the exponentials use the old max: subtract the new one."],
-    [state.alpha * (oldL + added), "α belongs to the old sum alone, not to the new exponentials."],
-    [alpha * oldL + sumOf(scores, m), "right for your m and α, of which one is off."],
-  ];
-  return [
-    verdict("m", m, state, slipsOfM, "it is the larger of the old max and the largest score of this tile."),
-    verdict("alpha", alpha, state, slipsOfAlpha, "it is e^(old max − new max); e^(−∞) is 0."),
-    verdict("l", l, state, slipsOfL, "it is α × old l + the sum of e^(score − new m)."),
-  ];
-}
-
-// `slips` has numbers that are often given instead, and what is wrong with each; `hint` is for all others.
-function verdict(name, given, state, slips, hint) {
-  const right = close(given, state[name]);
-  const [, slip] = slips.find(([value]) => close(given, value)) ?? [0, hint];
-  const wrong = Number.isNaN(given) ? "give a number." : slip;
-  return { name, right, words: right ? `✓ ${NAMES[name]}: right.` : `✗ ${NAMES[name]}: ${wrong}` };
-}
