@@ -15,7 +15,7 @@ from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.attention_problem import BLOCKS
 from kernels.problem.tiles import TileKind, visited_tiles
-from kernels.sanitizer.fresh import AfterOperation
+from kernels.sanitizer.fresh import FillFresh
 from kernels.sanitizer.regions import Access, Launch, Product
 from kernels.sanitizer.source import Statement, source_lines, statement_of
 from kernels.sanitizer.watch import watch_memory
@@ -93,18 +93,20 @@ def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-class FollowCopies(AfterOperation):
-    """Remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
+class FollowCopies(FillFresh):
+    """Also remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
 
     def __init__(self) -> None:
         super().__init__()
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        made = super().__torch_dispatch__(func, types, args, kwargs)
         if func in _COPIES:
             self._copies.append((args[0], made))
         elif func is _aten.copy_.default and args[0].shape == args[1].shape:
             self._copies.append((args[1], args[0]))
+        return made
 
     def roles(self, *tensors: torch.Tensor) -> Roles:
         """The roles of Q, K, V and O. A copy of an input has its role; what O is copied from has O's."""

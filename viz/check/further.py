@@ -1,6 +1,5 @@
 """What a check can be asked beyond its verdict: its kernel played beside ours, a report."""
 
-import functools
 from dataclasses import replace
 
 import streamlit as st
@@ -67,8 +66,8 @@ def _show(context: CheckContext, run: runs.Run) -> None:
         show_player(duel_of(run, ours, gpu), "played", {})
     alone = "Your kernel alone. It opens in any browser without a network or a server."
     with st.container(horizontal=True):
-        page = functools.partial(player_data, run.trace, run.provenance, gpu)
-        download(PLAYER, lambda: export_html(page()), "kernel.html", alone)
+        page = lambda: export_html(player_data(run.trace, run.provenance, gpu))  # noqa: E731
+        download(PLAYER, page, "kernel.html", alone)
         download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", LOADED_BY)
 
 
