@@ -330,9 +330,9 @@ def _argument_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns 0, or 2 if recordings of a GPU would be overwritten without one."""
     arguments = _argument_parser().parse_args(argv)
-    from kernels.device.runtime import WITHOUT_GPU
+    from kernels.device.runtime import INTERPRETED
 
-    if WITHOUT_GPU and arguments.out.resolve() == FOLDER.resolve():
+    if INTERPRETED and arguments.out.resolve() == FOLDER.resolve():
         wanted = "expected a GPU, since the shipped recordings are of one"
         print(f"error: --out {arguments.out} is not accepted: {wanted}. Give another --out.", file=sys.stderr)
         return 2

@@ -1,6 +1,6 @@
 """Checks whether a kernel's results are right, by the rule of FlashAttention's own tests.
 
-The kernel is one of ours, torch's, or your own function; or a file holds the result. Without shapes or other
+The kernel is one of ours, torch's, or your own function. Without shapes or other
 properties of a case, a battery of small cases is run, each with something that kernels get wrong. Every case
 runs in a child process with a time limit, so that a crash or a hang costs that case alone. If three cases in
 a row end the process alike, the others of that kernel are not run.
@@ -17,11 +17,9 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from kernels.check.case import cases, options
-from kernels.check.files.uploads import InvalidUpload
 from kernels.check.report import report as reports
 from kernels.check.result import UNUSABLE, CheckResult
 from kernels.check.session import NAMED_KERNELS, Plan, Session
@@ -32,8 +30,7 @@ from kernels.worker.failures import JobFailure
 EXIT = {"pass": 0, "fail": 1, "error": 2, "invalid": 2, "few": 2, UNUSABLE: 3}
 WORST_FIRST = (1, 3, 2, 0)
 REPORTS = {
-    "json": "the report as JSON",
-    "html": "the report as HTML, all cases and the worst in full,",
+    "json": "all numbers as JSON",
     "junit": "each case as a JUnit test case (XML)",
     "sarif": "what is wrong, with file and line, as SARIF (JSON)",
 }
@@ -45,7 +42,7 @@ class InvalidCall(ValueError):
     """Arguments that the parser does not accept; the message says why, and what it accepts."""
 
 
-BAD_CALL = (InvalidCall, InvalidProblem, InvalidUpload, OSError)
+BAD_CALL = (InvalidCall, InvalidProblem, OSError)
 """What `plan` raises."""
 
 
@@ -106,11 +103,6 @@ def _parser() -> argparse.ArgumentParser:
     total = "seconds after which the check ends: cases that it has not judged by then get no verdict"
     add("--total-limit", type=seconds, default=math.inf, help=total)
     add("--fail-fast", action="store_true", help="do not run further cases after the first that fails")
-    file = (
-        "take Q, K, V (and dO) from this .npz or .safetensors file. If it holds O and no --kernel is given, "
-        "that result is checked"
-    )
-    add("--file", type=Path, help=file)
     for name, content in REPORTS.items():
         add(f"--{name}", type=report_path, metavar="FILE", help=f"write {content} to this file")
     return parser
@@ -138,12 +130,7 @@ def _list(given: Plan) -> int:
 
 
 def _run(given: Plan) -> list[CheckResult]:
-    if given.upload is not None:
-        of_file = cases.UPLOADED in given.named
-        judged = "the O in the file" if of_file else "the kernel, on Q, K and V of the file"
-        print(f"Judged: {judged}. {given.upload.words}")
-    else:
-        print(given.words)
+    print(given.words)
     session = Session(given)
     try:
         detailed = len(session.cases[0]) <= DETAILED_CASES

@@ -7,34 +7,27 @@ from kernels.check.case.cases import CheckCase
 from kernels.check.result import CheckResult, maps_from_bytes, maps_to_bytes
 from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
-from kernels.oracle.report import ErrorReport
 from kernels.problem import InvalidProblem
 from kernels.trace import Trace
 from kernels.worker.client import Job
 from kernels.worker.failures import Crashed, JobFailure, TimedOut
-from kernels.worker.requests import Answer, Progress, Request, Result, TracedRun, timed_and_judged
+from kernels.worker.requests import Answer, Progress, Request, TracedRequest
 
 
 @dataclass(frozen=True)
-class CaseRequest(Request[Result]):
-    """A job about one case. The file that the case names by its digest is sent with the request."""
+class CheckRequest(Request[CheckResult]):
+    """The verdict on a case."""
 
+    answers = CheckResult
     case: CheckCase
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart."""
 
-
-@dataclass(frozen=True)
-class CheckRequest(CaseRequest[CheckResult]):
-    answers = CheckResult
-
     def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the error maps. Raises InvalidUpload."""
-        from kernels.check.files.uploads import read_upload
+        """The bytes are the error maps."""
         from kernels.check.judge.run import run_check
 
-        upload = read_upload(blob) if self.case.upload else None
-        result = run_check(self.case, upload, progress, compiles=True)
+        result = run_check(self.case, progress)
         return replace(result, maps=()), maps_to_bytes(result.maps)
 
     def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
@@ -42,25 +35,20 @@ class CheckRequest(CaseRequest[CheckResult]):
 
 
 @dataclass(frozen=True)
-class PlayRequest(CaseRequest[TracedRun]):
+class PlayRequest(TracedRequest):
     """Run the user's own kernel once in the interpreter, and watch what it loads and stores."""
 
-    answers = tuple[ErrorReport, float]
+    case: CheckCase
+    kernel_version: str = ""
 
     @property
     def runs_user_code(self) -> bool:
         return True
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the trace file."""
+    def trace(self) -> Trace:
         from kernels.check.subject.hosting import play_user_kernel
 
-        progress(0.0, "running your kernel")
-        trace, judged = timed_and_judged(lambda: play_user_kernel(self.case), progress)
-        return judged, trace.to_bytes()
-
-    def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
-        return TracedRun(Trace.load(blob), *answer)
+        return play_user_kernel(self.case)
 
 
 def checked_result(

@@ -13,10 +13,8 @@ from kernels.check import requests
 from kernels.check.case import cases, fit, options
 from kernels.check.case.battery import Tried, tried
 from kernels.check.case.limits import Limits
-from kernels.check.files.uploads import Upload, read_upload
 from kernels.check.report import machine
 from kernels.check.report import report as reports
-from kernels.check.report.html import to_html
 from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import triton_missing, utc_now
@@ -35,24 +33,19 @@ class Plan:
 
     arguments: argparse.Namespace
     command: str
-    data: bytes
-    """The file that the cases are about."""
-    upload: Upload | None
     named: dict[str, UserKernel | None]
-    """What is checked, by names of KERNELS, or UPLOADED; with the user's functions."""
+    """What is checked, by names of KERNELS; with the user's functions."""
     hashes: dict[str, str]
     """SHA-256 of the files of the user's functions, by the same names."""
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, command: str) -> "Plan":
-        """Raises InvalidProblem, InvalidUpload or OSError for a call that no device could answer."""
-        data = arguments.file.read_bytes() if arguments.file else b""
-        upload = read_upload(data) if arguments.file else None
-        named = _named_kernels(arguments, upload)
-        _fill_in(arguments, upload)
+        """Raises InvalidProblem or OSError for a call that no device could answer."""
+        named = _named_kernels(arguments)
+        _fill_in(arguments)
         files = {name: kernel.path.read_bytes() for name, kernel in named.items() if kernel}
         hashes = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
-        plan = cls(arguments, command, data, upload, named, hashes)
+        plan = cls(arguments, command, named, hashes)
         plan.cases_of(next(iter(named)), "cuda")
         return plan
 
@@ -65,7 +58,7 @@ class Plan:
         """What is run, and why it is not the battery if it is not."""
         if self.arguments.battery:
             return f"The battery, seed {self.arguments.seed}."
-        given = ", ".join([*map(options.option, self.arguments.given), *(["--file"] if self.upload else [])])
+        given = ", ".join(map(options.option, self.arguments.given))
         return f"Not the battery, but the cases that are asked for by {given}."
 
     def battery(self, kernel: str, backend: str = "cuda") -> tuple[Tried, ...]:
@@ -77,7 +70,7 @@ class Plan:
 
     def cases_of(self, kernel: str, backend: str) -> tuple[cases.CheckCase, ...]:
         """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
-        arguments, upload = self.arguments, self.upload
+        arguments = self.arguments
         fields = {name: getattr(arguments, name) for name in options.OF_PROBLEM}
         given = {name: value for name, value in fields.items() if value is not None}
         case = cases.CheckCase(
@@ -89,19 +82,14 @@ class Plan:
             scale=arguments.scale,
             requires_kernel=arguments.require_kernel,
         )
-        if upload is not None:
-            masked = [upload.problem(case.problem.with_(mask=mask)) for mask in arguments.mask]
-            return tuple(replace(case, problem=each, upload=upload.digest) for each in masked)
         if arguments.battery:
             return tuple(each.case for each in self.battery(kernel, backend))
         shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
         return cases.grid_cases(case, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
 
 
-def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict[str, UserKernel | None]:
-    """What is checked: names of KERNELS, or UPLOADED, with the user's functions. Raises InvalidProblem."""
-    if upload is not None and "output" in upload.tensors and not arguments.kernel:
-        return {cases.UPLOADED: None}
+def _named_kernels(arguments: argparse.Namespace) -> dict[str, UserKernel | None]:
+    """What is checked: names of KERNELS, with the user's functions. Raises InvalidProblem."""
     named: dict[str, UserKernel | None] = {}
     free = list(cases.USERS)
     for text in arguments.kernel or [cases.PUBLIC_CALL]:
@@ -117,18 +105,14 @@ def _named_kernels(arguments: argparse.Namespace, upload: Upload | None) -> dict
     return named
 
 
-def _fill_in(arguments: argparse.Namespace, upload: Upload | None) -> None:
+def _fill_in(arguments: argparse.Namespace) -> None:
     """Give the options of cases their defaults. If none was given, that asks for the battery."""
     values = vars(arguments)
     given = [name for name in options.CASE_OPTIONS if values[name] is not None]
-    for name in given if upload is not None else ():
-        if name not in options.WITH_FILE:
-            words = "it is not accepted with --file, which brings its own shape and type"
-            raise InvalidProblem(name, values[name], words, "Leave one of the two out.")
     for name, (default, read, _) in options.CASE_OPTIONS.items():
         if name not in given and default:
             values[name] = read(default)
-    values["battery"] = not {*given} - {"seed"} and upload is None
+    values["battery"] = not {*given} - {"seed"}
     values["given"] = given
     if values["repeats"] is None:
         values["repeats"] = 2 if values["battery"] else options.REPEATS
@@ -166,14 +150,13 @@ class Session:
         return self.plan.cases_of(kernel, backend)
 
     def check(self, case: cases.CheckCase, say: Say, detailed: bool = True) -> CheckResult:
-        """Check a case, and say what came of it."""
         own = self.plan.own.get(case.kernel)
         name, version = (own.name, own.version) if own else ("", "")
         if why := self._over(case.kernel):
             result = CheckResult(case, case.label(name), self._device, utc_now(), 0.0, ended=NOT_RUN)
             result = replace(result, stopped=f"{NOT_RUN}: {why}")
         else:
-            job = self._client.submit(requests.CheckRequest(case, version), self.plan.data, self._time_left())
+            job = self._client.submit(requests.CheckRequest(case, version), self._time_left())
             job.wait()
             result = requests.checked_result(job, case, name, self._device)
             if result.ended == TimedOut.__name__ and not self._time_left():
@@ -216,18 +199,12 @@ class Session:
     def close(self) -> None:
         """End the worker, and write the reports that were asked for, whatever happened to the cases."""
         self._client.close()
-        results, arguments, own = self.found, self.plan.arguments, self.plan.own
-        if not results:
-            return
-        worst = reports.worst_first(results)[0]
-        kernel = own.get(worst.case.kernel)
-        again = options.shell_command(worst.case, kernel.given if kernel else "", str(arguments.file or ""))
+        results, plan = self.found, self.plan
         texts: dict[str, Callable[[], str]] = {
-            "json": lambda: machine.to_json(results, self.plan.command, self.plan.hashes),
-            "html": lambda: to_html(worst, command=again, all_results=results),
+            "json": lambda: machine.to_json(results, plan.command, plan.hashes),
             "junit": lambda: machine.to_junit(results),
-            "sarif": lambda: machine.to_sarif(results, own),
+            "sarif": lambda: machine.to_sarif(results, plan.own),
         }
         for name, text in texts.items():
-            if path := getattr(arguments, name):
+            if results and (path := getattr(plan.arguments, name)):
                 path.write_text(text(), encoding="utf-8")

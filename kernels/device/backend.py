@@ -10,9 +10,6 @@ from pathlib import Path
 
 from kernels.device.gpu_state import driver_version
 
-COMPILES_ONLY = "FLASH_ATTENTION_COMPILES_ONLY"
-"""Environment variable; "1" in a process that compiles kernels for a GPU that is not there, and runs none."""
-
 
 def triton_missing() -> str | None:
     """Why the kernels cannot run here; None if they can."""
@@ -27,15 +24,11 @@ def choose_backend() -> str:
     """Decide between "cuda" and "interpreter", and set TRITON_INTERPRET to match.
 
     "cuda" compiles the kernels; "interpreter" runs the same source on the CPU, in Triton's interpreter.
-    "compiler" is neither: the process was started with COMPILES_ONLY.
 
     Raises RuntimeError if triton was imported too early to choose the interpreter.
     """
     import torch
 
-    if os.environ.get(COMPILES_ONLY) == "1":
-        os.environ["TRITON_INTERPRET"] = "0"
-        return "compiler"
     forced = os.environ.get("TRITON_INTERPRET") == "1"
     if torch.cuda.is_available() and not forced:
         return "cuda"

@@ -363,5 +363,4 @@ def _stream() -> "torch.cuda.Stream":
 
 
 def clock_for(backend: str) -> Clock:
-    """The clock of a backend, "cuda" or "interpreter"."""
     return CudaClock() if backend == "cuda" else Clock()

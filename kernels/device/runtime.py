@@ -16,11 +16,9 @@ from kernels.device.backend import choose_backend, triton_missing
 if missing := triton_missing():
     raise RuntimeError(f"No kernel can run here: {missing}.")
 BACKEND = choose_backend()
-""""cuda", "interpreter", or "compiler" in a process that runs no kernel."""
 DEVICE = "cuda" if BACKEND == "cuda" else "cpu"
 """Where the kernels' tensors live."""
 INTERPRETED = BACKEND == "interpreter"
-WITHOUT_GPU = BACKEND != "cuda"
 
 if INTERPRETED:
     from kernels.device.interpreter import patch_once_per_launch, skip_unused_checks

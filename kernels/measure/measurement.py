@@ -99,7 +99,6 @@ class Measurement:
     """Clocks and throttling of the GPU during the measurement; None if they could not be read."""
 
     def result(self, peer: str, direction: str = "forward") -> PeerResult | None:
-        """The result of one peer in one direction; None if it was not measured."""
         found = (each for each in self.results if (each.peer, each.direction) == (peer, direction))
         return next(found, None)
 

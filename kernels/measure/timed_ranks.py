@@ -162,7 +162,6 @@ def _in_a_row(call: Call, calls: int) -> float:
 
 
 def _largest(own: float) -> float:
-    """The largest of the ranks' numbers."""
     found = torch.tensor([own], dtype=torch.float64, device=DEVICE)
     dist.all_reduce(found, dist.ReduceOp.MAX)
     return float(found)

@@ -60,7 +60,6 @@ class Node:
 
     @property
     def asks_documents(self) -> bool:
-        """Whether it asks for the document of a position."""
         return not {"doc(q)", "doc(k)"}.isdisjoint(self.names())
 
     def names(self) -> Iterator[str]:

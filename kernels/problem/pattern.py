@@ -50,7 +50,6 @@ class Pattern:
 
     @property
     def first_position(self) -> int:
-        """The position of the first query."""
         return self.band.kv_len - self.band.q_len - self.rows_after
 
     @property

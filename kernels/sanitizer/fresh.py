@@ -5,7 +5,6 @@ these bits, nobody has written it: neither a kernel, nor torch, nor NumPy.
 """
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ _MAKERS = {
 }
 
 
-class AfterOperation(DispatchMode):
-    """Hears of each operation of torch while the mode is on. torch.compile works as without it."""
+class FillFresh(DispatchMode):
+    """Fills what torch.empty and its like return, on the CPU. torch.compile works as without it."""
 
     supports_higher_order_operators = True
 
@@ -31,27 +30,14 @@ class AfterOperation(DispatchMode):
     def ignore_compile_internals(cls) -> bool:
         return True
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        self.hear(func, args, made)
-        return made
-
-    def hear(self, func: Any, args: tuple, made: Any) -> None:
-        """What was called with what, and what it gave."""
-        raise NotImplementedError
-
-
-class FillFresh(AfterOperation):
-    """Fills what torch.empty and its like return, on the CPU."""
-
-    def hear(self, func: Any, args: tuple, made: Any) -> None:
         named = isinstance(func, torch._ops.OpOverload) and func._schema.name  # FlexAttention's has none
         if named in _MAKERS and isinstance(made, torch.Tensor) and made.is_cpu:
             storage = made.untyped_storage()
             if made.element_size() in PATTERNS and storage.nbytes():
                 elements_of(storage, made.element_size())[:] = PATTERNS[made.element_size()]
+        return made
 
 
 def elements_of(storage: torch.UntypedStorage, itemsize: int) -> np.ndarray:

@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,12 @@ from kernels.device.runtime import BACKEND, INTERPRETED
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.attention_problem import BLOCKS
 from kernels.problem.tiles import TileKind, visited_tiles
-from kernels.sanitizer.fresh import AfterOperation
+from kernels.sanitizer.fresh import FillFresh
 from kernels.sanitizer.regions import Access, Launch, Product
 from kernels.sanitizer.source import Statement, source_lines, statement_of
 from kernels.sanitizer.watch import watch_memory
-from kernels.trace.observed import Observed, ObservedKernel, ObservedSite, Section, Stays
+from kernels.trace.algorithm import Phase, SourceText
+from kernels.trace.observed import Observed, ObservedKernel
 from kernels.trace.trace import LaunchInfo, Trace
 
 _aten = torch.ops.aten
@@ -91,18 +93,20 @@ def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-class FollowCopies(AfterOperation):
-    """Remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
+class FollowCopies(FillFresh):
+    """Also remembers the copies that torch makes while the mode is on, and keeps their memory in use."""
 
     def __init__(self) -> None:
         super().__init__()
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def hear(self, func: Callable, args: tuple, made: Any) -> None:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        made = super().__torch_dispatch__(func, types, args, kwargs)
         if func in _COPIES:
             self._copies.append((args[0], made))
         elif func is _aten.copy_.default and args[0].shape == args[1].shape:
             self._copies.append((args[1], args[0]))
+        return made
 
     def roles(self, *tensors: torch.Tensor) -> Roles:
         """The roles of Q, K, V and O. A copy of an input has its role; what O is copied from has O's."""
@@ -203,7 +207,7 @@ def steps_of(events: list[Tile | Product], problem: AttentionProblem) -> Iterato
         yield step
 
 
-Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Attend = Callable[..., torch.Tensor]
 MAX_EVENTS = 400_000
 MOST_LAUNCHES = 100
 
@@ -219,7 +223,7 @@ class _Launched:
 
 def play(
     problem: AttentionProblem,
-    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    inputs: Sequence[torch.Tensor],
     attend: Attend,
     label: str,
 ) -> Trace:
@@ -335,7 +339,7 @@ def _skips_tiles(steps: list[Step], problem: AttentionProblem) -> bool:
 
 def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
     with_tile = [step for step in one.steps if step.query and step.key]
-    stays: Stays = "kv_tile" if _changes(one.steps, "query") > _changes(one.steps, "key") else "q_tile"
+    stays = "kv_tile" if _changes(one.steps, "query") > _changes(one.steps, "key") else "q_tile"
     sections = _sections(one.steps, stays) if with_tile else {}
     moved: dict[Statement, list[Tile]] = {}
     for step in one.steps:
@@ -344,19 +348,17 @@ def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
     names: dict[Statement, str] = {}
     for statement, tiles in moved.items():
         names[statement] = _site_name(statement, tiles, names)
-    sites = tuple(
-        ObservedSite(
-            names[statement],
-            sections.get(statement, "before"),
-            tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.reads)),
-            tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.writes)),
-        )
-        for statement, tiles in moved.items()
-    )
+    phases: dict[str, tuple[Phase, ...]] = {"before": (), "step": (), "after": ()}
+    for statement, tiles in moved.items():
+        section = sections.get(statement, "before")
+        loads = tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.reads))
+        stores = tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.writes))
+        shows = "scores" if section == "step" else ""
+        phases[section] += (Phase(names[statement], loads, stores=stores, shows=shows),)
     whole = 2 * problem.block_m * problem.block_n * problem.head_dim * max(len(with_tile), 1)
     products = round(sum(step.flops for step in with_tile) / whole)
-    lines = source_lines(one.launch.site, names)
-    return ObservedKernel(one.name, one.launch.site[0].rpartition("/")[2], sites, lines, stays, products)
+    source = SourceText(Path(one.launch.site[0]).name, source_lines(one.launch.site, names))
+    return ObservedKernel(one.name, source, **phases, stays=stays, products=products)
 
 
 def _changes(steps: list[Step], side: str) -> int:
@@ -372,10 +374,10 @@ def _site_name(statement: Statement, tiles: list[Tile], taken: dict[Statement, s
     moved = dict.fromkeys((verbs[tile.access.reads, tile.access.writes], tile.tensor) for tile in tiles)
     verb, _ = next(iter(moved))
     name = f"{verb} {', '.join(tensor for _, tensor in moved)}, line {statement[1]}"
-    return f"{name} of {statement[0].rpartition('/')[2]}" if name in taken.values() else name
+    return f"{name} of {Path(statement[0]).name}" if name in taken.values() else name
 
 
-def _sections(steps: list[Step], stays: str) -> dict[Statement, Section]:
+def _sections(steps: list[Step], stays: str) -> dict[Statement, str]:
     """Which statements run in every round of a program's loop over tiles, and which before and after it.
 
     A turn of the outer loop is a run of steps of one program with the same tile that stays.

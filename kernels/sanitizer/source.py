@@ -9,6 +9,8 @@ import textwrap
 from pathlib import Path
 from types import CodeType, FrameType
 
+from kernels.trace.algorithm import SourceLine
+
 Site = tuple[str, int]
 """File and line."""
 Statement = tuple[str, int, int]
@@ -88,17 +90,16 @@ def statement_of(site: Site) -> Statement:
     return file, node.lineno, _end(node)
 
 
-def source_lines(kernel: Site, names: dict[Statement, str]) -> tuple[tuple[int, str, str, str], ...]:
+def source_lines(kernel: Site, names: dict[Statement, str]) -> tuple[SourceLine, ...]:
     """Each line of the kernel and of the functions with a statement; the kernel itself comes first.
 
-    A line is its number, its text, the name of its statement or "", and its file's name. `names` are those of
-    the statements.
+    `names` are those of the statements; each is the phase of its lines.
     """
     functions: dict[Site, ast.stmt] = {}
     for file, line in [kernel, *((file, first) for file, first, _ in names)]:
         if node := _around(file, line, ast.FunctionDef):
             functions.setdefault((file, node.lineno), node)
-    shown: list[tuple[int, str, str, str]] = []
+    shown: list[SourceLine] = []
     for (file, _), node in functions.items():
         of_line = {
             line: name
@@ -109,5 +110,5 @@ def source_lines(kernel: Site, names: dict[Statement, str]) -> tuple[tuple[int, 
         text = "".join(_read(file)[0][node.lineno - 1 : _end(node)])
         for number, words in enumerate(textwrap.dedent(text).splitlines(), node.lineno):
             if words.strip():
-                shown.append((number, words, of_line.get(number, ""), Path(file).name))
+                shown.append(SourceLine(number, words, of_line.get(number, ""), Path(file).name))
     return tuple(shown)

@@ -262,7 +262,6 @@ class Kernel:
     """The source for head_dim over 128, if other functions run then."""
 
     def source_for(self, problem: AttentionProblem) -> SourceRef | SourceText:
-        """The source of what runs on this problem."""
         return self.wide_source if self.wide_source and problem.head_dim > 128 else self.source
 
     def chip_bytes(self, problem: AttentionProblem, memory: str | None = None) -> int:

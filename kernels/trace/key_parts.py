@@ -33,23 +33,3 @@ def parts_of(trace: Trace, algorithm: Algorithm) -> KeyParts | None:
         return None
     count = len(combines) // len(np.unique(trace.program[combines]))
     return KeyParts(count, splits, trace.program[splits] % count, combines, np.arange(len(combines)) % count)
-
-
-def why_wrong_parts(trace: Trace, algorithm: Algorithm) -> str:
-    """How the steps contradict the programs that they are said to be of, in words; "" if they do not."""
-    parts = parts_of(trace, algorithm)
-    if parts is None:
-        return ""
-    programs, first = np.unique(trace.program[parts.combines], return_index=True)
-    if not np.array_equal(trace.program[parts.combines], np.repeat(programs, parts.count)):
-        return "its programs do not combine equally many parts of the keys, one after the other"
-    made = np.unique(trace.program[parts.splits])
-    wanted = programs.astype(np.int64)[:, None] * parts.count + np.arange(parts.count)
-    if not np.array_equal(made, wanted.ravel()):
-        return f"the programs that split the keys are not those of the {parts.count} parts that are combined"
-    of = np.searchsorted(programs, trace.program[parts.splits] // parts.count)
-    for place in (trace.batch_head, trace.q_tile):
-        own = place[parts.combines]
-        if (own != np.repeat(own[first], parts.count)).any() or (place[parts.splits] != own[first][of]).any():
-            return "the parts of one program have several heads or query tiles"
-    return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import ArrayFile, UnreadableFile
+from kernels.file_format import ArrayFile
 from kernels.problem import AttentionProblem
 from kernels.trace.needs import Needs, Particular, TilesOf
 
@@ -183,18 +183,6 @@ class Lanes(ArrayFile):
             for number, (name, kind) in enumerate(self.activities)
             if kind == WAIT
         }
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By the names of the arrays. Raises UnreadableFile for a lane or an activity that has no name."""
-        events, programs, sms = self.event_program.size, self.program_sm.size, self.sm.size
-        for name, named in (("event_lane", self.lanes), ("event_activity", self.activities)):
-            numbers = getattr(self, name)
-            if events and not (0 <= numbers.min() and numbers.max() < len(named)):
-                raise UnreadableFile(f"damaged lanes: {name} is not between 0 and {len(named) - 1}")
-        sizes = {"event": events, "program": programs, "sm": sms}
-        arrays = (name for name, value in vars(self).items() if isinstance(value, np.ndarray))
-        shapes: dict[str, tuple[int, ...]] = {name: (sizes[name.split("_")[0]],) for name in arrays}
-        return shapes | dict.fromkeys(("sm_activity_ns", "sm_lane_ns"), (sms, len(self.activities)))
 
 
 def begins_in_turn(

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import ArrayFile, UnreadableFile
+from kernels.file_format import ArrayFile
 from kernels.oracle.report import ErrorReport
 from kernels.problem import AttentionProblem
 
 KINDS = ("attend", "merge", "transfer")
-MOST_RANKS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,27 +67,6 @@ class RanksTrace(ArrayFile):
     lse: np.ndarray
     """float32 (ranks, steps, rows): log-sum-exp of the keys seen so far after each step; no step for
     gradients, or if a rank computes whole heads."""
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By the names of the arrays. Raises UnreadableFile for ranks and kinds that there are not."""
-        spans = self.span_rank.size
-        bounds = {"span_rank": (0, self.ranks), "span_kind": (0, len(KINDS)), "span_owner": (-1, self.ranks)}
-        for name, (first, end) in bounds.items():
-            numbers = getattr(self, name)
-            if spans and not (first <= numbers.min() and numbers.max() < end):
-                raise UnreadableFile(f"damaged ranks: {name} is not between {first} and {end - 1}")
-        if not 1 <= self.ranks <= MOST_RANKS or self.positions.ndim != 2 or self.lse.ndim != 3:
-            raise UnreadableFile(f"damaged ranks: {self.ranks} ranks, expected 1 to {MOST_RANKS}")
-        shapes: dict[str, tuple[int, ...]] = {
-            name: (spans,) for name in vars(self) if name.startswith("span_")
-        }
-        rows = self.positions.shape[1]
-        return shapes | {
-            "span_places": (spans, 4),
-            "span_bounds": (spans, 2),
-            "positions": (self.ranks, rows),
-            "lse": (self.ranks, self.lse.shape[1], rows),
-        }
 
     @property
     def ns(self) -> int:

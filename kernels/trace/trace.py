@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kernels.device.backend import DeviceInfo
-from kernels.file_format import ArrayFile, UnreadableFile
+from kernels.file_format import ArrayFile
 from kernels.problem import AttentionProblem
 from kernels.trace.observed import Observed
 from kernels.trace.sample import Sample
@@ -185,28 +185,3 @@ class Trace(ArrayFile):
         matrices = {name.removeprefix(MATRIX_PREFIX): arrays[name] for name in named}
         others = {name: array for name, array in arrays.items() if name not in named}
         return super().from_arrays(others | ({"matrices": matrices} if matrices else {}))
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each array, by the header. Raises UnreadableFile for a wrong sample, row or matrix."""
-        problem, steps = self.problem, self.program.size
-        if self.sample and not self.sample.fits(problem):
-            raise UnreadableFile("a damaged file: its sample has heads or tiles that the run lacks")
-        part = self.ran.with_(q_len=len(self.sample.rows(problem))) if self.sample else problem
-        sizes = {1, problem.block_m, problem.block_n, problem.head_dim}
-        if self.matrix_row is not None and not 0 <= self.matrix_row < problem.block_m:
-            raise UnreadableFile(f"a damaged file: no query tile has a row {self.matrix_row}")
-        for name, array in (self.matrices or {}).items():
-            if array.ndim != 3 or array.shape[0] != steps or not sizes.issuperset(array.shape[1:]):
-                raise UnreadableFile(f"a damaged file: the matrix {name} has shape {array.shape}")
-        shapes: dict[tuple[str, ...], tuple[int, ...]] = {
-            PER_STEP: (steps,),
-            PER_ROW: (steps, problem.block_m),
-            ("gradient_distance",): (steps, 3),
-            ("tensor_bytes_read", "tensor_bytes_written"): (steps, len(self.tensors)),
-            ("acc",): (steps, problem.block_m, problem.head_dim),
-            ("acc_dk", "acc_dv"): (steps, problem.block_n, problem.head_dim),
-            ("output", "d_query"): part.q_shape,
-            ("lse", "delta"): part.q_shape[:3],
-            ("d_key", "d_value"): part.kv_shape,
-        }
-        return {name: shape for names, shape in shapes.items() for name in names}

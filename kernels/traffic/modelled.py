@@ -23,7 +23,6 @@ class WholeTraffic:
 
     @property
     def total(self) -> int:
-        """Bytes of all tensors."""
         return sum(self.bytes.values())
 
 

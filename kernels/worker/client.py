@@ -6,7 +6,7 @@ Safe to use from many threads. Imports neither torch nor triton.
 import atexit
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from typing import Generic
@@ -26,13 +26,9 @@ NEXT_TRY_S = 1.0
 class Job(Generic[Result]):
     """Made by `WorkerClient.submit`. Safe to use from many threads."""
 
-    def __init__(
-        self, client: "WorkerClient", request: Request[Result], time_limit_s: float, blob: bytes
-    ) -> None:
+    def __init__(self, client: "WorkerClient", request: Request[Result], time_limit_s: float) -> None:
         self.request = request
         self.time_limit_s = time_limit_s
-        self.blob = blob
-        """Bytes that are sent with the request; dropped when the job has ended."""
         self.fraction = 0.0
         self.label = "waiting"
         self.started = False
@@ -71,7 +67,6 @@ class Job(Generic[Result]):
 
     def finish(self, answer: Answer | None = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
-        self.blob = b""
         if answer is not None:
             plain, blob = answer
             self._end.set_result(self.request.result(msgspec.convert(plain, self.request.answers), blob))
@@ -87,17 +82,15 @@ class WorkerClient:
         time_limit_s: float = 120.0,
         memory_limit_bytes: int | None = None,
         kernels: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`kernels` are the user's own, as "file.py:function": only a worker started with them can run
-        them. `environment` is set in the worker beside this process's own."""
+        them."""
         self.time_limit_s = time_limit_s
         self.device: DeviceInfo | None = None
         self.start_failure: str | None = None
         """Why the last start failed; None if it did not."""
         self._arguments = [] if memory_limit_bytes is None else ["--memory-limit", str(memory_limit_bytes)]
         self._arguments += [word for kernel in kernels for word in ("--kernel", kernel)]
-        self._environment = environment or {}
         self._lock = threading.Condition()
         self._queue: list[Job] = []
         self._running: Job | None = None
@@ -108,14 +101,9 @@ class WorkerClient:
         self._dispatcher.start()
         atexit.register(self.close)
 
-    def submit(
-        self, request: Request[Result], blob: bytes = b"", time_limit_s: float | None = None
-    ) -> Job[Result]:
-        """Queue a request, before the patient ones; `blob` goes with it.
-
-        Raises RuntimeError once the client is closed.
-        """
-        job = Job(self, request, self.time_limit_s if time_limit_s is None else time_limit_s, blob)
+    def submit(self, request: Request[Result], time_limit_s: float | None = None) -> Job[Result]:
+        """Queue a request, before the patient ones. Raises RuntimeError once the client is closed."""
+        job = Job(self, request, self.time_limit_s if time_limit_s is None else time_limit_s)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the worker client is closed")
@@ -203,7 +191,7 @@ class WorkerClient:
             with self._lock:  # so that close() runs either before the start, or after it and ends the process
                 if self._closed:
                     return
-                process = self._process = WorkerProcess(self._arguments, self._environment)
+                process = self._process = WorkerProcess(self._arguments)
             try:
                 message = process.receive(START_LIMIT_S)
             except TimeoutError:
@@ -237,7 +225,7 @@ class WorkerClient:
             job.started = True
 
         try:
-            job.finish(process.ask(job.request, job.blob, job.time_limit_s, progress, started))
+            job.finish(process.ask(job.request, b"", job.time_limit_s, progress, started))
         except TimeoutError:
             process.kill()
             process.wait()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import IO
 
@@ -53,15 +53,19 @@ def write_message(stream: IO[bytes], message: dict, blob: bytes = b"") -> None:
 class WorkerProcess:
     """A running `python -m kernels.worker`. Raises OSError if the system refuses to start it."""
 
-    def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, leads: bool = True
-    ) -> None:
+    def __init__(self, arguments: Sequence[str], *, leads: bool = True) -> None:
         """If it `leads`, the processes that it starts end with it."""
         command, pipe = [sys.executable, "-m", MODULE, *arguments], subprocess.PIPE
-        own = SLEEPY | os.environ | dict(environment or {})
+        own = SLEEPY | os.environ
         self._leads = leads
         self._process = subprocess.Popen(
-            command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=leads
+            command,
+            cwd=ROOT,
+            env=own,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=leads,
         )
         self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)

@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kernels.device.interpreter import watch_programs
@@ -74,27 +73,45 @@ class TracedRun:
 
 
 @dataclass(frozen=True)
-class TraceRequest(Request[TracedRun]):
-    """Run one algorithm with TRACE on, or a sample of it, and judge its results."""
+class TracedRequest(Request[TracedRun]):
+    """Trace a run, and judge its results."""
 
     answers = tuple[ErrorReport, float]
+
+    @abstractmethod
+    def trace(self) -> Trace:
+        """Run the kernels once, in the worker."""
+
+    def run(self, blob: bytes, progress: Progress) -> Answer:
+        """The bytes are the trace file, without accumulators."""
+        from kernels.oracle.rule import judge_trace
+
+        progress(0.0, "running the kernel")
+        began = time.perf_counter()
+        with report_programs(progress):
+            trace = self.trace()
+        seconds = time.perf_counter() - began
+        progress(1.0, "comparing with float64")
+        return (judge_trace(trace), seconds), trace.without_acc().to_bytes()
+
+    def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
+        return TracedRun(Trace.load(blob), *answer)
+
+
+@dataclass(frozen=True)
+class TraceRequest(TracedRequest):
+    """Run one algorithm with TRACE on, or a sample of it."""
+
     problem: AttentionProblem
     algorithm: str
     sample: Sample | None = None
     row: int | None = None
     """Offset in the query tiles of the row whose numbers are recorded, if the tiles are large."""
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the trace file, without accumulators."""
+    def trace(self) -> Trace:
         from kernels.algorithms import run_traced
 
-        progress(0.0, "running the kernel")
-        traced = partial(run_traced, self.problem, self.algorithm, self.sample, self.row)
-        trace, judged = timed_and_judged(traced, progress)
-        return judged, trace.without_acc().to_bytes()
-
-    def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
-        return TracedRun(Trace.load(blob), *answer)
+        return run_traced(self.problem, self.algorithm, self.sample, self.row)
 
 
 @dataclass(frozen=True)
@@ -225,18 +242,6 @@ class LessonGradientsRequest(Request[LessonGradients]):
             for gradients in (autograd_gradients, kernel_gradients)
         )
         return LessonGradients(autograd, kernel, torch.__version__), b""
-
-
-def timed_and_judged(run: Callable[[], Trace], progress: Progress) -> tuple[Trace, tuple[ErrorReport, float]]:
-    """A trace, the report on its results, and the seconds that the run took."""
-    from kernels.oracle.rule import judge_trace
-
-    began = time.perf_counter()
-    with report_programs(progress):
-        trace = run()
-    seconds = time.perf_counter() - began
-    progress(1.0, "comparing with float64")
-    return trace, (judge_trace(trace), seconds)
 
 
 def report_programs(progress: Progress) -> contextlib.AbstractContextManager[None]:

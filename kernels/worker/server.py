@@ -18,7 +18,6 @@ from typing import BinaryIO
 import msgspec
 
 import kernels.check.requests
-import kernels.check.subject.compiling
 import kernels.check.subject.hosted  # noqa: F401  the classes of its jobs
 from kernels.worker.failures import message_of
 from kernels.worker.host import HOST

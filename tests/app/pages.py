@@ -76,10 +76,10 @@ def fail_jobs(monkeypatch, request_class, failure):
     """Until monkeypatch.undo(), new jobs of that class end with the failure; all others go to the worker."""
     submit = WorkerClient.submit
 
-    def submit_or_fail(client, request, blob=b"", time_limit_s=None):
+    def submit_or_fail(client, request, time_limit_s=None):
         if not isinstance(request, request_class):
-            return submit(client, request, blob, time_limit_s)
-        job = Job(client, request, 1.0, blob)
+            return submit(client, request, time_limit_s)
+        job = Job(client, request, 1.0)
         job.finish(failure=failure)
         return job
 

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from kernels.check.files.uploads import MAX_FILE_BYTES
 from kernels.measure import peers
+from kernels.measure.document import MAX_FILE_BYTES
 from tests import ROOT
 from tests.app.pages import open_page
 from viz.shared import options, runs

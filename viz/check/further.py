@@ -1,6 +1,5 @@
 """What a check can be asked beyond its verdict: its kernel played beside ours, a report."""
 
-import functools
 from dataclasses import replace
 
 import streamlit as st
@@ -8,7 +7,6 @@ import streamlit as st
 from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.check.case.cases import USERS, estimated_seconds
 from kernels.check.case.options import shell_command
-from kernels.check.report.html import to_html
 from kernels.check.report.machine import to_json
 from kernels.check.requests import PlayRequest
 from kernels.check.result import CheckResult
@@ -20,10 +18,11 @@ from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
 from viz.shared.formats import file_name, format_bytes, problem_words
-from viz.shared.layout import PLAYER, REPORT, TRACE, download
+from viz.shared.layout import PLAYER, TRACE, download
 from viz.shared.problem_form import gpu_of
 from viz.shared.waiting import asked_job, result_of
 
+LOADED_BY = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
 PLAYING = "played_kernel"
 """Key in the session of the request that the user wants to see."""
 
@@ -67,9 +66,9 @@ def _show(context: CheckContext, run: runs.Run) -> None:
         show_player(duel_of(run, ours, gpu), "played", {})
     alone = "Your kernel alone. It opens in any browser without a network or a server."
     with st.container(horizontal=True):
-        page = functools.partial(player_data, run.trace, run.provenance, gpu)
-        download(PLAYER, lambda: export_html(page()), "kernel.html", alone)
-        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", "Explore opens it.")
+        page = lambda: export_html(player_data(run.trace, run.provenance, gpu))  # noqa: E731
+        download(PLAYER, page, "kernel.html", alone)
+        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", LOADED_BY)
 
 
 def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
@@ -83,14 +82,11 @@ def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:
 
 
 def report_panel(context: CheckContext, result: CheckResult) -> None:
-    """The report as one HTML file and as JSON, and the command that repeats the check."""
+    """All numbers as JSON, and the command that repeats the check."""
     user = context.user(result.case.kernel)
     command = shell_command(result.case, user.given if user else "")
     named = user.function if user else result.case.kernel
     name = file_name(f"check {named} {problem_words(result.case.problem)}")
-    with st.container(horizontal=True):
-        opens = "Opens anywhere, loads nothing."
-        download(REPORT, lambda: to_html(result, command), f"{name}.html", opens)
-        download("Numbers as JSON", lambda: to_json([result], command), f"{name}.json")
+    download("Numbers as JSON", lambda: to_json([result], command), f"{name}.json")
     st.caption("The same from a shell, with the verdict as exit status:")
     st.code(command, language="bash", wrap_lines=True)

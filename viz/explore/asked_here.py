@@ -1,4 +1,4 @@
-"""What else Explore shows and asks the worker for: a saved trace, lanes, times, one row of a large tile."""
+"""What else Explore asks the worker for: lanes, time and memory, one row of a large tile."""
 
 import functools
 import math
@@ -6,8 +6,6 @@ import math
 import streamlit as st
 
 from kernels.algorithms import kernels_with_lanes
-from kernels.check.files.trace_file import read_trace
-from kernels.check.files.uploads import InvalidUpload
 from kernels.measure.measure import naive_peak_bytes
 from kernels.measure.measurement import Measurement
 from kernels.recordings import recorded_measurement
@@ -19,31 +17,10 @@ from viz.explore.choice import WHOLE_S, Machine, duration
 from viz.player.lanes import LanesRun, fastest_first, recorded_lane_runs
 from viz.player.places import is_written
 from viz.shared import runs
-from viz.shared.formats import plain
 from viz.shared.waiting import asked_job, result_of, results_of
 from viz.shared.words import Words
 
 WORDS = Words(__file__)
-
-
-def opened_run() -> runs.Run | None:
-    """The run of the file that is open; None without one, and if it is refused, which the page says."""
-    with st.sidebar.expander("Open a saved trace (.npz)"):
-        label = "A trace that Explore or `Trace.save` wrote"
-        file = st.file_uploader(label, ["npz"], help=WORDS("file"))
-    if file is None:
-        return None
-    try:
-        trace = _read(file.getvalue())
-    except InvalidUpload as error:
-        st.error(plain(f"{file.name}: {error}"), icon=":material/error:")
-        return None
-    words = f"This is {plain(file.name)}. Close it to go on with the problem in the sidebar."
-    st.info(words, icon=":material/folder_open:")
-    return runs.Run(trace, None, recorded=True, file=file.name)
-
-
-_read = functools.lru_cache(maxsize=2)(read_trace)
 
 
 LONG_ON_A_CPU_BYTES, LONG_ON_A_CPU_FLOPS = 2e9, 1e11
@@ -55,7 +32,7 @@ PICKED = "picked_row"
 def lanes_of(machine: Machine, run: runs.Run) -> tuple[LanesRun, ...]:
     """Lanes of the run's algorithm and others, recorded or measured here; none without its own."""
     own = run.algorithm.lanes
-    if run.file or own is None:
+    if own is None:
         return ()
     found = recorded_lane_runs(run.trace.problem, run.algorithm.direction)
     if machine.backend == "cuda" and not (run.recorded or run.meanwhile):

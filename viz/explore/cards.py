@@ -35,8 +35,6 @@ def four_cards(run: Run, measurement: Measurement | None, other: Run | None = No
 def _error_card(run: Run, mark: str) -> Card:
     label = f"{mark}Largest error of the result · {run.origin}"
     report = run.report
-    if report is None:
-        return Card(label, "–", "not known", WORDS("no error"))
     allowed = f"{'passes' if report.passes else 'FAILS'}: allowed {format_error(report.tolerance)}"
     sampled = " (sampled rows)" if run.trace.sample else ""
     rule = WORDS("error", rule=rule_words(FACTORS[run.algorithm.direction]))

@@ -32,14 +32,13 @@ def show() -> None:
     algorithm = controls.algorithm_control()
     problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
     versus = controls.versus_controls(problem) if problem else None
-    run = asked_here.opened_run()
-    is_first = is_first and run is None
-    say(looks_of(run.algorithm if run else ALGORITHMS[algorithm]).headline)
-    if run is None and problem:
-        first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
-        if words:
-            st.caption(f":material/grid_on: {' '.join(words)}")
-        run = shown_run(machine, first, offers)
+    say(looks_of(ALGORITHMS[algorithm]).headline)
+    if not problem:
+        return
+    first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
+    if words:
+        st.caption(f":material/grid_on: {' '.join(words)}")
+    run = shown_run(machine, first, offers)
     if run is None:
         return
     gpu = controls.gpu_of(run.trace.device.name)

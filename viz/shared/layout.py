@@ -71,8 +71,8 @@ CHIPS: dict[str, Chip] = {
 
 
 CARD_COLORS: dict[bool | None, Literal["green", "red", "off"]] = {True: "green", False: "red", None: "off"}
-PLAYER, TRACE, REPORT = "Player as one HTML file", "Trace (.npz)", "Report as one HTML file"
-ICONS = {PLAYER: "slideshow", REPORT: "lab_profile"}
+PLAYER, TRACE = "Player as one HTML file", "Trace (.npz)"
+ICONS = {PLAYER: "slideshow"}
 
 
 def colors() -> theme.Palette:

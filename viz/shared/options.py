@@ -30,7 +30,7 @@ def kernel_labels(kernels: Sequence[UserKernel]) -> dict[str, str]:
 
 
 def named_file(option: str) -> Path | None:
-    """The file of an option such as "--talk", which may not exist; None if none was named."""
+    """The file of "--talk", which may not exist; None if none was named."""
     return next(map(Path, _options(option)), None)
 
 

@@ -32,12 +32,9 @@ class Run:
     """A trace to show, its error report, and where it is from."""
 
     trace: Trace
-    report: ErrorReport | None
-    """None for a file, of which the error is not known."""
+    report: ErrorReport
     recorded: bool
     seconds: float | None = None
-    file: str = ""
-    """Name of the user's file that it is from."""
     meanwhile: bool = False
     """Whether it stands in for a run that is still to come."""
 
@@ -52,8 +49,8 @@ class Run:
 
     @property
     def is_of_controls(self) -> bool:
-        """Whether it is of the problem in the controls and the URL: no stand-in, and not of a file."""
-        return not (self.meanwhile or self.file)
+        """Whether it is of the problem in the controls and the URL: no stand-in."""
+        return not self.meanwhile
 
     @property
     def traffic(self) -> WholeTraffic:
@@ -66,8 +63,7 @@ class Run:
         device = self.trace.device
         if self.recorded:
             version = version_words(self.algorithm, device)
-            file = f"from your file {self.file}, " if self.file else ""
-            return f"{file}recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
+            return f"recorded on {device.name}, {version}, {self.trace.recorded_at[:10]}"
         on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
         return f"run here{on_gpu} {runner_words(self.algorithm, device)}"
 

@@ -43,8 +43,8 @@ def asked_job(
     """The job of a request: that of an earlier page, or a new one.
 
     A new one that is estimated to take longer than IMMEDIATE_S waits for a click on `button`; until then the
-    result is None. `notice` stands above the button. `holder` is a place
-    that shows one result: what it asked for before leaves the queue, unless somebody else waits for it.
+    result is None. `notice` stands above the button. `holder` is a place that shows one result: what it asked
+    for before leaves the queue, unless somebody else waits for it.
     """
     if holder:
         store.let_go(holder, but=(request,))

@@ -8,8 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernels.check.files.trace_file import read_trace
-from kernels.check.files.uploads import InvalidUpload
+from kernels.algorithms import algorithm_of
+from kernels.file_format import UnreadableFile
+from kernels.problem import InvalidProblem
+from kernels.trace import Trace
 from viz.site.pages import write_site
 
 
@@ -27,9 +29,10 @@ def main(argv: list[str] | None = None) -> int:
     own = []
     try:
         for at in arguments.trace:
-            own.append(read_trace(at.read_bytes()))
+            own.append(Trace.load(at))
+            algorithm_of(own[-1])  # refuses one that is not known here
         size = write_site(arguments.out, own, arguments.source)
-    except (OSError, InvalidUpload) as error:
+    except (OSError, UnreadableFile, InvalidProblem) as error:
         print(f"error: {at}: {error}", file=sys.stderr)
         return 2
     print(f"{size / 1e6:.1f} MB; open {arguments.out / 'index.html'}")

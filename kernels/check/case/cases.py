@@ -20,8 +20,6 @@ larger tensors, sliced:24 with 24 elements around them. packed: views of one (ba
 head_dim) tensor, or of one for K and V if the shape of Q differs. mixed: K transposed, Q and V column by
 column: their last stride is not 1. expanded: stride 0 along each axis of K, V and dO in which all is the
 same, as it is in shared inputs. far: batches and heads 2^30 elements apart, for a user's kernel on a GPU."""
-UPLOADED = "uploaded"
-"""In place of a kernel's name if a file holds the result, which was computed elsewhere."""
 
 MAX_REPEATS = 250
 
@@ -63,16 +61,14 @@ def kernels_on(backend: str, users: int) -> list[str]:
 class CheckCase:
     """One check: a kernel, a problem, whether gradients are checked, and how many runs are compared.
 
-    `upload` is the SHA-256 of the file with the tensors, or "" for the tensors of `make_inputs`. `layout`
-    says how these lie in memory, `scale` is the factor on the scores, None for 1 / sqrt(head_dim). Raises
-    InvalidProblem.
+    `layout` says how the tensors lie in memory, `scale` is the factor on the scores, None for
+    1 / sqrt(head_dim). Raises InvalidProblem.
     """
 
     problem: AttentionProblem
     kernel: str = PUBLIC_CALL
     gradients: bool = True
     repeats: int = 3
-    upload: str = ""
     layout: str = LAYOUTS[0]
     scale: float | None = None
     requires_kernel: bool = False
@@ -81,7 +77,7 @@ class CheckCase:
     """Limits to which a case of the battery was fitted: where each is from, ": ", and the limit."""
 
     def __post_init__(self) -> None:
-        if self.kernel not in KERNELS and self.kernel != UPLOADED:
+        if self.kernel not in KERNELS:
             raise InvalidProblem("kernel", self.kernel, f"expected one of {', '.join(KERNELS)}")
         if type(self.repeats) is not int or not 1 <= self.repeats <= MAX_REPEATS:
             raise InvalidProblem("repeats", self.repeats, f"expected a whole number from 1 to {MAX_REPEATS}")
@@ -97,8 +93,6 @@ class CheckCase:
 
     def label(self, user_name: str = "") -> str:
         """What the pages call its kernel; `user_name` is the name of the user's own."""
-        if self.kernel == UPLOADED:
-            return "result from the file"
         return user_name if self.kernel in USERS and user_name else KERNELS[self.kernel].label
 
     @property
@@ -170,7 +164,7 @@ def grid_cases(
         of_mask = product(trusted if shapes is None else tuple(shapes), head_dims, dtypes)
         for (q_len, kv_len), head_dim, dtype in of_mask:
             tall = base.problem.with_(q_len=q_len, kv_len=kv_len, head_dim=head_dim)
-            cases.append(replace(base, problem=tall.with_(dtype=dtype, mask=mask), upload=""))
+            cases.append(replace(base, problem=tall.with_(dtype=dtype, mask=mask)))
     if not 1 <= len(cases) <= MAX_CASES:
         remedy = "Choose fewer shapes, head_dims, dtypes or masks."
         raise InvalidProblem("grid", f"{len(cases)} cases", f"expected 1 to {MAX_CASES}", remedy)

@@ -5,7 +5,7 @@ import secrets
 import shlex
 from typing import Any
 
-from kernels.check.case.cases import LAYOUTS, UPLOADED, USERS, CheckCase
+from kernels.check.case.cases import LAYOUTS, USERS, CheckCase
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS
 from kernels.tool_arguments import numbers, words
 
@@ -59,8 +59,6 @@ PATTERN = ("prefix", "documents", "expression", "softcap", "alibi", "sink_logit"
 MASKING = ("window_left", "window_right", *PATTERN)
 OF_PROBLEM = ("batch", "q_heads", "kv_heads", "inputs", "seed", "block_m", "block_n", *MASKING)
 """Fields of the problem, by their names."""
-WITH_FILE = ("mask", *MASKING, "block_m", "block_n", "layout", "scale")
-"""What a file of tensors does not say itself."""
 REPEATS = 3
 
 
@@ -76,21 +74,17 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def shell_command(case: CheckCase, kernel: str = "", file: str = "") -> str:
-    """The command that repeats the check. `kernel` is the user's own file.py:function, `file` the upload."""
-    parts, problem = ["python -m kernels.check"], case.problem
-    if case.kernel != UPLOADED:
-        named = (kernel or "file.py:function") if case.kernel in USERS else case.kernel
-        parts.append(f"--kernel {shlex.quote(named)}")
-    if case.upload:
-        parts.append(f"--file {shlex.quote(file or 'FILE')}")
+def shell_command(case: CheckCase, kernel: str = "") -> str:
+    """The command that repeats the check. `kernel` is the user's own file.py:function."""
+    named, problem = (kernel or "file.py:function") if case.kernel in USERS else case.kernel, case.problem
+    parts = [f"python -m kernels.check --kernel {shlex.quote(named)}"]
     values = problem.as_dict() | {
         "shapes": f"{problem.q_len}x{problem.kv_len}",
         "kv_heads": problem.kv_heads if problem.group_size > 1 else None,
         "layout": case.layout,
         "scale": case.scale,
     }
-    for name in WITH_FILE if case.upload else CASE_OPTIONS:
+    for name in CASE_OPTIONS:
         if values[name] is not None and str(values[name]) != CASE_OPTIONS[name][0]:
             parts.append(f"{option(name)} {shlex.quote(str(values[name]))}")
     parts += [f"--repeats {case.repeats}"] if case.repeats != REPEATS else []

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kernels.check.case.cases import OURS, UPLOADED, USERS, CheckCase
+from kernels.check.case.cases import OURS, USERS, CheckCase
 from kernels.check.case.layouts import Handed
-from kernels.check.files.uploads import Tensor, Upload
 from kernels.check.result import Repeats
 from kernels.check.subject.subjects import Subject
 from kernels.check.subject.user_errors import Broken, Refused
@@ -17,11 +16,9 @@ from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import whole_mask
 from kernels.oracle.rule import GRADIENTS, OutputReferences
-from kernels.problem import Pattern, Rule
+from kernels.problem import AttentionProblem, Pattern, Rule
 from kernels.problem.inputs import make_d_output, make_inputs
 
-RESULTS = {"O": "output", "lse": "lse", "dQ": "d_query", "dK": "d_key", "dV": "d_value"}
-"""The names of results, and their names in a file."""
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -31,26 +28,14 @@ def quiet(fraction: float, words: str) -> None:
 
 @dataclass(frozen=True)
 class Tensors:
-    """The tensors of a case on the device: Q, K, V and dO, and the results from a file by name."""
+    """Q, K, V and dO of a case on the device."""
 
     inputs: Inputs
     d_out: torch.Tensor
-    results: dict[str, torch.Tensor]
 
 
-def tensors_of(case: CheckCase, upload: Upload | None) -> Tensors:
-    """The tensors of the file, or without a file those of the case's seed. dO is drawn if a file lacks it."""
-    held = {name: _to_torch(tensor) for name, tensor in upload.tensors.items()} if upload else {}
-    inputs = (held["query"], held["key"], held["value"]) if held else make_inputs(case.problem, DEVICE)
-    d_out = held["d_output"] if "d_output" in held else make_d_output(case.problem, DEVICE)
-    results = {name: held[ours] for name, ours in RESULTS.items() if ours in held}
-    return Tensors(inputs, d_out, results if case.kernel == UPLOADED else {})
-
-
-def _to_torch(tensor: Tensor) -> torch.Tensor:
-    if tensor.dtype == "bfloat16":
-        return torch.from_numpy(tensor.array.view("int16")).view(torch.bfloat16).to(DEVICE)
-    return torch.from_numpy(tensor.array.copy()).to(DEVICE)
+def tensors_of(problem: AttentionProblem) -> Tensors:
+    return Tensors(make_inputs(problem, DEVICE), make_d_output(problem, DEVICE))
 
 
 @dataclass
@@ -58,8 +43,7 @@ class Calls:
     """Each run gets its own copy of the inputs, which is then searched for changes."""
 
     case: CheckCase
-    subject: Subject | None
-    """None for a result from a file."""
+    subject: Subject
     tensors: Tensors
     got: dict[str, torch.Tensor] = field(default_factory=dict)
     """O, lse and gradients by name, as far as the first run returned them."""
@@ -75,7 +59,7 @@ class Calls:
     @property
     def band(self) -> Rule:
         """The mask, and what is done to the scores, that is right for the kernel."""
-        return self.subject.band if self.subject else self.case.problem.rule
+        return self.subject.band
 
     @property
     def scale(self) -> float:
@@ -83,7 +67,7 @@ class Calls:
 
     @property
     def notes(self) -> list[str]:
-        of_subject = self.subject.notes if self.subject else []
+        of_subject = self.subject.notes
         if self.band != self.case.problem.rule:
             of_subject.append("Causal is aligned to the top left here, as the kernel's file declares.")
         return [*self.own_notes, *of_subject]
@@ -93,9 +77,6 @@ class Calls:
 
         Torch's own kernels get no such memory: torch would then choose other algorithms. Raises Refused.
         """
-        if self.subject is None:
-            self.got = self.tensors.results
-            return
         self.subject.controls.filled = True
         with filled_memory() if self.case.kernel in OURS else nullcontext():
             try:
@@ -118,7 +99,6 @@ class Calls:
 
     def forward(self, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor | None]:
         """O and lse. They are copied: a kernel may give the same memory again."""
-        assert self.subject is not None
         handed = Handed(inputs, self.case.layout)
         out, lse = self.subject.forward(*handed.tensors)
         self._count(handed)
@@ -136,7 +116,6 @@ class Calls:
 
     def gradients(self, d_out: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """dQ, dK and dV for this dO. Raises Refused if the kernel has none."""
-        assert self.subject is not None
         handed = Handed((*self.tensors.inputs, d_out), self.case.layout)
         if self.subject.attached:
             graph = self.subject.attached(*handed.tensors[:3])

@@ -14,18 +14,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from kernels.check.case.cases import UPLOADED, USERS, CheckCase
+from kernels.check.case.cases import USERS, CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.cause.hypotheses import Evidence, causes_of
-from kernels.check.files.uploads import Upload
 from kernels.check.judge.calls import Calls, bits_differ, difference, quiet, tensors_of
 from kernels.check.report.report import NEEDS_GPU
 from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, Repeats, TensorCheck
-from kernels.check.subject.compiling import answer_of, ask_compiler
 from kernels.check.subject.subjects import AttachedCall, make_subject
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, ended_by
 from kernels.check.subject.user_kernel import user_kernel
-from kernels.check.subject.wire import Seen
 from kernels.device.backend import device_info, utc_now
 from kernels.device.interpreter import count_launches
 from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
@@ -98,7 +95,7 @@ def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     """
     subject = calls.subject
     expanded = calls.case.layout == "expanded"  # torch writes no numbers into such a tensor
-    if subject is None or calls.case.upload or expanded or calls.case.problem.scores > MOST_SCORES:
+    if expanded or calls.case.problem.scores > MOST_SCORES:
         return
     handed, others = Handed(calls.tensors.inputs, calls.case.layout), _other_inputs(calls)
     first, _ = subject.forward(*handed.tensors)
@@ -135,7 +132,7 @@ def _attached_call(calls: Calls) -> AttachedCall | None:
     """The user's call that keeps its graph; None if there is none, or the problem is too large to try it."""
     most = MOST_SCORES if calls.case.repeats > 2 else BATTERY_SCORES
     tried = calls.case.kernel in USERS and GRADIENTS[0] in calls.got and calls.case.problem.scores <= most
-    return calls.subject.attached if tried and calls.subject else None
+    return calls.subject.attached if tried else None
 
 
 def _with_two_graphs(calls: Calls, compared: Compared) -> None:
@@ -185,7 +182,6 @@ def _with_other_configurations(calls: Calls, compared: Compared) -> None:
 
     The notes of the runs say how many were tried.
     """
-    assert calls.subject is not None
     settings = calls.subject.seen.configurations
     count = max(map(len, settings.values()), default=1)
     if count == 1:
@@ -223,7 +219,7 @@ def order_finding(
     within the allowed error are ignored. None if nothing can be told.
     """
     subject = calls.subject
-    if subject is None or subject.seen.programs < 2 or repeats is None or not repeats.equal:
+    if subject.seen.programs < 2 or repeats is None or not repeats.equal:
         return None
     subject.controls.in_reverse = True
     try:
@@ -258,8 +254,8 @@ def undefined_findings(
     The kernel runs again without poison, and then with the poison of one line at a time: what differs from
     the run without is that line's. Calls that differ by themselves tell nothing.
     """
-    sites = calls.subject.seen.undefined[:MOST_LOADS] if calls.subject else ()
-    if not calls.subject or not sites or (repeats is not None and not repeats.equal):
+    sites = calls.subject.seen.undefined[:MOST_LOADS]
+    if not sites or (repeats is not None and not repeats.equal):
         return (), {}
     controls = calls.subject.controls
     findings: list[Finding] = []
@@ -288,7 +284,7 @@ def _again(calls: Calls) -> dict[str, torch.Tensor]:
 
 def memory_notes(calls: Calls, findings: tuple[Finding, ...], order_known: bool) -> list[str]:
     """What was held against what, and what was not."""
-    if calls.case.kernel not in USERS or calls.subject is None:
+    if calls.case.kernel not in USERS:
         return []
     seen = calls.subject.seen
     if not INTERPRETED:
@@ -304,12 +300,9 @@ def memory_notes(calls: Calls, findings: tuple[Finding, ...], order_known: bool)
     return [*notes, NEEDS_GPU] if seen.watched else notes
 
 
-def run_check(
-    case: CheckCase, upload: Upload | None = None, progress: Progress = quiet, *, compiles: bool = False
-) -> CheckResult:
+def run_check(case: CheckCase, progress: Progress = quiet) -> CheckResult:
     """Check the case on this machine's device.
 
-    With `compiles`, the kernels that the interpreter runs of a user's function are compiled for a GPU too.
     Raises InvalidProblem if the case cannot be checked, and what the device raises, such as out of memory.
     """
     began = time.perf_counter()
@@ -318,28 +311,22 @@ def run_check(
     empty = CheckResult(case, label, device_info(BACKEND), utc_now(), 0.0)
     with count_launches(INTERPRETED) as launches:
         try:
-            subject = None if case.kernel == UPLOADED else make_subject(case)
+            subject = make_subject(case)
         except Refused as error:
             return replace(empty, refused=str(error))
         except Broken as error:
             return replace(empty, broken=str(error), ended=ended_by(error))
         except UserKernelError as error:
             return replace(empty, refused=str(error), trace=error.trace, ended=UNUSABLE)
-        calls, asked = Calls(case, subject, tensors_of(case, upload)), None
+        calls = Calls(case, subject, tensors_of(case.problem))
         progress(0.05, "running the kernel")
         try:
             calls.first()
         except Refused as error:
             result = replace(empty, refused=str(error), notes=tuple(calls.notes))
         else:
-            if compiles and INTERPRETED and subject and any(subject.seen.launches.values()):
-                asked = ask_compiler(case, user_kernel(case.kernel))
             result = _checked(empty, calls, progress)
-        if asked is not None:
-            compiled = answer_of(asked)
-            findings, notes = filter(None, (compiled.finding,)), filter(None, (compiled.note,))
-            result = replace(result, findings=(*result.findings, *findings), notes=(*result.notes, *notes))
-    seen = subject.seen if subject else Seen()
+    seen = subject.seen
     launched = INTERPRETED and (bool(launches) or any(seen.launches.values()))
     if case.kernel in USERS:
         result = replace(result, launches=seen.launches, written=seen.written)
@@ -353,7 +340,7 @@ def run_check(
 def _without_kernel(calls: Calls) -> str:
     """What is wrong with results that Triton kernels did not compute; "" if nothing is."""
     subject = calls.subject
-    if not subject or not subject.seen.launches.get("forward"):
+    if not subject.seen.launches.get("forward"):
         return "no Triton kernel ran, and one is required"
     subject.controls.spoils = subject.controls.filled = True
     try:
@@ -373,11 +360,11 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
     checks, maps = _compare(calls, compared)
     wrong = [check.name for check in checks if not check.passes]
     progress(0.6, "repeating the run")
-    repeats = calls.repeat() if calls.subject and not calls.failure else None
-    if calls.subject and not calls.failure and not wrong:
+    repeats = None if calls.failure else calls.repeat()
+    if not calls.failure and not wrong:
         calls.failure = later_failure(calls, compared)
     undefined, with_zeros = undefined_findings(calls, repeats) if wrong or calls.failure else ((), {})
-    if calls.subject and with_zeros:  # so that they do not hide what else is wrong
+    if with_zeros:  # so that they do not hide what else is wrong
         calls.got, calls.failure, calls.subject.controls.poisons = with_zeros, None, False
         compared = _held_against_exact(calls)
         checks, maps = _compare(calls, compared)
@@ -389,8 +376,7 @@ def _checked(empty: CheckResult, calls: Calls, progress: Progress) -> CheckResul
     progress(0.9, "looking for the cause")
     causes = causes_of(Evidence(calls, compared, wrong, row_sums)) if wrong else ()
     in_order = order_finding(calls, repeats, checks)
-    seen = calls.subject.seen.findings if calls.subject else ()
-    findings = seen + (in_order or ()) + undefined
+    findings = calls.subject.seen.findings + (in_order or ()) + undefined
     return replace(
         empty,
         tensors=checks,
@@ -423,7 +409,6 @@ def check_tensor(name: str, got: torch.Tensor, comparison: Comparison) -> Tensor
         worst_value=float(got[index]),
         exact_value=float(exact[index]),
         wrong_nonfinite=int((~same & ~(got.isfinite() & exact.isfinite())).sum()),
-        nonfinite=int((~got.isfinite()).sum()),
         elements=got.numel(),
         reference=comparison.reference_name,
     )
@@ -468,8 +453,7 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
         return {}
     references = calls.references(tensors.inputs)
     compared = {"O": references.compare(got["O"])}
-    is_drawn = problem.inputs == "normal" and not calls.case.upload
-    is_exact = is_drawn and compared["O"].report.naive_max_error == 0
+    is_exact = problem.inputs == "normal" and compared["O"].report.naive_max_error == 0
     if is_exact and whole_mask(calls.band, DEVICE).sum(dim=-1).max() > 1:
         words = f"attention in {problem.dtype} is not off from float64 by anything on these numbers"
         raise JobFailure(f"{words}: torch does not work here, and nothing can be judged")
@@ -489,7 +473,7 @@ def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]
     This is one more run, with values that are 1 in the column of their group of keys and 0 elsewhere: O then
     is the weight of each group. It shows at which keys any kernel goes wrong. Empty if it does not run.
     """
-    if calls.subject is None or "O" not in calls.got:
+    if "O" not in calls.got:
         return (), None
     problem, (query, key, value) = calls.case.problem, calls.tensors.inputs
     probe, group = group_probe(value, problem.block_n)

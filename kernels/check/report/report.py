@@ -1,9 +1,9 @@
-"""Results in words and in rows of cells: the shell, the HTML report and the page show the same."""
+"""Results in words and in rows of cells: the shell and the page show the same."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kernels.check.case.cases import USERS
 from kernels.check.result import (
@@ -25,23 +25,21 @@ SHELL_WORDS = VERDICT_WORDS | {"pass": "PASS", "fail": "FAIL"}
 """How a line in a shell begins: the two common verdicts as test runners print them."""
 ORDER = ("fail", "error", "invalid", "pass")
 """Verdicts of a case, the worst first."""
-NAMED_CASES, NAMED_NOTES = 5, 3
-"""A summary names so many failing cases, and so many notes on the compiler."""
-COMPILER_WORDS = ("Compiled, without a GPU", "Not compiled for a GPU")
-"""Beginnings of the notes on the compiler."""
+NAMED_CASES, NAMED_COUNTS = 5, 3
+"""A summary names so many failing cases, and so many counts of launches."""
 NOT_CHECKED = (
     "Not part of the check: an arbitrary attn_mask, dropout, nested tensors, NaN in Q, K or V, autocast, "
     "several threads, and results of more than 2^31 elements, whose offsets an int32 does not hold."
 )
 NEEDS_GPU = (
     "Without a GPU programs run one after the other. Found are two that write different values to one place, "
-    "and a result that depends on their order. Not checked: other races, more programs than a GPU runs at "
-    "once (persistent kernels), asynchronous copies, TF32, offsets past 2^31 in Q, K, V and dO."
+    "and a result that depends on their order. Not checked: whether Triton compiles it for a GPU, other "
+    "races, more programs than a GPU runs at once (persistent kernels), asynchronous copies, TF32, offsets "
+    "past 2^31 in Q, K, V and dO."
 )
 LEAST_CHECKED = 0.5
 """If a smaller share of the cases was checked, all of them together are not a pass."""
 Row = dict[str, str]
-AXES = ("batch", "head", "row", "column")
 SHARE = "error / allowed"
 
 
@@ -128,9 +126,8 @@ def causes(results: Sequence[CheckResult]) -> list[str]:
 
 def last_words(results: Sequence[CheckResult]) -> list[str]:
     """What was done besides the cases, and what this check of a user's kernel cannot tell."""
-    notes = Counter(note for result in results for note in result.notes if note.startswith(COMPILER_WORDS))
-    notes.update(result.computed_by for result in results if result.computed_by)
-    said = [f"{note} ({count} of {len(results)} cases)" for note, count in notes.most_common(NAMED_NOTES)]
+    counts = Counter(result.computed_by for result in results if result.computed_by)
+    said = [f"{each} ({count} of {len(results)} cases)" for each, count in counts.most_common(NAMED_COUNTS)]
     if results:
         longest = (max(getattr(each.case.problem, n) for each in results) for n in ("q_len", "kv_len"))
         said.append("The longest cases have {:,} queries and {:,} keys.".format(*longest))
@@ -185,24 +182,6 @@ def _tensor_line(tensor: TensorCheck) -> str:
 
 def indented(*lines: str) -> list[str]:
     return [f"        {line}" for line in lines]
-
-
-def error_row(tensor: TensorCheck, number: Callable[[float], str] = number_words) -> Row:
-    """The errors of one tensor; `number` writes them."""
-    index = ", ".join(f"{axis} {number}" for axis, number in zip(AXES, tensor.worst, strict=False))
-    return {
-        "tensor": tensor.name,
-        "verdict": VERDICT_WORDS["pass" if tensor.passes else "fail"],
-        "largest error": number(tensor.max_error),
-        "allowed": number(tensor.tolerance),
-        "mean error": number(tensor.mean_error),
-        "reference": tensor.reference,
-        "its largest": number(tensor.naive_max_error),
-        "its mean": number(tensor.naive_mean_error),
-        "error / reference": f"{tensor.ratio:.2f}",
-        "wrong NaN, ∞": f"{tensor.wrong_nonfinite:,} of {tensor.elements:,}",
-        "worst at": f"{index}: {tensor.worst_value:.9g}, exact {tensor.exact_value:.9g}",
-    }
 
 
 def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:

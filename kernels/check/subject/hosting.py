@@ -4,12 +4,9 @@ Nothing here judges. Whatever the user's code changes in this process, the judge
 """
 
 import hashlib
-import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext
-from typing import Any
 
 import torch
 
@@ -31,8 +28,6 @@ from kernels.sanitizer.play import play
 from kernels.sanitizer.watch import watch_memory
 from kernels.trace import Trace
 from kernels.worker.requests import Answer
-
-import triton.language as tl
 
 Tensors = Sequence[torch.Tensor]
 Results = dict[str, torch.Tensor]
@@ -71,8 +66,6 @@ class Session:
         """What must stay as it is until the case is closed, in words, with a digest of its bytes."""
         self._counts: dict[str, int] = {}
         self._written: dict[str, None] = {}
-        self._changed: dict[str, None] = {}
-        """What the function changed that all code in this process shares."""
         self._graphs: dict[int, tuple[Attached, Tensors]] = {}
 
     @property
@@ -80,7 +73,6 @@ class Session:
         watch = self._watch
         return Seen(
             notes=tuple(self.loaded.notes),
-            changed=tuple(self._changed),
             launches=self._counts,
             written=tuple(self._written),
             watched=watch.launches,
@@ -107,7 +99,7 @@ class Session:
     def call(self, request: CallRequest, blob: bytes) -> Answer:
         """The bytes: the results, then the memory that the function was handed."""
         near: Tensors = unpacked(blob)
-        controls, before = request.controls, _surroundings()
+        controls = request.controls
         changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
         tensors: Tensors = near
         if request.place != "new":
@@ -136,7 +128,6 @@ class Session:
                 judged.copy_(called)
         self._keep("its result", results.values())
         self._keep("an input of an earlier call", memory)
-        self._say_changes(before)
         if not changed:  # else it was not called
             phase = "backward" if request.verb == "derive" else "forward"
             self._counts[phase] = len(self._launches) - launches
@@ -168,12 +159,6 @@ class Session:
         """Hold these against themselves at later calls, unless they are large."""
         self._kept.extend((what, each, _digest(each)) for each in tensors if each.nbytes <= LARGEST_KEPT)
 
-    def _say_changes(self, before: dict[str, Any]) -> None:
-        """Note what the function changed of its process besides tensors."""
-        after = _surroundings()
-        changed = [name for name, value in before.items() if after.get(name) is not value]
-        self._changed |= dict.fromkeys(changed)
-
     def _forward(self, request: CallRequest, tensors: Tensors, near: Tensors) -> Results:
         before, self._inputs = self._out, (tensors, near)
         found = self.forward(*tensors)
@@ -195,18 +180,6 @@ class Session:
 
 def _digest(tensor: torch.Tensor) -> bytes:
     return hashlib.blake2b(bytes_of(tensor)).digest()
-
-
-def _surroundings() -> dict[str, Any]:
-    """What all code in this process shares: a function that changes it changes others, too."""
-    owners: list[Any] = [torch, torch.Tensor, torch.nn.functional, torch.autograd, tl]
-    held = {f"{each.__name__}.{name}": value for each in owners for name, value in vars(each).items()}
-    state = {
-        "torch.get_default_dtype()": torch.get_default_dtype(),
-        "torch.is_grad_enabled()": torch.is_grad_enabled(),
-        "torch.initial_seed()": sys.intern(str(torch.initial_seed())),
-    }
-    return held | state | {f"os.environ[{name!r}]": sys.intern(text) for name, text in os.environ.items()}
 
 
 VERBS: dict[str, Callable[[Session, CallRequest, Tensors, Tensors], Results]] = {
@@ -253,13 +226,8 @@ def play_user_kernel(case: CheckCase) -> Trace:
     kernel = user_kernel(case.kernel)
     try:
         session = Session(kernel, case)
-    except (Refused, UserKernelError) as error:
-        raise InvalidProblem("kernel", kernel.name, f"it cannot be played: {error}") from error
-    session.close()  # `play` watches the memory itself
-    try:
-        query, key, value = Handed(make_inputs(case.problem, DEVICE), case.layout).tensors
-        return play(
-            case.problem, (query, key, value), lambda *given: session.forward(*given)["O"], kernel.name
-        )
-    except (Broken, Refused) as error:
+        session.close()  # `play` watches the memory itself
+        inputs = Handed(make_inputs(case.problem, DEVICE), case.layout).tensors
+        return play(case.problem, inputs, lambda *given: session.forward(*given)["O"], kernel.name)
+    except (Broken, Refused, UserKernelError) as error:
         raise InvalidProblem("kernel", kernel.name, f"it cannot be played: {error}") from error

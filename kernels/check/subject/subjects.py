@@ -27,7 +27,6 @@ ForwardCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.T
 GradientCall = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
 """Query, key, value and dO to (dQ, dK, dV)."""
 Result = TypeVar("Result")
-MOST_NAMES = 5
 MASK_INSTEAD = (
     "is_causal is not checked with unequal lengths: the mask came as attn_mask. If the function aligns "
     'is_causal, its file may say so: "causal": "bottom_right" or "top_left" in its CHECK (README).'
@@ -131,10 +130,7 @@ class Subject:
 
     @property
     def notes(self) -> list[str]:
-        changed = self.seen.changed
-        more = f" and {len(changed) - MOST_NAMES} more" if len(changed) > MOST_NAMES else ""
-        said = f"It changes what all code in its process shares: {', '.join(changed[:MOST_NAMES])}{more}."
-        return [*self.seen.notes, *([said] if changed else []), *self.of_case]
+        return [*self.seen.notes, *self.of_case]
 
 
 def make_subject(case: CheckCase) -> Subject:

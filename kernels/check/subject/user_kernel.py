@@ -139,10 +139,10 @@ _loaded: dict[UserKernel, tuple[str, LoadedKernel]] = {}
 
 @contextlib.contextmanager
 def _surroundings(modules: UserModules) -> Iterator[list[str]]:
-    from kernels.device.runtime import WITHOUT_GPU
+    from kernels.device.runtime import INTERPRETED
 
     with contextlib.ExitStack() as stack:
-        said = stack.enter_context(answers_without_gpu()) if WITHOUT_GPU else []
+        said = stack.enter_context(answers_without_gpu()) if INTERPRETED else []
         stack.enter_context(modules.active())
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -155,7 +155,7 @@ OTHER_CODE = f"Its source names {INTERPRET}: on a GPU other code may run than th
 
 def _load(kernel: UserKernel) -> LoadedKernel:
     from kernels.device.bfloat16 import make_bfloat16_exact
-    from kernels.device.runtime import INTERPRETED, WITHOUT_GPU
+    from kernels.device.runtime import INTERPRETED
 
     if INTERPRETED:
         make_bfloat16_exact()
@@ -167,7 +167,7 @@ def _load(kernel: UserKernel) -> LoadedKernel:
     except BaseException as error:  # whatever the file raises at import, pytest.skip too, is told to the user
         trace = trace_text(error, user_frames(error, modules.holds))
         words = f"{type(error).__name__}: {error}"
-        gpu = "needs a GPU: " if WITHOUT_GPU and needs_gpu(words) else ""
+        gpu = "needs a GPU: " if INTERPRETED and needs_gpu(words) else ""
         raise UserKernelError(f"{kernel.name} could not be imported: {gpu}{words}", trace) from error
     function = getattr(module, kernel.function, None)
     if not callable(function):

@@ -34,8 +34,6 @@ class Seen:
     """What was seen of the calls of a case so far. Only the interpreter tells more than notes."""
 
     notes: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    """Names in its process that now stand for something else, such as "torch.abs"."""
     launches: dict[str, int] = field(default_factory=dict)
     """By "forward" and "backward": Triton kernels that the last such call launched."""
     written: tuple[str, ...] = ()

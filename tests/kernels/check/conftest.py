@@ -10,7 +10,6 @@ import pytest
 
 from kernels.check import session
 from kernels.check.case.cases import CheckCase
-from kernels.check.judge import run as judge_run
 from kernels.check.judge.run import run_check
 from kernels.check.subject.hosted import Hosted
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
@@ -41,11 +40,11 @@ def named(tmp_path):
 def checked(named):
     """The result of the function's check on TINY, with some fields of the case or its problem changed."""
 
-    def check(source, function="attention", case=TINY, compiles=False, **changes):
+    def check(source, function="attention", case=TINY, **changes):
         named(source, function)
         of_case = {key: changes.pop(key) for key in [*changes] if hasattr(case, key)}
         problem = case.problem.with_(**changes)
-        return run_check(replace(case, problem=problem, **of_case), compiles=compiles)
+        return run_check(replace(case, problem=problem, **of_case))
 
     return check
 
@@ -60,10 +59,10 @@ class HereClient:
     def wait_ready(self, timeout_s):
         return True
 
-    def submit(self, request, blob, time_limit_s):
+    def submit(self, request, time_limit_s):
         Hosted.of = ""  # likewise
         again = msgspec.convert(msgspec.to_builtins(request), type(request))
-        answer, sent = again.run(blob, lambda fraction, words: None)
+        answer, sent = again.run(b"", lambda fraction, words: None)
         plain = json.loads(json.dumps(answer, default=asdict))
         result = request.result(msgspec.convert(plain, request.answers), sent)
         return SimpleNamespace(wait=lambda: None, result=lambda: result)
@@ -81,7 +80,6 @@ class HereClient:
 
 @pytest.fixture
 def here(monkeypatch):
-    """The command line in this process alone: no worker, no compiler."""
+    """The command line in this process alone, without a worker."""
     monkeypatch.setattr(session, "WorkerClient", HereClient)
-    monkeypatch.setattr(judge_run, "INTERPRETED", False)
     return HereClient

@@ -11,10 +11,8 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import msgspec
-import numpy as np
 import pytest
 
-from kernels.algorithms import run_traced
 from kernels.check import command as command_line
 from kernels.check import session
 from kernels.check.case.battery import BATTERY
@@ -25,7 +23,6 @@ from kernels.check.requests import checked_result
 from kernels.check.result import NOT_RUN, UNUSABLE, CheckResult
 from kernels.device.runtime import BACKEND
 from kernels.problem import InvalidProblem
-from kernels.problem.inputs import make_inputs
 from kernels.worker.failures import Cancelled, Crashed, OutOfMemory, TimedOut
 from tests import BUGGY_KERNEL as BUGGY
 from tests import ROOT
@@ -40,9 +37,8 @@ on_the_interpreter = pytest.mark.skipif(BACKEND == "cuda", reason="there is a GP
 
 def run(tmp_path, *arguments):
     """Exit status, and the checks in the JSON that is written whatever happens."""
-    reports = ["--json", str(tmp_path / "a.json"), "--html", str(tmp_path / "a.html")]
+    reports = ["--json", str(tmp_path / "a.json")]
     status = command_line.main([*arguments, *reports])
-    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
     return status, json.loads((tmp_path / "a.json").read_text(), parse_constant=pytest.fail)["checks"]
 
 
@@ -138,10 +134,10 @@ def test_what_is_not_run_is_named_and_not_judged(
     clock, given = SimpleNamespace(now=0.0), iter(failures)
     submit = here.submit
 
-    def submit_or_fail(client, request, blob, limit_s):
+    def submit_or_fail(client, request, limit_s):
         clock.now += min(limit_s, 10)
         failure = TimedOut(limit_s) if limit_s < 10 else next(given, None)
-        return here.failed(failure) if failure else submit(client, request, blob, limit_s)
+        return here.failed(failure) if failure else submit(client, request, limit_s)
 
     monkeypatch.setattr(here, "submit", submit_or_fail)
     monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
@@ -230,7 +226,6 @@ def test_the_exit_status_is_the_worst_verdict_of_the_kernels(here, tmp_path, cap
     verdicts = [check["verdict"] for check in checks]
     assert verdicts == ["fail", "fail", "pass", "pass", "invalid", "invalid"]
     assert "the accumulator is not rescaled" in checks[0]["cause"]
-    assert f"--kernel {buggy} --shapes" in (tmp_path / "a.html").read_text()  # as it was given
     header, *rows = capsys.readouterr().out.strip().splitlines()[-3:]
     names = [name.rpartition("/")[2] for name in (buggy, fixed, refuses[1])]
     assert header.split() == ["case", *names]
@@ -256,7 +251,6 @@ def test_memory_faults_fail_and_torchs_compiler_runs_under_the_watch(here, tmp_p
         (["--kernel", "none.py:f"], "none.py"),
         (["--block-m", "7"], "block_m=7"),
         (["--kv-heads", "0"], "kv_heads=0"),
-        (["--file", "none.npz"], "none.npz"),
         (["--kernel", "sdpa_flash" if BACKEND == "interpreter" else "sdpa"], "on this device"),
     ],
 )
@@ -266,35 +260,11 @@ def test_wrong_arguments_are_explained_and_exit_with_3(arguments, words, here, c
 
 
 @pytest.mark.parametrize(
-    "option", ["--time-limit=inf", "--head-dim=a", "--inputs=odd", "--json={0}", "--html={0}/none/a", "--no"]
+    "option", ["--time-limit=inf", "--head-dim=a", "--inputs=odd", "--json={0}", "--json={0}/none/a", "--no"]
 )
 def test_what_the_parser_refuses_ends_before_anything_is_checked(option, tmp_path, capsys):
     assert command_line.main([*QUICK, option.format(tmp_path)]) == 3
     assert option.partition("=")[0] in capsys.readouterr().err
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """A file with Q, K, V and a result that is `factor` times the right one."""
-
-    def save(factor):
-        problem = tiny(20, 30, dtype="float32", mask="causal")
-        trace = run_traced(problem)
-        query, key, value = (tensor.cpu().numpy() for tensor in make_inputs(problem, "cpu"))
-        path = tmp_path / "mine.npz"
-        np.savez(path, Q=query, K=key, V=value, O=trace.output * factor, lse=trace.lse)
-        return ["--file", str(path), "--mask", "causal", "--forward"]
-
-    return save
-
-
-def test_a_file_is_judged_by_its_result_or_by_the_kernel_that_is_named(saved, here, capsys):
-    assert command_line.main(saved(1)) == 0
-    assert command_line.main(saved(1.5)) == 1
-    assert command_line.main([*saved(1.5), "--kernel", "flash2"]) == 0
-    assert "20x30" in capsys.readouterr().out
-    assert command_line.main([*saved(1), "--shapes", "64"]) == 3
-    assert "shapes=" in capsys.readouterr().err
 
 
 def test_whoever_ends_the_program_gets_the_cases_until_then(tmp_path):

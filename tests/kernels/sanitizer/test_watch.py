@@ -192,7 +192,7 @@ def test_what_was_written_in_another_width_is_written():
 def test_rounding_in_another_order_is_allowed_to_atomics_alone(off, atomics, found):
     """A kernel's result in reverse order is off; nothing is said of one that differs from run to run."""
     first = torch.full((4,), 0.5)
-    check = TensorCheck("O", 0, 0, 0, 0, 1e-4, (), 0, 0, 0, 0, 4)
+    check = TensorCheck("O", 0, 0, 0, 0, 1e-4, (), 0, 0, 0, 4)
     subject = SimpleNamespace(seen=Seen(programs=2, atomics=atomics), controls=Controls())
 
     def again():

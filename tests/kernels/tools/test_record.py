@@ -41,14 +41,14 @@ def test_without_a_gpu_the_shipped_recordings_are_not_overwritten(tmp_path, monk
     shipped.mkdir()
     link.symlink_to(shipped)
     monkeypatch.setattr(record, "FOLDER", shipped)
-    monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", True)
+    monkeypatch.setattr("kernels.device.runtime.INTERPRETED", True)
     monkeypatch.setattr(record, "PARTS", {"traces": lambda order: (order.folder / "written").touch()})
     for given in (shipped, link):
         assert record.main(["--out", str(given)]) == 2
         assert f"--out {given} is not accepted" in capsys.readouterr().err
     assert not list(shipped.iterdir())
     assert record.main(["--out", str(tmp_path / "mine")]) == 0
-    monkeypatch.setattr("kernels.device.runtime.WITHOUT_GPU", False)
+    monkeypatch.setattr("kernels.device.runtime.INTERPRETED", False)
     assert record.main(["--out", str(link)]) == 0
     assert list(shipped.iterdir())
 

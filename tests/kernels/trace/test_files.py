@@ -164,17 +164,7 @@ def test_a_file_that_unpacks_to_more_than_the_limit_is_refused(monkeypatch):
         Trace.load(whole)
 
 
-def test_no_array_may_have_another_shape_than_the_others_and_the_header_say(record):
-    for name, shape in record.shapes().items():
-        array = getattr(record, name)
-        wrong = [np.concatenate([array, array], axis) for axis in range(len(shape))]
-        for other in (*wrong, np.array(0)):
-            with pytest.raises(UnreadableFile, match="has shape"):
-                type(record).load(changed(record, **{name: other}))
-
-
-WRONG_SAMPLES = [{"heads": heads} for heads in ([12], [1, 1], [], ["1"])]
-WRONG_SAMPLES += [{"heads": [1], "q_tiles": [2]}, {"heads": [1], "q_tiles": [1, 0]}, []]
+WRONG_SAMPLES = ({"heads": []}, {"heads": ["1"]}, [])
 
 
 @pytest.mark.parametrize(
@@ -185,18 +175,12 @@ WRONG_SAMPLES += [{"heads": [1], "q_tiles": [2]}, {"heads": [1], "q_tiles": [1, 
         (lambda header: header["problem"].update(q_len=0), "q_len=0 is not accepted"),
         (lambda header: header["device"].update(sm_count="four"), "sm_count"),
         (lambda header: header["launches"][0].pop("num_warps"), "num_warps"),
-        (lambda header: header.update(matrix_row=4), "no query tile has a row 4"),
-        *((lambda header, each=each: header.update(sample=each), "sample") for each in WRONG_SAMPLES),
+        *(
+            (lambda header, each=each: header.update(sample=each), "sample")
+            for each in ({"heads": []}, {"heads": ["1"]}, [])
+        ),
     ],
 )
 def test_a_header_that_does_not_describe_the_trace_is_refused_by_name(change, named):
     with pytest.raises(UnreadableFile, match=named):
         Trace.load(changed(filed(), change))
-
-
-def test_a_matrix_of_another_shape_and_an_activity_without_a_name_are_refused():
-    with pytest.raises(UnreadableFile, match="the matrix P has shape"):
-        Trace.load(filed(matrices={"P": np.zeros((3, 4, 4))}).to_bytes())
-    lanes = plain_lanes()
-    with pytest.raises(UnreadableFile, match="event_activity is not between 0 and 2"):
-        type(lanes).load(changed(lanes, event_activity=np.full_like(lanes.event_activity, 99)))

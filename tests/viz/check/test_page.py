@@ -91,7 +91,7 @@ def test_a_kernel_of_ours_passes_with_the_numbers_behind_it_and_its_shape_links_
     assert len(app.get("plotly_chart")) == 2
     assert "play-it" not in {button.key for button in app.button}
     assert "--kernel flash2 --shapes 40x48" in app.code[0].value
-    assert len(app.get("download_button")) == 2
+    assert len(app.get("download_button")) == 1
     assert TILE.search(words(app))
     assert links[-1] == links[-1] | {name: str(value) for name, value in SMALL.items()}
 

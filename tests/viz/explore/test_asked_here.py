@@ -60,7 +60,6 @@ def test_a_recorded_run_has_the_lanes_of_its_problem_if_its_own_algorithm_has_so
     assert lanes_of(REPLAY, run) == ()  # those of other kernels alone are not shown
     known |= BUILT
     player_lanes.recorded_lane_runs.cache_clear()
-    assert lanes_of(REPLAY, dataclasses.replace(run, file="mine.npz")) == ()
     other = dataclasses.replace(trace, algorithm="flash1")
     assert lanes_of(REPLAY, runs.Run(other, None, recorded=True)) == ()
 

@@ -154,8 +154,8 @@ def test_ceilings_of_this_device_are_measured_on_demand(monkeypatch):
     assert app.button(key="ceilings-again")
 
 
-def submit_measured(client, request, blob=b""):
-    job = Job(client, request, 1.0, blob)
+def submit_measured(client, request):
+    job = Job(client, request, 1.0)
     job.finish(([asdict(ceiling) for ceiling in document().ceilings], b""))
     return job
 

@@ -26,8 +26,8 @@ class FakeClient:
         self.jobs = []
         self.ahead = 0
 
-    def submit(self, request, blob=b"", time_limit_s=None):
-        self.jobs.append(Job(self, request, time_limit_s or 1.0, blob))
+    def submit(self, request, time_limit_s=None):
+        self.jobs.append(Job(self, request, time_limit_s or 1.0))
         return self.jobs[-1]
 
     def jobs_ahead(self, job):
@@ -47,4 +47,4 @@ class FakeClient:
 
 def end(job):
     """Carry the job out, as the worker would."""
-    job.finish(answer=job.request.run(job.blob, lambda fraction, label: None))
+    job.finish(answer=job.request.run(b"", lambda fraction, label: None))

@@ -1,6 +1,5 @@
 """Nothing that the user's code does can move the verdict: it runs in a process that does not judge."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,13 +104,9 @@ def test_a_file_that_changes_during_the_check_has_no_verdict(checked):
     assert (result.verdict, "changed during the check" in result.reason) == ("error", True)
 
 
-def test_what_a_function_changes_of_its_process_is_said_and_does_no_harm(alone):
+def test_what_a_function_changes_of_its_process_does_no_harm(alone):
     result = alone("changes_the_process")
     assert result.verdict == "pass", result.reason
-    (note,) = [note for note in result.notes if "It changes" in note]
-    assert {"torch.get_default_dtype()", "os.environ['TRITON_INTERPRET']"} <= {
-        *re.findall(r"\S+(?=[,.])", note)
-    }
 
 
 def test_who_changes_torch_or_the_judges_tools_changes_its_own_process_alone(alone):
@@ -120,7 +115,6 @@ def test_who_changes_torch_or_the_judges_tools_changes_its_own_process_alone(alo
         alone("takes_torch_away")
     result = alone("nothing")
     assert (result.verdict, result.tensor("O").passes) == ("fail", False)
-    assert "torch.matmul" in " ".join(result.notes)
     assert not torch.ones(1).abs().eq(0)
 
 
