@@ -120,7 +120,7 @@ const LABEL = 20; // above each, for its letter
 const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
-const NARROWEST = 0.32; // width of what a product has on its left, and of a gradient beside others
+const [NARROW_SIDE, NARROWEST] = [0.32, 0.22]; // of what a product has on its left; with two products
 const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
@@ -134,7 +134,7 @@ export function countsOf(model, slot, only = null) {
 }
 
 // [row, column] of the second product of the backward pass on a wide chip, where it stands beside the first.
-const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [0, 7], dK: [1, 7], dQ: [1, 8] };
+const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [1, 7], dK: [1, 8], dQ: [1, 9] };
 
 // Where things of these sizes begin, one after another, and where they end.
 const placesAfter = (sizes, from, unit, gap) =>
@@ -151,9 +151,11 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   });
   const columns = [...new Set(slots.map(({ column }) => column))].toSorted((a, b) => a - b);
   const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
+  const narrow = beside === BESIDE ? NARROWEST : NARROW_SIDE;
+  const narrowed = columns.includes(8) ? [0, 4, 7, 8, 9] : [0, 4, 7]; // dQ alone is wide
   const widths = columns.map((column) => {
     const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
-    return Math.max(...own) === WIDE.head_dim && [0, 4, 7, 8].includes(column) ? NARROWEST : Math.max(...own);
+    return Math.max(...own) === WIDE.head_dim && narrowed.includes(column) ? narrow : Math.max(...own);
   });
   const highs = rows.map((row) =>
     Math.max(...slots.filter((slot) => slot.row === row).map((slot) => HIGH[sidesOf(slot)[0]])),
@@ -172,7 +174,7 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const placed = slots.map((slot) => {
     const [height, width] = sidesOf(slot);
     const [i, j] = [columns.indexOf(slot.column), rows.indexOf(slot.row)];
-    const h = Math.min(highs[j], HIGH[height]) * tall;
+    const h = (slot.column > 6 ? highs[j] : Math.min(highs[j], HIGH[height])) * tall; // sums are seen to grow
     const w = Math.min(widths[i], WIDE[width]) * unit;
     return [slot.name, { x: lefts[i], y: tops[j] + highs[j] * tall - h, w, h }];
   });

@@ -94,7 +94,8 @@ function isDrawnInNumbers(layout, model) {
 // step of these rows that is done, or as the kernel has it. null if the numbers were not recorded.
 export function weightsOf(model, step, now) {
   const scores = model.matrices["QK^T"];
-  const known = model.matrices.masked ?? model.matrices.P;
+  const last = model.phases[step].findLast(({ name, makes }) => name === "mask" || makes.includes("P"));
+  const known = (last?.name === "mask" && model.matrices.masked) || model.matrices.P;
   const hasSums = model.values.m && model.values.l;
   const sent = hasSums ? scores : known;
   if (!sent) return null;

@@ -152,8 +152,8 @@ export function drawDocuments(context, layout, model, palette) {
 
 // The name of each head above its map, or its number alone, or nothing where neither has room.
 export function nameHeads(context, layouts, heads, model, palette) {
-  const [{ room, y }] = layouts;
-  if (y < HEAD) return;
+  const [{ room, y, height }] = layouts;
+  if (y < HEAD || height < 9) return; // there is no room
   context.font = `11px ${FONT}`;
   const words = [(head) => headName(model, head), String].find(
     (wordsOf) => context.measureText(wordsOf(heads.at(-1))).width + 4 <= room,

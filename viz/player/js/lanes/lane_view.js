@@ -73,15 +73,22 @@ export class LanesView {
     this.marked = runs.map(() => new Set());
     this.span = new Span(Math.max(...runs.map(({ lastEnd }) => lastEnd)));
     this.fillChooser();
-    const [{ sms, busiest, end }] = runs;
-    const [track] = sms[busiest].tracks;
-    this.span.place(0, Math.min(this.span.last, end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1]));
+    this.look(false);
     const notes = runs.flatMap(({ title: whose, notes: own }) => own.map((note) => `${whose}: ${note}`));
     this.more.replaceChildren(figureTable(data), ...notes.map((note) => element("div", {}, [note])));
     const kinds = new Set(runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
     const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
     this.legend.replaceChildren(...shown.map((kind) => swatch(lookOf(data.looks[kind]), LEGEND[kind])));
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
+  }
+
+  // See all of the time, or the first blocks of the first run.
+  look(isWhole) {
+    const [{ sms, busiest, end }] = this.model.runs;
+    const [track] = sms[busiest].tracks;
+    const first = end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1];
+    this.span.place(0, isWhole ? this.span.last : Math.min(this.span.last, first));
+    this.draw();
   }
 
   fillChooser() {

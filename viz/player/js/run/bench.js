@@ -114,10 +114,11 @@ export function phaseToOpen(model, step) {
   return Math.max(1, names.findLastIndex((each) => each.some(isIn("S"))) + 1);
 }
 
-// What lies in a slot at a moment: what a phase of the step has brought or made there last.
+// What lies in a slot at a moment: what a phase of the step has brought or made there last, or will at first.
 export function nameIn(model, at, slot) {
-  const done = (model.phases[at.step] ?? []).filter((_, k) => at.progress[k] >= 0.5);
-  const name = done.flatMap(({ loads, makes }) => loads.concat(makes)).findLast(isIn(slot));
+  const phases = model.phases[at.step] ?? [];
+  const names = (some) => some.flatMap(({ loads, makes }) => loads.concat(makes)).filter(isIn(slot));
+  const name = names(phases.filter((_, k) => at.progress[k] >= 0.5)).at(-1) ?? names(phases)[0];
   return name && name !== "O out" ? name : slot;
 }
 

@@ -6,7 +6,7 @@ import { element, isDark, svg } from "../controls/dom.js";
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [110, 840, 44, 454]; // of the curves
 const LABEL_HEIGHT = 27;
-const DRAWS_MS = 1400;
+const DRAWS_MS = 3000; // from left to right: each point, then the value at the end, then how it compares
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
@@ -20,10 +20,8 @@ export function spread(wanted, gap, low, high) {
   const order = wanted.map((_, i) => i).toSorted((a, b) => wanted[a] - wanted[b]);
   const placed = [...wanted];
   order.forEach((each, i) => (placed[each] = Math.max(placed[each], i ? placed[order[i - 1]] + gap : low)));
-  const reversed = order.toReversed();
-  reversed.forEach(
-    (each, i) => (placed[each] = Math.min(placed[each], i ? placed[reversed[i - 1]] - gap : high)),
-  );
+  const above = (i) => (i ? placed[order.at(-i)] - gap : high);
+  order.toReversed().forEach((each, i) => (placed[each] = Math.min(placed[each], above(i))));
   return placed;
 }
 
@@ -43,9 +41,9 @@ export class ChartView {
     const y = scaled([...ys, ...near.map(([at]) => at)], BOTTOM, TOP);
     const ends = chart.series.map((each) => y(each.points.at(-1)[1]));
     const labels = spread(ends, LABEL_HEIGHT, TOP, BOTTOM);
-    const curves = chart.series.slice(0, count).flatMap(({ points, ...series }, i) => {
+    const curves = chart.series.slice(0, count).map(({ points, ...series }, i) => {
       const placed = points.map(([px, py]) => [x(px), y(py)]);
-      return curve(placed, series, palette[series.color], labels[i]);
+      return svg("g", {}, curve(placed, series, palette[series.color], labels[i]));
     });
     const newest = count - 1; // it is compared with the first, and with its neighbour
     const ratios = [...new Set([0, newest - 1])].flatMap((i, k) =>
@@ -60,9 +58,10 @@ export class ChartView {
       svg("text", { x: LEFT - 12, y: y(at), "text-anchor": "end" }, [tick]),
     ]);
     const ticks = chart.x.map(([at, tick]) => svg("text", { x: x(at), ...under }, [tick]));
-    this.root.replaceChildren(svg("svg", about, [title, ...lines, ...ticks, ...curves, ...ratios]));
-    const last = [...this.root.querySelectorAll("polyline[pathLength]")].at(-1);
-    if (flows) last.animate([{ strokeDasharray: "0 1" }, { strokeDasharray: "1 0" }], DRAWS_MS);
+    curves.at(-1).append(...ratios);
+    this.root.replaceChildren(svg("svg", about, [title, ...lines, ...ticks, ...curves]));
+    const clips = ["100%", "-9%"].map((right) => ({ clipPath: `inset(-99% ${right} -99% -9%)` }));
+    if (flows) curves.at(-1).animate(clips, DRAWS_MS);
   }
 }
 
@@ -80,8 +79,8 @@ function ratio(from, to, words, k) {
 
 // A curve with its marks, and its name at the height `label`, to which a thin line leads from its end.
 function curve(placed, { symbol, name, last }, color, label) {
-  const line = (points, width, more = {}) =>
-    svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width, ...more });
+  const line = (points, width) =>
+    svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width });
   const [x, y] = placed.at(-1);
   const leader = `${x + 12},${y} ${RIGHT + 26},${label} ${RIGHT + 34},${label}`;
   const words = svg("text", { x: RIGHT + 40, y: label, "font-weight": 600 }, [`${last}  ${name}`]);
@@ -89,5 +88,5 @@ function curve(placed, { symbol, name, last }, color, label) {
   const marks = placed.map(([at, height]) =>
     svg("text", { x: at, y: height, ...looks }, [MARKS[symbol] ?? "●"]),
   );
-  return [line(placed.join(" "), 4, { pathLength: 1 }), ...marks, line(leader, 1.5), words];
+  return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), words];
 }

@@ -5,9 +5,8 @@ import { Panel } from "../controls/help.js";
 
 export class Overlay extends Panel {
   constructor(name, label, children = []) {
-    super(
-      element("div", { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label }, children),
-    );
+    const about = { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label };
+    super(element("div", about, children));
   }
 }
 
@@ -15,12 +14,8 @@ export class Overlay extends Panel {
 export class NumberPrompt extends Overlay {
   constructor(titles, goTo) {
     const asked = element("div", { "aria-live": "polite" });
-    const list = element(
-      "ol",
-      {},
-      titles.map((title) => element("li", {}, [title])),
-    );
-    super("prompt", "all scenes", [asked, list]);
+    const items = titles.map((title) => element("li", {}, [title]));
+    super("prompt", "all scenes", [asked, element("ol", {}, items)]);
     Object.assign(this, { count: titles.length, goTo, asked });
   }
 

@@ -153,7 +153,7 @@ export class Screen {
   stand(owner, scene, glides) {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
-    if (this.view === "lanes") owner.lanes.span.fit();
+    if (this.view === "lanes") owner.lanes.look(this.stop > 1); // from near, then as a whole
     if (this.view === "lanes" && !glides && this.stop) owner.lanes.end();
     if (glides && this.view === "lanes") {
       if (seconds) owner.lanes.play(1000 * seconds);

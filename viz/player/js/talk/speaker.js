@@ -27,9 +27,8 @@ export class Speaker extends TalkWindow {
     this.note = element("div", { class: "fa-note", tabindex: "0", "aria-label": "notes" });
     this.nextTitle = element("div", { class: "fa-next-title" });
     const actions = { Back: "back", Next: "next", Black: "black", Keys: "help" };
-    const buttons = Object.entries(actions).map(([words, action]) =>
-      button(words, "", () => this.does(action)),
-    );
+    const buttonOf = ([words, action]) => button(words, "", () => this.does(action));
+    const buttons = Object.entries(actions).map(buttonOf);
     this.root.append(
       element("div", { class: "fa-column" }, [sceneRoot, this.note]),
       element("div", { class: "fa-column" }, [

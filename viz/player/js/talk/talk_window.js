@@ -15,7 +15,7 @@ export class TalkWindow {
     Object.assign(this, { root, data });
     this.help = new Overlay("help", "keys", [keyList(HELP)]);
     const titles = data.scenes.map(({ title }) => title);
-    this.prompt = new NumberPrompt(titles, (number) => this.goTo(number));
+    this.prompt = new NumberPrompt(titles, (number) => this.presenter.goTo(number));
     this.line = element("p", { class: "fa-notice", role: "status", hidden: "" });
     const sceneRoot = document.createElement("div");
     this.screens = [];
@@ -48,10 +48,6 @@ export class TalkWindow {
     this.screens.forEach((screen) => screen.useTheme());
   }
 
-  goTo(number) {
-    this.presenter.goTo(number);
-  }
-
   // A key that was pressed; returns whether it was of use.
   press(action, key) {
     if (this.presenter.state.isEnded && /^[Z[\]]$/.test(key)) return false; // no scene is seen
@@ -73,8 +69,8 @@ export class TalkWindow {
     return {
       next: () => presenter.move(1),
       back: () => presenter.move(-1),
-      first: () => this.goTo(1),
-      last: () => this.goTo(this.data.scenes.length),
+      first: () => presenter.goTo(1),
+      last: () => presenter.goTo(this.data.scenes.length),
       begin: () => presenter.begin(),
       resume: () => presenter.go(presenter.state),
       black: () => presenter.set({ isBlack: !presenter.state.isBlack }),
