@@ -44,6 +44,15 @@ for (const name of algorithms) {
       }
       const melted = [0.2, 0.6].map((part) => standingAt(run, start + part * (end - start), 1).progress);
       melted[0].forEach((early, k) => assert.ok(early <= melted[1][k]));
+      const phases = model.phases[step];
+      for (const position of range(19).map((k) => start + ((k + 1) * (end - start)) / 20)) {
+        const { progress } = standingAt(run, position, 0.6);
+        for (const [i, { needs }] of phases.entries()) {
+          const brings = ({ loads }) => needs.some((each) => loads.includes(each));
+          const hasLanded = phases.slice(0, i).every((phase, k) => !brings(phase) || isNear(progress[k], 1));
+          assert.ok(progress[i] === 0 || hasLanded);
+        }
+      }
       assert.ok(standingAt(run, end, 1).progress.every((part) => part === 1));
     }
   });

@@ -14,16 +14,19 @@ export const isSquare = ({ rows, columns }) => rows === "q_tile" && columns === 
 
 const isIn = (slot) => (name) => slotOf(name) === slot;
 
-// How far each phase of the step has come, from 0 to 1. `melt` lets them slide into one sweep.
+// How far each phase of the step has come, from 0 to 1. `melt` lets them slide into one sweep; still nothing
+// is used before it has landed.
 export function progressOf(model, timeline, at, melt) {
   const phases = model.phases[at.step] ?? [];
   const now = phases.indexOf(at.phase);
   const start = model.phaseStart[at.step];
-  return phases.map((_, k) => {
+  return phases.map(({ loads, needs }, k) => {
     const exact = at.complete || k < now ? 1 : k === now ? at.part : 0;
     if (!melt) return exact;
     const [from, to] = [k, k + 1].map((each) => timeline.times[start + each] - at.step);
-    return lerp(exact, within(at.ofStep, from * 0.6, lerp(to, 1, 0.35)), melt);
+    const waits = needs.some((name) => phases.slice(0, k).some((other) => other.loads.includes(name)));
+    const end = loads.length ? to : lerp(to, 1, 0.35);
+    return lerp(exact, within(at.ofStep, waits ? from : from * 0.6, end), melt);
   });
 }
 
