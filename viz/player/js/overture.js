@@ -7,7 +7,8 @@ import { hasTile, range, rowCount } from "./run/model.js";
 const STANDS_MS = 1500; // before anything moves
 const [BEFORE_MS, TILE_MS, AFTER_MS] = [3000, 17_000, 5000];
 const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
-const BEFORE = "Each tile of scores is made on the chip, used at once and dropped. Only O goes back.";
+const BEFORE =
+  "Each tile of scores is made on the chip and dropped. Only O goes back, with one number per row.";
 const AFTER = "The same for all other tiles. O of a row goes home once, after its last tile.";
 
 const evenly = (part) => part;

@@ -273,7 +273,14 @@ export function drawFar(context, chip, { model, palette, at }) {
   context.font = `${size}px sans-serif`;
   let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
   const about = { size, alpha: at.scan };
-  text(context, `Weight of each word for “${asking[row]}”`, x, y - line, palette.muted, about);
+  text(
+    context,
+    `Weight of each word for “${asking[row]}” (random vectors)`,
+    x,
+    y - line,
+    palette.muted,
+    about,
+  );
   asked.forEach((word, i) => {
     const wide = context.measureText(word).width + 0.6 * size;
     if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
