@@ -248,8 +248,22 @@ function frameRow(context, { slots, state }, { model, palette, at, row }) {
   roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
-const NARROWER = 420;
-const FAR = { wide: { size: 19, pad: 28 }, narrow: { size: 11.5, pad: 14 } };
+const FAR_SIZES = [19, 17, 15, 13, 11.5]; // of the words of a text: the largest that leaves room for all
+
+// Where each word begins, and the height of a line; the last size is taken if none is small enough.
+function placeWords(context, chip, words, size) {
+  const [pad, line] = [1.4 * size, 1.8 * size];
+  context.font = `${size}px sans-serif`;
+  let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
+  const places = words.map((word) => {
+    const wide = context.measureText(word).width + 0.6 * size;
+    if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
+    x += wide;
+    return { x: x - wide, y, wide };
+  });
+  const fits = y < chip.y + chip.h - line / 2;
+  return fits || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
+}
 
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
 // for the last row of the query tile in progress.
@@ -268,29 +282,18 @@ export function drawFar(context, chip, { model, palette, at }) {
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
-  const { size, pad } = chip.w < NARROWER ? FAR.narrow : FAR.wide;
-  const line = 1.8 * size;
-  context.font = `${size}px sans-serif`;
-  let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
-  const about = { size, alpha: at.scan };
-  text(
-    context,
-    `Weight of each word for “${asking[row]}” (random vectors)`,
-    x,
-    y - line,
-    palette.muted,
-    about,
-  );
-  asked.forEach((word, i) => {
-    const wide = context.measureText(word).width + 0.6 * size;
-    if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
+  const fitting = FAR_SIZES.map((each) => placeWords(context, chip, asked, each)).find(Boolean);
+  const { size, line, places } = fitting;
+  const style = { size, alpha: at.scan };
+  const about = `Weight of each word for “${asking[row]}” (random vectors)`;
+  text(context, about, places[0].x, places[0].y - line, palette.muted, style);
+  for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
     const isKnown = weights[i] >= 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
     fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, at.scan);
-    const isAsking = i === row && asked[i] === asking[row];
-    const style = { size, alpha: at.scan, weight: isAsking ? "700" : "" };
-    text(context, word, x + 0.26 * size, y, isKnown ? inkOn(color, palette) : palette.muted, style);
-    x += wide;
-  });
+    const weight = i === row && asked[i] === asking[row] ? "700" : "";
+    const ink = isKnown ? inkOn(color, palette) : palette.muted;
+    text(context, asked[i], x + 0.26 * size, y, ink, { ...style, weight });
+  }
 }

@@ -189,7 +189,8 @@ export class Screen {
 
   say(at) {
     const { scene, stop, owners } = this;
-    const own = scene.stops[stop].sentence;
+    const opens = !scene.hidden.length && stop === firstStop(scene); // then the scene's sentence stands
+    const own = opens || scene.stops[stop].sentence;
     const tells = scene.tells && !own && !this.isHidden; // a question stands until it is answered
     const { model, pinned } = at ? owners.player.pane : {};
     const isTold = at?.phase && (this.open || tells);
