@@ -142,7 +142,7 @@ def player_panel(
     the page runs the kernel again for the numbers of a row that the reader opens.
     """
     data = _player_data(run.trace, run.provenance, gpu, lanes)
-    if not run.is_of_controls:  # the state in the URL is that of the problem in the URL
+    if run.meanwhile:  # the state in the URL is that of the problem in the URL
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}

@@ -97,8 +97,3 @@ def hatched(color: str | list[str], pattern: str | list[str], colors: theme.Pale
         "color": color,
         "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
     }
-
-
-def evenly_spaced(count: int, most: int) -> np.ndarray:
-    """Places of 0 to count - 1, the first and the last among them: all, or `most` evenly spaced ones."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
