@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -110,12 +111,8 @@ def _stand_in(request: RunRequest) -> runs.Run | None:
     return replace(shown, meanwhile=True)
 
 
-EMBEDDED = """<style>
-[data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"] { display: none; }
-[data-testid="stMainBlockContainer"] { padding: 0 !important; max-width: none; }
-[data-testid="stMainBlockContainer"] > * > :not(:has(.stBidiComponent)) { display: none; }
-</style>"""
-"""Hides everything but the player: for `?embed=true` in the frame of another page."""
+EMBEDDED = Path(__file__).with_name("embedded.css")
+"""The looks of the page in the frame of another one."""
 OF_ONE_RUN, OF_TWO_RUNS = ("step", "unit", "row", "open", "lanes"), ("place",)
 """What a player and a duel have in the URL."""
 OF_ONE_PROBLEM = ("step", "row", "place")

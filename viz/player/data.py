@@ -154,7 +154,7 @@ def _pages(drawn: Drawn) -> dict | None:
 
 def _notes(drawn: Drawn) -> list[str]:
     trace, algorithm = drawn.trace, drawn.algorithm
-    notes = sample_notes(trace)
+    notes = [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
     if algorithm.persistent:
         notes.append("program: here a query tile; a program of the launch may take several in turn")
     if algorithm.pool_pages:
@@ -166,11 +166,6 @@ def _notes(drawn: Drawn) -> list[str]:
     if trace.observed:
         notes += ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
     return [*notes, *drawn.selection.notes]
-
-
-def sample_notes(trace: Trace) -> list[str]:
-    """What of the run was traced, in words; empty if all of it was."""
-    return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
 
 
 def sampled_share(trace: Trace) -> float:

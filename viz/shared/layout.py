@@ -8,11 +8,13 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
+from viz.shared.formats import number_help
 from viz.shared.fragment import fragment
 from viz.shared.kept_problem import measure_fields
 from viz.shared.provenance import library_versions
@@ -82,6 +84,25 @@ def segments(label: str, options: Sequence[str], key: str, first: str = "", **lo
     return st.segmented_control(
         label, options, default=first, required=True, key=key, bind="query-params", **look
     )
+
+
+def number_field(
+    place: DeltaGenerator,
+    label: str,
+    low: int,
+    high: int,
+    default: int,
+    key: str,
+    about: str = "",
+    **look: Any,
+) -> int:
+    """A field for a whole number, in the URL by its key. Its help is `about`, and then what it takes."""
+    bound: dict[str, Any] = {
+        "key": key,
+        "bind": "query-params",
+        "help": f"{about}{number_help(low, high, default)}",
+    }
+    return int(place.number_input(label, low, high, default, 1, **bound, **look))
 
 
 def plot(figure: go.Figure, key: str, **picks: Any) -> None:

@@ -96,7 +96,7 @@ def zipped(name, content):
 
 
 FOREIGN = {
-    "empty": (b"", "not a zip file"),
+    "empty": (b"", "No data left in file"),
     "one array": (npy(np.ones(3)), "context manager"),
     "archive behind an array": (npy(np.ones(3)) + saved(header=np.ones(3, np.uint8)), "ndarray"),
     "other arrays": (saved(a=np.ones(3)), "no readable header"),

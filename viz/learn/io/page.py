@@ -220,7 +220,7 @@ def _sram() -> None:
         problem=problem,
         simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
         chip=FORWARD.chip_bytes(problem),
-        tiles=_tiles_and_d(compiled[0]),
+        tiles="{0.block_m} × {0.block_n}, d = {0.head_dim}".format(compiled[0].problem),
         shared=compiled[0].info.shared_bytes,
         memory=memory,
         d=d,
@@ -254,10 +254,6 @@ def _held(
         shown = "; ".join(f"{', '.join(names)}: {significant(each / 1024)}" for each, names in alike.items())
         color = "green" if size <= memory else "red"
         yield {"step": step, "sizes": sizes, "blocks": shown, "size": size, "color": color}
-
-
-def _tiles_and_d(launch: RecordedLaunch) -> str:
-    return f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
 
 
 def _nearest_launch(kernel: str, problem: AttentionProblem) -> RecordedLaunch:
