@@ -1,7 +1,6 @@
 """Draws the run that `choice` has decided on, and panels of it: the player, timeline, downloads."""
 
 import functools
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, sta
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data, title_of
-from viz.player.drawn import Drawn, drawn_of, is_large
+from viz.player.drawn import drawn_of, is_large
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
 from viz.player.places import wrong_state
@@ -171,7 +170,7 @@ def _kept_in_url(
             state.pop(name, None)
 
     def wrong(name: str, given: str) -> str:
-        return wrong_state(name, given, _drawn(traces, gpu))
+        return wrong_state(name, given, [drawn_of(trace, gpu) for trace in traces])
 
     for name in names:
         judge(name, functools.partial(wrong, name))
@@ -184,10 +183,6 @@ def _kept_in_url(
             state[name] = after[name]
         elif name in before and name not in after:
             del state[name]
-
-
-def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
-    return [drawn_of(trace, gpu) for trace in traces]
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

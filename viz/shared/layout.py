@@ -97,12 +97,8 @@ def number_field(
     **look: Any,
 ) -> int:
     """A field for a whole number, in the URL by its key. Its help is `about`, and then what it takes."""
-    bound: dict[str, Any] = {
-        "key": key,
-        "bind": "query-params",
-        "help": f"{about}{number_help(low, high, default)}",
-    }
-    return int(place.number_input(label, low, high, default, 1, **bound, **look))
+    look |= {"key": key, "bind": "query-params", "help": about + number_help(low, high, default)}
+    return int(place.number_input(label, low, high, default, 1, **look))
 
 
 def plot(figure: go.Figure, key: str, **picks: Any) -> None:

@@ -45,11 +45,9 @@ PLAYED = "gpt2"
 
 
 def show() -> None:
-    source = reference("Zadouri et al. 2026").full
+    name, source = "FlashAttention-4", reference("Zadouri et al. 2026").full
     draws: dict[str, Callable[[], None]] = {"Split the keys": _split_keys, "FlashAttention-3": _flash3}
-    draws["FlashAttention-4"] = functools.partial(
-        WORDS.draw, "FlashAttention-4", clocks=_units, source=source
-    )
+    draws[name] = functools.partial(WORDS.draw, name, clocks=_units, source=source)
     parts("after_topic", draws | {"Several GPUs": _several_gpus})
 
 

@@ -17,10 +17,6 @@ POWERS: dict[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1}
 """A log axis with a tick at each power of ten."""
 OUTSIDE: dict[str, Any] = {"textposition": "outside", "cliponaxis": False}
 """The words of a bar stand behind its end."""
-BEHIND: dict[str, Any] = {"xanchor": "left", "xshift": 8}
-"""A note behind the end of a horizontal bar."""
-ABOVE: dict[str, Any] = {"y": 1, "yref": "paper", "yanchor": "bottom"}
-"""A note above the plot."""
 
 LEGEND_BELOW: dict[str, Any] = {"yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13}
 """A legend of many lines, at the foot of the figure."""

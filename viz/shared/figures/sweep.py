@@ -138,12 +138,6 @@ def _line(
     )
 
 
-def host_words(point: CurvePoint) -> str:
-    """How long the host is busy with a call; empty if that was not measured."""
-    host_ms = point.result.host_ms
-    return "" if host_ms is None else f"queued after {format_ms(host_ms)}"
-
-
 def sustained_words(point: CurvePoint, direction: str) -> str:
     """Spread of the energy, energy per FLOP, power and clock of a call without a pause."""
     own = point.result.sustained
