@@ -12,10 +12,9 @@ from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
 from kernels.trace.lanes import LaneKernel, Lanes, tracks_of
-from viz.player.numbers import encode
+from viz.player.data import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
-from viz.shared.provenance import lanes_provenance
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +67,13 @@ def _run_data(run: LanesRun) -> dict:
     known, index = np.unique(np.column_stack(about)[events], axis=0, return_inverse=True)
     times = (lanes.event_begin_ns, lanes.event_end_ns)
     begin, end = (np.round(each[events].astype(np.float64) * lanes.clock_ghz) for each in times)  # cycles
-    left_out = len(lanes.sm) - len(sms)
+    left_out, where = len(lanes.sm) - len(sms), f"on {lanes.device.name}, Triton {lanes.device.triton}"
+    provenance = f"recorded {where}, {lanes.recorded_at[:10]}" if run.recorded else f"measured here {where}"
     notes = [run.kernel.words] if run.kernel.words else []
     notes += [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
     return {
         "title": run.kernel.label,
-        "provenance": lanes_provenance(lanes, run.recorded),
+        "provenance": provenance,
         "activities": [
             {"name": name, "kind": kind} | run.kernel.facts(name) for name, kind in lanes.activities
         ],
