@@ -7,6 +7,7 @@ import argparse
 import itertools
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -42,20 +43,7 @@ HEAD_STEPS = 600
 last query tile of a long one may have more."""
 ENERGY_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 MODEL_PEERS = ("naive", "ours", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
-DOCUMENTS = "1024 300 1748 2048 1000 2072"
-ASKED: tuple[dict[str, Any], ...] = (
-    {"mask": "documents", "documents": DOCUMENTS},
-    {"mask": "prefix", "prefix": 1024},
-    {"mask": "sinks", "window_left": 1023, "prefix": 4},
-    {
-        "mask": "expression",
-        "expression": "k <= q and doc(q) == doc(k) and q - k < 512",
-        "documents": DOCUMENTS,
-    },
-    {"mask": "causal", "softcap": 50},
-    {"mask": "causal", "alibi": 1},
-    {"mask": "window", "window_left": 1023, "sink_logit": 1},
-)
+_FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 MASK_PROBLEMS = [
     AttentionProblem(
         q_heads=2048 // head_dim,
@@ -67,7 +55,7 @@ MASK_PROBLEMS = [
         **fields,
     )
     for head_dim in (64, 128)
-    for fields in ASKED
+    for fields in _FILE["masks"]
 ]
 """Masks and scores beyond a band, on which FlexAttention is timed beside ours, in the same run."""
 

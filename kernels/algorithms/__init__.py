@@ -90,7 +90,7 @@ class Runner(Protocol):
     ) -> "tuple[Tensor, Tensor | None]":
         """(O, lse): O shaped and typed as query, lse (batch, q_heads, q_len) in float32.
 
-        lse is None if the entry does not say that it `gives_lse`.
+        lse is None if the forward pass gives none.
         """
 
     def gradients(

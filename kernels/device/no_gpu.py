@@ -6,30 +6,16 @@ nothing to time and no GPU, but the result must be right with any choice: one is
 
 import contextlib
 import importlib
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from kernels.device.interpreter import replaced
 
-CAPABILITY = (8, 0)
-GIVEN = "NVIDIA A100-SXM4-80GB"
-PROPERTIES = SimpleNamespace(
-    name=GIVEN,
-    major=CAPABILITY[0],
-    minor=CAPABILITY[1],
-    multi_processor_count=108,
-    total_memory=80 << 30,
-    warp_size=32,
-    gcnArchName="",
-    shared_memory_per_block=48 << 10,
-    shared_memory_per_block_optin=163 << 10,
-    shared_memory_per_multiprocessor=164 << 10,
-    max_threads_per_multi_processor=2048,
-    regs_per_multiprocessor=64 << 10,
-    L2_cache_size=40 << 20,
-)
-"""What an A100 answers. CUDA C++ Programming Guide, compute capability 8.0; NVIDIA A100 white paper."""
+PROPERTIES = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
+CAPABILITY, GIVEN = (PROPERTIES.major, PROPERTIES.minor), PROPERTIES.name
 DRIVER_PROPERTIES = {
     "max_shared_mem": PROPERTIES.shared_memory_per_block_optin,
     "max_num_regs": PROPERTIES.regs_per_multiprocessor,

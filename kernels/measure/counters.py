@@ -76,11 +76,6 @@ class KernelCounters:
     def dram_bytes(self) -> float:
         return self.metrics[DRAM_READ] + self.metrics[DRAM_WRITTEN]
 
-    @property
-    def tensor_percent(self) -> float | None:
-        """Percent of the time in which the tensor cores worked; None if no such counter was read."""
-        return next((self.metrics[name] for name in TENSOR_METRICS if name in self.metrics), None)
-
 
 @dataclass(frozen=True)
 class CounterRun:

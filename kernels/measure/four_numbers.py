@@ -54,21 +54,14 @@ FourTotals = tuple[TrafficTotal, TrafficTotal, TrafficTotal, TrafficTotal]
 """Modelled, requested, compulsory, DRAM."""
 
 
-def four_totals(
-    peer: str,
-    problem: AttentionProblem,
-    direction: str,
-    operations: Iterable[Operation],
-    counters: CounterRun | None,
-) -> FourTotals:
-    """The four totals of "naive" attention or of "ours".
+def four_totals(run: CounterRun) -> FourTotals:
+    """The four totals of a run of "naive" attention or of "ours".
 
-    `operations` are those of `count_operations`, or what our kernels counted under TRACE, with tuned tiles.
     Nothing is modelled if the counters are of other kernels than those that have a formula.
     """
-    operations = tuple(operations)
-    counted = tuple((operation.name, float(operation.bytes_moved)) for operation in operations)
-    if peer == "naive":
+    problem, direction = run.problem, run.direction
+    counted = tuple((operation.name, float(operation.bytes_moved)) for operation in run.counted)
+    if run.peer == "naive":
         parts: tuple[Part, ...] = (("five kernels", standard_bytes(problem, "backward")),)
         if direction == "forward":
             parts = tuple((stage.name, stage.bytes_moved) for stage in standard_stages(problem))
@@ -76,20 +69,17 @@ def four_totals(
         by_tensors = "the sizes of the tensors that each torch operation reads and writes"
         requested = TrafficTotal("requested", "modelled", join_small(counted), by_tensors)
     else:
-        parts = our_modelled_parts(problem, direction, operations)
-        ran = {kernel.short_name for kernel in counters.kernels} if counters else set()
-        if ran and not operations and ran.isdisjoint(name for name, _ in parts):
+        parts = our_modelled_parts(problem, direction, run.counted)
+        ran = {kernel.short_name for kernel in run.kernels}
+        if not counted and ran.isdisjoint(name for name, _ in parts):
             parts = ()
         by_formula = "loads and stores of a tile, times the tiles that the mask leaves"
         by_kernels = "by the kernels, from the masks of their own loads and stores"
         requested = TrafficTotal("requested", "counted", counted, by_kernels)
-    least = compulsory_bytes(problem, direction, with_lse=peer != "naive")
+    least = compulsory_bytes(problem, direction, with_lse=run.peer != "naive")
     once = "every input read once, every result written once"
-    dram: tuple[Part, ...] = ()
-    source = ""
-    if counters is not None:
-        dram = join_small((kernel.short_name, kernel.dram_bytes) for kernel in counters.kernels)
-        source = f"hardware counters of {counters.device.name}, the L2 empty before each kernel"
+    dram = join_small((kernel.short_name, kernel.dram_bytes) for kernel in run.kernels)
+    source = f"hardware counters of {run.device.name}, the L2 empty before each kernel"
     return (
         TrafficTotal("modelled", "modelled", parts, by_formula),
         requested,

@@ -333,8 +333,6 @@ class Algorithm(Particular):
     timed_as: TimedAs = NOT_TIMED
     checked: str = ""
     """What the Check page calls it; "" if it is not offered there."""
-    gives_lse: bool = True
-    """Whether its check covers lse."""
     has_gradients: bool = False
     """Whether its check covers gradients."""
     recorded: tuple[str, ...] = ()

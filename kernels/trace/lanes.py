@@ -100,7 +100,6 @@ class Lanes(ArrayFile):
 
     FORMAT = "flash-attention-lanes"
     VERSIONS = (1,)
-    MAX_BYTES = 256 << 20
 
     problem: AttentionProblem
     kernel: str

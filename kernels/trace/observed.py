@@ -57,6 +57,5 @@ class Observed:
             right=("O",) if "O" in moved else (),
             skips_tiles=self.skips_tiles,
             timed_as=TimedAs("user"),
-            gives_lse=False,
             observed=True,
         )

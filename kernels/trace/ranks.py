@@ -21,7 +21,6 @@ class RanksTrace(ArrayFile):
 
     FORMAT = "flash-attention-ranks"
     VERSIONS = (1,)
-    MAX_BYTES = 64 << 20
 
     problem: AttentionProblem
     """Of the whole sequence."""

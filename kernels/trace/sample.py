@@ -109,7 +109,7 @@ def _candidates(problem: AttentionProblem, algorithm: Algorithm) -> Iterator[tup
         for tiles in TILES:
             for heads in HEADS:
                 sample = Sample(
-                    _some_heads(problem, heads, whole_groups=False), _spread(problem.q_tiles, tiles)
+                    _some_heads(problem, heads, whole_groups=False), evenly_spaced(problem.q_tiles, tiles)
                 )
                 yield sample, AT_ONCE_S, GOOD_STEPS
         (head,) = _some_heads(problem, 1, whole_groups=False)
@@ -125,10 +125,10 @@ def _candidates(problem: AttentionProblem, algorithm: Algorithm) -> Iterator[tup
 def _some_heads(problem: AttentionProblem, count: int, whole_groups: bool) -> tuple[int, ...]:
     """Query heads of `count` key heads: all that share each of them, or the first one."""
     members = range(problem.group_size if whole_groups else 1)
-    key_heads = _spread(problem.key_heads, count)
+    key_heads = evenly_spaced(problem.key_heads, count)
     return tuple(head * problem.group_size + member for head in key_heads for member in members)
 
 
-def _spread(count: int, wanted: int) -> tuple[int, ...]:
-    """At most `wanted` numbers from the first to the last of `count`, evenly spaced."""
+def evenly_spaced(count: int, wanted: int) -> tuple[int, ...]:
+    """At most `wanted` numbers from 0 to count - 1, both among them, evenly spaced."""
     return tuple(np.unique(np.linspace(0, count - 1, min(wanted, count)).round().astype(int)).tolist())

@@ -49,7 +49,6 @@ class Trace(ArrayFile):
 
     FORMAT = "flash-attention-trace"
     VERSIONS = (5, 4, 3, 2, 1)  # older files hold less: no sample, no matrices, no picked row, no pages
-    MAX_BYTES = 1 << 30
 
     problem: AttentionProblem
     algorithm: str

@@ -50,7 +50,9 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
             result = func(*args, **(kwargs or {}))
             name = func._schema.name.removeprefix("aten::")
             if not func.is_view and name not in LAUNCH_NOTHING:
-                counted.append(_operation(name, args, result))
+                read = sum(_bytes(each) for each in args if isinstance(each, torch.Tensor))
+                shape = "x".join(map(str, result.shape))
+                counted.append(Operation(name, read, _bytes(result), shape))
             return result
 
     dtype = getattr(torch, problem.dtype)
@@ -62,13 +64,6 @@ def count_operations(problem: AttentionProblem, direction: str = "forward") -> t
             counted.clear()
             torch.autograd.grad(out, inputs, torch.empty_like(out))
     return tuple(counted)
-
-
-def _operation(name: str, args: tuple, result: "torch.Tensor") -> Operation:
-    import torch
-
-    read = sum(_bytes(tensor) for tensor in args if isinstance(tensor, torch.Tensor))
-    return Operation(name, read, _bytes(result), "x".join(map(str, result.shape)))
 
 
 def _bytes(tensor: "torch.Tensor") -> int:

@@ -17,12 +17,13 @@ from viz.player.component import duel_of, show_player
 from viz.player.data import player_data
 from viz.player.html_page import export_html
 from viz.shared import runs
-from viz.shared.formats import file_name, format_bytes, problem_words
+from viz.shared.formats import file_name, problem_words
 from viz.shared.layout import PLAYER, TRACE, download
 from viz.shared.problem_form import gpu_of
 from viz.shared.waiting import asked_job, result_of
+from viz.shared.words import Words
 
-LOADED_BY = "NumPy arrays with one entry per tile step; kernels.trace.Trace.load reads it."
+WORDS = Words(__file__)
 PLAYING = "played_kernel"
 """Key in the session of the request that the user wants to see."""
 
@@ -44,10 +45,7 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
         seconds = max(2 * estimated_seconds(once, context.backend), 1)
         play, args = st.session_state.__setitem__, (PLAYING, request)
         st.button("Play it", icon=":material/play_arrow:", key="play-it", on_click=play, args=args)
-        st.caption(
-            "Runs the kernel once more, and plays which tiles of Q, K, V and O each program loads and "
-            f"stores, with bytes and source line, beside {ALGORITHMS[FIRST].label}: about {seconds:,.0f} s."
-        )
+        st.caption(WORDS("play", beside=ALGORITHMS[FIRST].label, seconds=seconds))
         return
     traced = result_of(context.store, context.store.job(request), "play")
     if traced:
@@ -56,19 +54,13 @@ def played_panel(context: CheckContext, result: CheckResult) -> None:
 
 def _show(context: CheckContext, run: runs.Run) -> None:
     gpu = gpu_of(run.trace.device.name)
-    problem = run.trace.problem
-    st.caption(
-        f"**Counted**: {format_bytes(run.trace.total_bytes)} requested by its loads and stores. "
-        f"{NOT_SEEN}: they stay inside the kernel. Its tiles are {problem.block_m} × "
-        f"{problem.block_n}, by its largest accesses; ours runs with the same."
-    )
+    st.caption(WORDS("played", trace=run.trace, not_seen=NOT_SEEN))
     if ours := _ours(context, run):
         show_player(duel_of(run, ours, gpu), "played", {})
-    alone = "Your kernel alone. It opens in any browser without a network or a server."
     with st.container(horizontal=True):
         page = lambda: export_html(player_data(run.trace, run.provenance, gpu))  # noqa: E731
-        download(PLAYER, page, "kernel.html", alone)
-        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", LOADED_BY)
+        download(PLAYER, page, "kernel.html", WORDS("alone"))
+        download(TRACE, lambda: run.trace.to_bytes(compress=True), "kernel.npz", WORDS("trace"))
 
 
 def _ours(context: CheckContext, run: runs.Run) -> runs.Run | None:

@@ -13,7 +13,7 @@ from kernels.worker.client import Job
 from viz.check import further
 from viz.check.battery import battery_panel
 from viz.check.context import CheckContext
-from viz.check.verdict import cards, maps_panel, notes_panel, verdict_panel
+from viz.check.verdict import WORDS, cards, maps_panel, verdict_panel
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import header, segments
@@ -22,20 +22,6 @@ from viz.shared.options import kernel_labels, named_kernels
 from viz.shared.problem_form import PROBLEM_IN_LINK, problem_controls
 from viz.shared.waiting import WAIT_S, asked_job, retry_button, show_progress
 
-LAYOUT_HELP = (
-    "**transposed**: views of (batch, length, heads, head_dim) tensors. **sliced**: parts of larger tensors, "
-    "with NaN around them. **packed**: views of one tensor that holds Q, K and V."
-)
-# How to check a function of the user's: words and the command that they are about.
-OWN_KERNEL = {
-    "A page cannot load code, so start the app again with your function. It takes the arguments of "
-    "PyTorch's scaled dot-product attention (SDPA).": (
-        "streamlit run app.py -- --kernel my_file.py:my_function"
-    ),
-    "After you save the file, reload the page: it is checked again. To try it, take a kernel with a classic "
-    "bug:": "streamlit run app.py -- --kernel examples/buggy_kernel.py:attention",
-    "The same without the app:": "python -m kernels.check --kernel my_file.py:my_function",
-}
 CONTROLS_IN_URL = ("kernel", "gradients", "repeats", "layout", "scale")
 
 
@@ -70,7 +56,7 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
         )
         if not users:
             with st.expander("A kernel of your own"):
-                for words, command in OWN_KERNEL.items():
+                for words, command in WORDS.cells("own kernel"):
                     st.markdown(words)
                     st.code(command, language=None, wrap_lines=True)
     return kernel, gradients, repeats
@@ -79,7 +65,8 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
 def layout_controls() -> tuple[str, float | None]:
     """How Q, K and V lie in memory, and the factor on the scores as entered, None for 1 / sqrt(head_dim)."""
     with st.sidebar.expander("Layout and scale"):
-        layout = st.selectbox("layout", cases.LAYOUTS, key="layout", bind="query-params", help=LAYOUT_HELP)
+        about = WORDS("layout")
+        layout = st.selectbox("layout", cases.LAYOUTS, key="layout", bind="query-params", help=about)
         scale = st.number_input(
             "scale",
             min_value=0.0,
@@ -87,7 +74,7 @@ def layout_controls() -> tuple[str, float | None]:
             key="scale",
             bind="query-params",
             placeholder="1 / sqrt(head_dim)",
-            help="Factor on the scores, handed over as `scale`. Your kernel and flash_attention take one.",
+            help=WORDS("scale"),
         )
     return layout, scale
 
@@ -152,7 +139,8 @@ def case_panels(context: CheckContext, case: cases.CheckCase) -> None:
             retry_button(context.store, [job], "check-again")
         cards(result)
         maps_panel(result)
-        notes_panel(result)
+        for note in result.notes:  # what was held against what besides, and what was not
+            st.caption(f":material/info: {plain(note)}")
         further.played_panel(context, result)
         further.report_panel(context, result)
 

@@ -14,12 +14,9 @@ from viz.check.figures.maps import share_figure
 from viz.shared.formats import format_error, format_ratio, plain
 from viz.shared.layout import Card, colors, draw_cards, explore_link, plot, segments
 from viz.shared.provenance import library_versions, runner_words
+from viz.shared.words import Words
 
-WEIGHTS = (
-    "The kernel runs once more on the same Q and K. The values are now 1 in a column of their own for each "
-    "group of key tiles. So O is the weight that each row gives to each group: it shows along the keys where "
-    "a kernel goes wrong, whatever kernel it is."
-)
+WORDS = Words(__file__)
 
 
 def maps_panel(result: CheckResult) -> None:
@@ -36,10 +33,7 @@ def maps_panel(result: CheckResult) -> None:
 
 
 def _weights_panel(result: CheckResult, weights: ErrorMap) -> None:
-    words = (
-        "**Over the keys**: how much each row attends to each key tile, against float64, in the worst head."
-    )
-    st.caption(words, help=WEIGHTS)
+    st.caption(WORDS("over the keys"), help=WORDS("weights"))
     problem = result.case.problem
     values = np.nan_to_num(weights.values, nan=np.inf)
     row, column = map(int, np.unravel_index(np.argmax(values), values.shape))
@@ -75,15 +69,6 @@ MARKS = {
     "few": ("orange", "warning"),
 }
 """Colour and icon of a verdict."""
-CAUSE_HELP = (
-    "The result was held against masks that are off by one, missing tiles, other scales and head groupings, "
-    "missing rescalings, and others. A cause that is named equals it, within the rule by which it does not "
-    "equal attention."
-)
-REPEATS_HELP = (
-    "The kernel ran several times on the same inputs. Different bits mean atomics, a race, or memory that "
-    "nobody wrote. They do not change the verdict."
-)
 
 
 def verdict_panel(result: CheckResult) -> None:
@@ -93,7 +78,7 @@ def verdict_panel(result: CheckResult) -> None:
     st.markdown(f"## :{color}[:material/{icon}: {words}{' this case' if is_one_of_many else ''}]")
     st.markdown(f"**{plain(result.label)}**: {plain(result.reason)}.", help=RULE)
     if cause := result.cause_or_none_known:
-        st.markdown(f":material/troubleshoot: **Cause**: {plain(cause)}.", help=CAUSE_HELP)
+        st.markdown(f":material/troubleshoot: **Cause**: {plain(cause)}.", help=WORDS("cause"))
     for finding in result.findings:  # faults in the kernel's use of memory
         st.markdown(f":material/bug_report: **{finding.kind.capitalize()}**: {plain(finding.words)}.")
         if finding.file:
@@ -106,12 +91,6 @@ def verdict_panel(result: CheckResult) -> None:
         st.caption(f"**Measured** on {result.device.name}, {_run_by(result)}; {inputs}.")
     if result.computed_by:
         st.caption(f":material/bolt: {plain(result.computed_by)}.")
-
-
-def notes_panel(result: CheckResult) -> None:
-    """What was held against what besides, and what was not."""
-    for note in result.notes:
-        st.caption(f":material/info: {plain(note)}")
 
 
 def _run_by(result: CheckResult) -> str:
@@ -133,5 +112,5 @@ def cards(result: CheckResult) -> None:
     if (repeats := result.repeats) and repeats.runs > 1:
         differing = f"{sum(repeats.differing.values()):,} values, by up to {format_error(repeats.largest)}"
         verdict = ("equal", "bit by bit") if repeats.equal else ("differ", differing)
-        found.append(Card(f"{repeats.runs} runs", *verdict, REPEATS_HELP, repeats.equal))
+        found.append(Card(f"{repeats.runs} runs", *verdict, WORDS("repeats"), repeats.equal))
     draw_cards(found)

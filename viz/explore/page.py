@@ -42,7 +42,7 @@ def show() -> None:
     if run is None:
         return
     gpu = controls.gpu_of(run.trace.device.name)
-    other = shown_run(machine, versus) if versus and run.is_of_controls else None
+    other = shown_run(machine, versus) if versus and not run.meanwhile else None
     if st.context.is_embedded:
         st.html(panels.EMBEDDED)
     place = st.container()  # what is said of a row that is run for stands below the player, which stays

@@ -1,8 +1,8 @@
 """Draws the run that `choice` has decided on, and panels of it: the player, timeline, downloads."""
 
 import functools
-from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -17,7 +17,7 @@ from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, sta
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data, title_of
-from viz.player.drawn import Drawn, drawn_of, is_large
+from viz.player.drawn import drawn_of, is_large
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
 from viz.player.places import wrong_state
@@ -110,12 +110,8 @@ def _stand_in(request: RunRequest) -> runs.Run | None:
     return replace(shown, meanwhile=True)
 
 
-EMBEDDED = """<style>
-[data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"] { display: none; }
-[data-testid="stMainBlockContainer"] { padding: 0 !important; max-width: none; }
-[data-testid="stMainBlockContainer"] > * > :not(:has(.stBidiComponent)) { display: none; }
-</style>"""
-"""Hides everything but the player: for `?embed=true` in the frame of another page."""
+EMBEDDED = Path(__file__).with_name("embedded.css")
+"""The looks of the page in the frame of another one."""
 OF_ONE_RUN, OF_TWO_RUNS = ("step", "unit", "row", "open", "lanes"), ("place",)
 """What a player and a duel have in the URL."""
 OF_ONE_PROBLEM = ("step", "row", "place")
@@ -142,7 +138,7 @@ def player_panel(
     the page runs the kernel again for the numbers of a row that the reader opens.
     """
     data = _player_data(run.trace, run.provenance, gpu, lanes)
-    if not run.is_of_controls:  # the state in the URL is that of the problem in the URL
+    if run.meanwhile:  # the state in the URL is that of the problem in the URL
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
@@ -174,7 +170,7 @@ def _kept_in_url(
             state.pop(name, None)
 
     def wrong(name: str, given: str) -> str:
-        return wrong_state(name, given, _drawn(traces, gpu))
+        return wrong_state(name, given, [drawn_of(trace, gpu) for trace in traces])
 
     for name in names:
         judge(name, functools.partial(wrong, name))
@@ -187,10 +183,6 @@ def _kept_in_url(
             state[name] = after[name]
         elif name in before and name not in after:
             del state[name]
-
-
-def _drawn(traces: Iterable[Trace], gpu: Gpu) -> list[Drawn]:
-    return [drawn_of(trace, gpu) for trace in traces]
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

@@ -12,6 +12,7 @@ import streamlit as st
 
 from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.problem import BLOCKS
+from viz.shared.browser import component
 
 Number = TypeVar("Number", int, float)
 Option = TypeVar("Option")
@@ -20,19 +21,7 @@ Width = int | Literal["stretch"]
 HEAD_DIMS = (16, 32, 64, 128, 256)
 TILE_SIZES = tuple(block for block in BLOCKS if block >= 16)
 """BLOCK_M or BLOCK_N of a chapter in which tiles stand for those of a GPU: its tensor cores take 16 rows."""
-_to_top = st.components.v2.component(
-    "to_top",
-    html="<span></span>",
-    js="""
-let shown;
-export default function ({ data }) {
-  if (shown !== undefined && shown !== data.place) {
-    document.querySelector('[data-testid="stMain"]')?.scrollTo({ top: 0 });
-  }
-  shown = data.place;
-}
-""",
-)
+_to_top = component("to_top")
 
 PARTS_LEFT, PART_SHOWN = "parts_left", "part_shown"
 """Keys in the session, of the chapter drawn last: whether parts follow the chosen one, and which that is."""

@@ -38,8 +38,7 @@ CSS = Path(__file__).with_name("learn.css")
 takes_from_link("chapter", *(f"{chapter.slug}_" for chapter in CHAPTERS))
 header("Learn", runs.run_store())
 glossary_style(colors())
-palette = "".join(f"--c-{name}: {color};" for name, color in vars(colors()).items())
-st.html(f"<style>:root {{ {palette} }}\n{CSS.read_text('utf-8')}</style>")
+st.html(f"<style>{CSS.read_text('utf-8')}</style>")
 slugs = [chapter.slug for chapter in CHAPTERS]
 names = {chapter.slug: f"{number} {chapter.title}" for number, chapter in enumerate(CHAPTERS, 1)}
 with st.container(key="chapters"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from viz.learn.online import Update
+from viz.learn.softmax.maths import Update
 from viz.shared.formats import format_number, format_tex
 from viz.shared.glossary import say
 from viz.shared.words import Words

@@ -11,7 +11,7 @@ from viz.measure.controls import ONE_POINT, Choice
 from viz.measure.sources import FILE, HERE, RECORDED, Source, to_document
 from viz.player.talk.chart import fixed_words
 from viz.shared.figures import sweep
-from viz.shared.formats import format_length, format_ratio, plain
+from viz.shared.formats import format_length, format_ms, format_ratio, plain
 from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
 from viz.shared.words import Words
 
@@ -189,7 +189,8 @@ def _cell(point: CurvePoint | None, value: float | None, metric: str, direction:
         return sweep.short_reason(point.result.refused or "–")
     words = sweep.format_metric(value, metric).removesuffix(" TFLOP/s")
     if metric == "call":
-        return f"{words}, {sweep.host_words(point)}"
+        host_ms = point.result.host_ms  # how long the host is busy with a call
+        return words if host_ms is None else f"{words}, queued after {format_ms(host_ms)}"
     if metric == "energy":
         return f"{words} {sweep.sustained_words(point, direction)}"
     timing = point.result.timing

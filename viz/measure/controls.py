@@ -15,9 +15,8 @@ from kernels.measure.peers import PEERS
 from kernels.measure.series import AXES, SweepView
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, LIMITS, AttentionProblem, InvalidProblem
-from viz.shared.formats import number_help
 from viz.shared.kept_problem import keep_measured, open_with_kept
-from viz.shared.layout import segments
+from viz.shared.layout import number_field, segments
 from viz.shared.link import is_just_opened, opened_with
 from viz.shared.words import Words
 
@@ -173,13 +172,7 @@ def _with_batch_and_heads(view: SweepView, on_cpu: bool) -> SweepView:
         if fixed == FIXED_TOKENS and view.axis != "batch":
             return replace(view, tokens=TOKENS, width=WIDTH)
         left, right = st.columns(2)
-        batch = 1 if view.axis == "batch" else _number(left, "batch", 1, "seqs")
-        heads = _number(right, "heads", 4 if on_cpu else 16, f"{prefix}heads")
-        kv_heads = _number(left, "key heads", 0, "kv", KEY_HEADS_HELP)
+        batch = 1 if view.axis == "batch" else number_field(left, "batch", 1, MOST, 1, "seqs")
+        heads = number_field(right, "heads", 1, MOST, 4 if on_cpu else 16, f"{prefix}heads")
+        kv_heads = number_field(left, "key heads", 0, MOST, 0, "kv", KEY_HEADS_HELP)
         return replace(view, batch=batch, q_heads=heads, kv_heads=kv_heads)
-
-
-def _number(column: DeltaGenerator, label: str, default: int, key: str, about: str = "") -> int:
-    least = min(1, default)
-    words = f"{about}{number_help(least, MOST, default)}"
-    return int(column.number_input(label, least, MOST, default, 1, key=key, bind="query-params", help=words))

@@ -36,7 +36,8 @@ def four_numbers_figure(title: str, totals: FourTotals, color: str, colors: them
         words, font = total.missing, {"size": 13, "color": colors.muted}
         if total.bytes is not None:
             words, font = format_bytes(total.bytes), {"size": 15}
-        charts.note(figure, words, total.bytes or 0, y=_label(total), font=font, **charts.BEHIND)
+        place = {"y": _label(total), "xanchor": "left", "xshift": 8}  # behind the bar
+        charts.note(figure, words, total.bytes or 0, font=font, **place)
     return figure
 
 

@@ -32,17 +32,12 @@ def traffic_panel(shown: list[Source], choice: Choice) -> None:
         }
         for column, peer in zip(st.columns(2, gap="large"), LOOKS, strict=True):
             if run := runs_by_peer.get(peer):
+                totals, (title, color) = four_totals(run), LOOKS[peer]
                 with column:
-                    _four_numbers(run)
+                    figure = four_numbers_figure(title, totals, getattr(colors(), color), colors())
+                    plot(figure, key=f"four-{peer}-{direction}")
+                    st.caption(share_words(totals, run))
     st.caption(WORDS("counters"))
-
-
-def _four_numbers(run: CounterRun) -> None:
-    totals = four_totals(run.peer, run.problem, run.direction, run.counted, run)
-    title, color = LOOKS[run.peer]
-    figure = four_numbers_figure(title, totals, getattr(colors(), color), colors())
-    plot(figure, key=f"four-{run.peer}-{run.direction}")
-    st.caption(share_words(totals, run))
 
 
 def _problem_choice(counters: list[CounterRun], choice: Choice) -> AttentionProblem:

@@ -1,7 +1,6 @@
 """Your model: what the attention of a model costs, and the way from it to Explore, Measure and Check."""
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from kernels.algorithms import FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
@@ -13,8 +12,8 @@ from kernels.worker.requests import SdpaChoiceRequest
 from viz.model import words
 from viz.model.figures import memory_figure
 from viz.shared import runs, theme
-from viz.shared.formats import format_length, number_help, plain
-from viz.shared.layout import colors, draw_cards, header, plot, problem_link
+from viz.shared.formats import format_length, plain
+from viz.shared.layout import colors, draw_cards, header, number_field, plot, problem_link
 from viz.shared.link import UrlField, takes_from_link
 from viz.shared.problem_form import by_name
 from viz.shared.waiting import asked_job, result_of
@@ -35,18 +34,13 @@ def controls() -> tuple[Model | None, int, int]:
     left, middle, right = st.columns([3, 2, 2])
     labels = {name: model.name for name, model in MODELS.items()} | {OWN: "your own config.json"}
     name = by_name(left, "Model", MODEL, labels)
-    length = _number(middle, "Tokens", LENGTH, FIRST_LENGTH, LIMITS["kv_len"][1])
-    batch = _number(right, "Sequences at a time", BATCH, 1, LIMITS["batch"][1])
+    length = number_field(middle, "Tokens", 1, LIMITS["kv_len"][1], FIRST_LENGTH, LENGTH)
+    batch = number_field(right, "Sequences at a time", 1, LIMITS["batch"][1], 1, BATCH)
     with st.container(horizontal=True, gap="small"):
         for each in LENGTHS:
             label, key = format_length(each), f"to-{each}"
             st.button(label, key, on_click=st.session_state.update, args=({LENGTH: each},), type="tertiary")
     return (_own_model() if name == OWN else MODELS[name]), length, batch
-
-
-def _number(place: DeltaGenerator, label: str, key: str, first: int, high: int) -> int:
-    about = number_help(1, high, first)
-    return int(place.number_input(label, 1, high, first, 1, key=key, bind="query-params", help=about))
 
 
 def _own_model() -> Model | None:
@@ -134,8 +128,8 @@ def show() -> None:
     if model is None:
         return
     live = st.session_state.get("live", Document()).measurements
-    measured = (words.live_on_gpu(live), recorded_measurements())
-    shown = words.Shown(model, length, batch, *measured, GPUS[DEFAULT_GPU])
+    on_gpu = tuple(each for each in live[::-1] if each.device.backend == "cuda")  # a CPU times no kernel
+    shown = words.Shown(model, length, batch, on_gpu, recorded_measurements(), GPUS[DEFAULT_GPU])
     try:
         show_model(shown, store, backend)
     except InvalidProblem as error:

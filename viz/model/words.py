@@ -1,6 +1,6 @@
 """The cards, the table and the sentences of a model's costs. Pure: no streamlit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.device.gpus import Gpu
@@ -193,8 +193,3 @@ def model_line(model: Model) -> str:
     heads += f" over {format_count(model.kv_heads, 'key head')}" if model.kv_heads < model.q_heads else ""
     layers = format_count(len(model.layer_kinds), "layer")
     return f"{layers} · {heads} · head_dim {model.head_dim} · {model.dtype}"
-
-
-def live_on_gpu(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """Those of a GPU, the last one first: a CPU times no kernel."""
-    return tuple(each for each in measurements if each.device.backend == "cuda")[::-1]

@@ -4,6 +4,7 @@ Arrays travel as base64 of little-endian numbers. The entry of the algorithm tra
 script knows no kernel, phase or tensor by its name.
 """
 
+import base64
 import functools
 import hashlib
 import json
@@ -23,7 +24,6 @@ from kernels.trace import Trace
 from kernels.trace.algorithm import BLOCK_TABLE, Algorithm, Kernel
 from kernels.traffic.modelled import stores_lse
 from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
-from viz.player.numbers import encode, encode_log, encode_share
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
@@ -36,6 +36,23 @@ SHARES = {"alpha": np.multiply, "weight": np.add}
 
 MOST_WORDS = 1024
 """The words of the rows and of the keys are sent if the inputs are a text of at most so many."""
+
+
+def encode(values: np.ndarray, dtype: str) -> str:
+    """Little-endian numbers in base64."""
+    little_endian = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(little_endian.tobytes()).decode()
+
+
+def encode_share(values: np.ndarray) -> str:
+    """Numbers from 0 to 1 as 16 bits; NaN as 0."""
+    return encode(np.round(65535 * np.clip(np.nan_to_num(values), 0, 1)), "uint16")
+
+
+def encode_log(values: np.ndarray) -> str:
+    """Sizes from 1e-9 to 1e3 as 16 bits on a log scale; 0 stands for 1e-9 or less, and for NaN."""
+    log = np.log10(np.clip(np.nan_to_num(values, nan=1e-9), 1e-9, 1e3))
+    return encode(np.round(65535 * (log + 9) / 12), "uint16")
 
 
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
@@ -154,7 +171,7 @@ def _pages(drawn: Drawn) -> dict | None:
 
 def _notes(drawn: Drawn) -> list[str]:
     trace, algorithm = drawn.trace, drawn.algorithm
-    notes = sample_notes(trace)
+    notes = [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
     if algorithm.persistent:
         notes.append("program: here a query tile; a program of the launch may take several in turn")
     if algorithm.pool_pages:
@@ -166,11 +183,6 @@ def _notes(drawn: Drawn) -> list[str]:
     if trace.observed:
         notes += ["seen from outside: loads and stores, as rectangles of its tensors", *trace.observed.notes]
     return [*notes, *drawn.selection.notes]
-
-
-def sample_notes(trace: Trace) -> list[str]:
-    """What of the run was traced, in words; empty if all of it was."""
-    return [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
 
 
 def sampled_share(trace: Trace) -> float:

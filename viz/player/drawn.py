@@ -10,9 +10,9 @@ from kernels.device.gpus import Gpu
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
+from kernels.trace.sample import evenly_spaced
 from kernels.trace.schedule import Schedule, step_schedule
 from viz.player.tiles import KIND_CODES, TileKind, key_ranges, rows_of_tiles, tile_kinds
-from viz.shared.figures.charts import evenly_spaced
 
 MAX_STEPS = 4096
 MAX_CELLS = 1 << 22
@@ -55,7 +55,7 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     share = 1.0
     heads = np.unique(trace.batch_head)
     if len(kept) > limit and len(heads) > 1:
-        chosen = heads[evenly_spaced(len(heads), max(1, limit * len(heads) // len(kept)))]
+        chosen = heads[[*evenly_spaced(len(heads), max(1, limit * len(heads) // len(kept)))]]
         kept = kept[np.isin(trace.batch_head[kept], chosen)]
         share *= len(chosen) / len(heads)
         notes.append(f"{len(chosen)} of {len(heads)} heads are drawn")
@@ -64,7 +64,7 @@ def select_steps(trace: Trace, algorithm: Algorithm, limit: int = MAX_STEPS) -> 
     rows = max(1, MAX_CELLS // trace.problem.kv_tiles) if is_large(trace.problem) else len(tiles)
     wanted = min(limit * len(tiles) // len(kept) if len(kept) > limit else len(tiles), rows)
     if wanted < len(tiles) and len(tiles) > 1:
-        chosen = tiles[evenly_spaced(len(tiles), max(1, wanted))]
+        chosen = tiles[[*evenly_spaced(len(tiles), max(1, wanted))]]
         kept = kept[np.isin(trace.q_tile[kept], chosen)]
         drawn, traced = (rows_of_tiles(trace.problem, algorithm, each).sum() for each in (chosen, tiles))
         share *= drawn / traced

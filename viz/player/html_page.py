@@ -10,9 +10,11 @@ import json
 import posixpath
 import re
 from pathlib import Path
+from string import Template
 from typing import Any
 
 FOLDER = Path(__file__).parent / "js"
+PAGE = Template(Path(__file__).with_name("page.html").read_text("utf-8"))
 ICON = Path(__file__).parents[1] / "assets" / "icon.svg"
 IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "(?P<path>\.\.?/(?:\w+/)*\w+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function|class|const) (?P<name>\w+))", re.MULTILINE)
@@ -114,21 +116,9 @@ def export_html(data: dict, state: State | None = None, style: str = "body { pad
 def html_page(title: str, style: str, body: str, entry: str, description: str = "") -> str:
     """A page that runs the module `entry` of the player once `body` is there."""
     icon = base64.b64encode(ICON.read_bytes()).decode()  # else a browser asks its host for one
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="description" content="{html.escape(description or title)}">
-<link rel="icon" href="data:image/svg+xml;base64,{icon}">
-<title>{html.escape(title)}</title>
-<style>
-{_font_face()}
-:root {{ color-scheme: light dark; }}
-body {{ margin: 0; font-family: "Stage Sans", system-ui, sans-serif; background: Canvas; }}
-{style}</style></head>
-<body>{body}
-<script type="module">
-{one_script(entry)}</script></body></html>
-"""
+    about, name = html.escape(description or title), html.escape(title)
+    given = {"font": _font_face(), "style": style, "body": body, "script": one_script(entry)}
+    return PAGE.substitute(title=name, description=about, icon=icon, **given)
 
 
 def json_element(name: str, value: Any) -> str:

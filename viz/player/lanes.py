@@ -11,11 +11,10 @@ import numpy as np
 from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
-from kernels.trace.lanes import LaneKernel, Lanes, Track, tracks_of
-from viz.player.numbers import encode
+from kernels.trace.lanes import LaneKernel, Lanes, tracks_of
+from viz.player.data import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
-from viz.shared.provenance import lanes_provenance
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +28,6 @@ class LanesRun:
     def kernel(self) -> LaneKernel:
         """The kernel of the lanes."""
         return lane_kernel(self.lanes.kernel)
-
-    @property
-    def label(self) -> str:
-        """Of its kernel."""
-        return self.kernel.label
 
 
 @dataclass(frozen=True)
@@ -73,17 +67,22 @@ def _run_data(run: LanesRun) -> dict:
     known, index = np.unique(np.column_stack(about)[events], axis=0, return_inverse=True)
     times = (lanes.event_begin_ns, lanes.event_end_ns)
     begin, end = (np.round(each[events].astype(np.float64) * lanes.clock_ghz) for each in times)  # cycles
-    left_out = len(lanes.sm) - len(sms)
+    left_out, where = len(lanes.sm) - len(sms), f"on {lanes.device.name}, Triton {lanes.device.triton}"
+    provenance = f"recorded {where}, {lanes.recorded_at[:10]}" if run.recorded else f"measured here {where}"
     notes = [run.kernel.words] if run.kernel.words else []
     notes += [f"The blocks of {format_count(left_out, 'more SM')} are not shown here."] if left_out else []
     return {
-        "title": run.label,
-        "provenance": lanes_provenance(lanes, run.recorded),
+        "title": run.kernel.label,
+        "provenance": provenance,
         "activities": [
             {"name": name, "kind": kind} | run.kernel.facts(name) for name, kind in lanes.activities
         ],
         "clock_ghz": lanes.clock_ghz,
-        "sms": [{"sm": sm, "tracks": [_track(each) for each in tracks]} for sm, tracks in sms],
+        "sms": [
+            {"sm": sm}
+            | {"tracks": [{"row": t.row, "product": t.is_product, "count": len(t.events)} for t in tracks]}
+            for sm, tracks in sms
+        ],
         "notes": notes,
         "begin": encode(begin, "uint32"),
         "length": _encode_small(end - begin, "uint16", "uint32"),
@@ -97,15 +96,6 @@ def _encode_small(values: np.ndarray, small: str, large: str) -> dict:
     """As the smaller type if all values fit."""
     dtype = small if values.max(initial=0) <= np.iinfo(small).max else large
     return {"dtype": dtype, "data": encode(values, dtype)}
-
-
-def _track(track: Track) -> dict:
-    return {"row": track.row, "product": track.is_product, "count": len(track.events)}
-
-
-def lanes_of_activity(lanes: Lanes, number: int) -> list[int]:
-    """Numbers of the lanes that have an activity, by their events."""
-    return np.unique(lanes.event_lane[lanes.event_activity == number]).tolist()
 
 
 FIGURES: tuple[tuple[str, Callable[[Lanes], str], str], ...] = (
@@ -152,7 +142,8 @@ def _wait_figure(name: str, all_lanes: Sequence[Lanes]) -> Figure:
     for lanes in all_lanes:
         numbers = [i for i, (activity, _) in enumerate(lanes.activities) if activity == name]
         for number in numbers if name in lanes.wait_shares else []:
-            who[" and ".join(lanes.lanes[lane] for lane in lanes_of_activity(lanes, number))] = None
+            own = np.unique(lanes.event_lane[lanes.event_activity == number])
+            who[" and ".join(lanes.lanes[lane] for lane in own)] = None
     place = ", until a place in shared memory is free" if name.startswith("place") else ""
     values = tuple(_percent(lanes.wait_shares.get(name, math.nan)) for lanes in all_lanes)
     return Figure(name[0].upper() + name[1:], values, f"of the time of {' or '.join(who)}{place}")

@@ -15,16 +15,9 @@ from dataclasses import dataclass
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.trace import Trace
 from viz.player.data import duel_data, player_data
-from viz.player.html_page import State, export_html
+from viz.player.html_page import State, export_html, style_sheets
 from viz.player.places import PATTERNS, is_written
 from viz.shared.provenance import trace_provenance
-
-FILLS = """
-.fa-player { min-height: 100vh; box-sizing: border-box; }
-.fa-main, .fa-duel { flex: 1; }
-.fa-left .fa-stage, .fa-duel .fa-stage { flex: 1 1 226px; height: auto; min-height: 226px; }
-"""
-"""The player takes the height of its frame; the grid gets what the rest leaves."""
 
 
 @dataclass(frozen=True)
@@ -77,4 +70,4 @@ def show(
         data = duel_data(first, (versus, trace_provenance(versus)), GPUS[gpu])
     else:
         data = player_data(*first, GPUS[gpu])
-    return Inline(export_html(data, state, FILLS), height)
+    return Inline(export_html(data, state, style_sheets("notebook")), height)

@@ -1,6 +1,7 @@
 """What is drawn of the tiles: their share of the attention, their key ranges, and what the mask leaves."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +9,6 @@ from kernels.problem import AttentionProblem
 from kernels.problem.tiles import ListedTiles, TileKind, visited_tiles
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.key_parts import parts_of
 
 KIND_CODES = {TileKind.SKIPPED: 0, TileKind.PARTIAL: 1, TileKind.FULL: 2, TileKind.HIDDEN: 3}
 """As in model.js."""
@@ -65,6 +65,34 @@ def row_mean(trace: Trace, algorithm: Algorithm, values: np.ndarray) -> np.ndarr
 def rows_of_tiles(problem: AttentionProblem, algorithm: Algorithm, q_tiles: np.ndarray) -> np.ndarray:
     """int (query tiles,): rows that exist of each; the last tile may have fewer than the others."""
     return np.minimum(algorithm.rows(problem) - q_tiles * problem.block_m, problem.block_m)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyParts:
+    """The parts of a trace: their number, and indices of steps with the part of each.
+
+    A kernel that splits the keys numbers its programs by their part first: of so many parts, program p of the
+    combining kernel takes the results of the programs p * parts to (p + 1) * parts - 1, one in each of its
+    steps.
+    """
+
+    count: int
+    splits: np.ndarray
+    split_part: np.ndarray
+    combines: np.ndarray
+    combined_part: np.ndarray
+
+
+def parts_of(trace: Trace, algorithm: Algorithm) -> KeyParts | None:
+    """The parts of the keys; None if no step combines any."""
+    combines, splits = (
+        np.flatnonzero(np.array([getattr(kernel, name) for kernel in algorithm.kernels])[trace.kernel])
+        for name in ("combines_parts", "splits_keys")
+    )
+    if not len(combines):
+        return None
+    count = len(combines) // len(np.unique(trace.program[combines]))
+    return KeyParts(count, splits, trace.program[splits] % count, combines, np.arange(len(combines)) % count)
 
 
 def key_ranges(trace: Trace, algorithm: Algorithm) -> tuple[np.ndarray, np.ndarray]:

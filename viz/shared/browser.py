@@ -1,43 +1,18 @@
 """What pages do in the browser besides widgets: charts follow its appearance, Back undoes one act."""
 
+from pathlib import Path
+from typing import Any
+
 import streamlit as st
 
-# Streamlit calls a component again when the appearance changes, but runs the page again only if it is told.
-_appearance = st.components.v2.component(
-    "appearance",
-    js="""
-let shown = "";
-export default function ({ parentElement, setTriggerValue }) {
-  const background = getComputedStyle(parentElement.host).getPropertyValue("--st-background-color");
-  if (shown && shown !== background) setTriggerValue("changed", background);
-  shown = background;
-}
-""",
-)
 
-# Streamlit makes a step of its own for each widget whose value it writes to the URL or takes out of it. A
-# link from Learn to the player made ten, and from each of them Back led to a URL that made more.
-_history = st.components.v2.component(
-    "history",
-    html="<span></span>",
-    js="""
-export default function () {
-  if (window.oneStepPerAct) return;
-  window.oneStepPerAct = true;
-  let isActOfReader = false;
-  for (const type of ["pointerdown", "keydown"]) {
-    window.addEventListener(type, () => { isActOfReader = true; }, true);
-  }
-  window.addEventListener("popstate", () => { isActOfReader = false; }, true);
-  const push = history.pushState.bind(history);
-  history.pushState = (...given) => {
-    if (isActOfReader) push(...given);
-    else history.replaceState(...given);
-    isActOfReader = false;
-  };
-}
-""",
-)
+def component(name: str, html: str | None = "<span></span>") -> Any:
+    """A component that draws nothing, by its name and that of its script in `js/`."""
+    script = (Path(__file__).parent / "js" / f"{name}.js").read_text("utf-8")
+    return st.components.v2.component(name, html=html, js=script)
+
+
+_appearance, _history, _paint = component("appearance", None), component("history"), component("paint")
 
 
 def follow_appearance() -> None:
@@ -48,17 +23,6 @@ def follow_appearance() -> None:
 def one_step_per_act() -> None:
     """Join the steps that follow from one click or key, or from Back. They all end at the last URL."""
     _history(key="history")
-
-
-_paint = st.components.v2.component(
-    "paint",
-    html="<span></span>",
-    js="""
-export default function ({ setStateValue }) {
-  requestAnimationFrame(() => requestAnimationFrame(() => setStateValue("done", true)));
-}
-""",
-)
 
 
 def is_painted() -> bool:

@@ -75,8 +75,17 @@ def say(text: str, small: bool = False) -> None:
 
 
 def glossary_style(colors: theme.Palette) -> None:
-    """The looks of terms and of what they light. Once per page."""
-    st.html(_style(colors))
+    """The looks of terms and of what they light, and the palette as --c-NAME. Once per page."""
+    symbols = dict.fromkeys(filter(None, (symbol_class(term.symbol) for term in TERMS)))
+    gradients = [f"sym sym-d{name}" for name in ("Q", "K", "V", "O", "S", "P")]
+    names = [name.split()[-1] for name in (*symbols, *gradients, "sym sym-HBM", "sym sym-SRAM")]
+    page = '[data-testid="stMain"]'
+    lights = ",\n".join(f"{page}:has(.{name}:is(:hover, :focus-visible)) .{name}" for name in names)
+    looks = "outline: 2px solid var(--c-now); outline-offset: 1px; border-radius: 3px"
+    tint = "background-color: color-mix(in srgb, var(--c-now) 14%, transparent)"
+    palette = "".join(f"--c-{name}: {color};" for name, color in vars(colors).items())
+    css = Path(__file__).with_suffix(".css").read_text("utf-8")
+    st.html(f"<style>:root {{ {palette} }}\n{css}{lights} {{ {looks}; {tint}; }}</style>")
 
 
 def glossary_list() -> None:
@@ -92,32 +101,3 @@ def _section(heading: str, terms: list[Term]) -> str:
     symbols = [f", {term.symbol}" if term.symbol not in ("", term.name) else "" for term in terms]
     lines = [f"- **{term.name}**{symbol}: {term.words}" for term, symbol in zip(terms, symbols, strict=True)]
     return "\n".join([f"\n:gray-badge[{heading}]\n", *lines])
-
-
-def _style(colors: theme.Palette) -> str:
-    symbols = dict.fromkeys(filter(None, (symbol_class(term.symbol) for term in TERMS)))
-    gradients = [f"sym sym-d{name}" for name in ("Q", "K", "V", "O", "S", "P")]
-    names = [name.split()[-1] for name in (*symbols, *gradients, "sym sym-HBM", "sym sym-SRAM")]
-    page = '[data-testid="stMain"]'
-    lights = ",\n".join(f"{page}:has(.{name}:is(:hover, :focus-visible)) .{name}" for name in names)
-    return f"""<style>
-.term {{ font-style: normal; text-decoration: underline dotted {colors.muted} 1.5px;
-  text-underline-offset: 0.22em; cursor: help; border-radius: 3px; }}
-.term:focus-visible {{ outline: 2px solid {colors.now}; outline-offset: 2px; }}
-.term:is(:hover, :focus-visible) {{ anchor-name: --term; }}
-body:has(.term:hover) .term:not(:hover) {{ anchor-name: none; }}
-body:has(.term:hover) .term:not(:hover)::after {{ display: none; }}
-.term:is(:hover, :focus-visible)::after {{ content: attr(aria-description); position: fixed; z-index: 1000;
-  left: 1rem; bottom: 1rem; box-sizing: border-box; width: max-content; max-width: min(24rem, 100vw - 2rem);
-  padding: 0.5rem 0.8rem; border-radius: 8px; border: 1px solid {colors.line};
-  background: {colors.surface}; color: {colors.text}; box-shadow: 0 4px 16px rgb(0 0 0 / 0.25);
-  font-size: 1rem; font-weight: 400; line-height: 1.35; text-align: left; white-space: normal;
-  pointer-events: none; }}
-@supports (position-area: top) {{
-  .term:is(:hover, :focus-visible)::after {{ left: auto; bottom: auto; position-anchor: --term;
-    position-area: bottom span-right; margin-block: 0.3rem;
-    position-try-fallbacks: flip-inline, flip-block, flip-block flip-inline; }}
-}}
-{lights} {{ outline: 2px solid {colors.now}; outline-offset: 1px; border-radius: 3px;
-  background-color: color-mix(in srgb, {colors.now} 14%, transparent); }}
-</style>"""

@@ -3,63 +3,26 @@
 import mimetypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from kernels.device.backend import triton_missing
 from kernels.problem import AttentionProblem
 from viz.shared import runs, theme
 from viz.shared.browser import follow_appearance, one_step_per_act
+from viz.shared.formats import number_help
 from viz.shared.fragment import fragment
 from viz.shared.kept_problem import measure_fields
 from viz.shared.provenance import library_versions
 
 TEXT = f"light-dark({theme.LIGHT.text}, {theme.DARK.text})"
 BAD = f"light-dark({theme.LIGHT.bad}, {theme.DARK.bad})"
-STYLE = f"""<style>
-[data-testid="stMainBlockContainer"] {{ padding-left: 2rem; padding-right: 2rem; padding-bottom: 4rem; }}
-.st-key-figures > * {{ flex: 1 1 8.5rem; min-width: 0; }}
-[data-testid="stMetric"] > div {{ padding: 0.3rem 0.8rem; }}
-[data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] {{ gap: 0.7rem; position: relative; }}
-[data-testid="stMainBlockContainer"] h4 {{ padding: 0; }}
-[data-testid="stPageLink-NavLink"], [data-testid="stPageLink-NavLink"] * {{ white-space: normal; }}
-[data-testid="stMetric"] [data-testid="stMetricDelta"] p {{ white-space: normal; }}
-[data-testid="stMetric"] [data-testid="stMetricLabel"] p {{ white-space: normal; }}
-[data-testid="stMetric"] [data-testid="stMetricValue"] * {{ white-space: normal; }}
-[data-testid="stCaptionContainer"] {{ color: inherit; opacity: 0.85; }}
-[data-testid="stButtonGroup"] button p, [role="tab"] p {{ color: {TEXT}; }}
-[class*="st-key-predict_"] :is([data-testid="stNumberInputStepUp"], [data-testid="stNumberInputStepDown"]) {{
-  display: none; }}
-[data-testid="stNumberInputContainer"]:has([role="alert"]) {{ height: auto; flex-wrap: wrap; }}
-[data-testid="stNumberInputContainer"] [role="alert"] {{ position: static; width: auto; height: auto;
-  margin: 0; flex: 1 0 100%; padding: 0 0.6rem 0.4rem; clip: auto; white-space: normal; font-size: 0.85rem;
-  line-height: 1.3; color: {BAD}; }}
-[data-testid="stNumberInputContainer"] [role="alert"]::after {{
-  content: " Until then the number before it counts."; }}
-[data-testid="stNumberInput"]:has([role="alert"]) [data-testid="InputInstructions"] {{ display: none; }}
-[data-testid="stSliderThumbValue"] * {{ color: {TEXT}; }}
-.st-key-to_top, .st-key-appearance, .st-key-history {{ position: absolute; width: 0; overflow: hidden; }}
-.st-key-onward button {{ text-align: left; height: auto; }}
-.st-key-onward button p {{ white-space: normal; }}
-@media (min-width: 1000px) {{
-  .st-key-first_ways {{ position: absolute; top: -0.6rem; right: 0; width: auto; }} /* in sight at once */
-}}
-@media (max-width: 640px) {{
-  [data-testid="stMainBlockContainer"] {{ padding-left: 1rem; padding-right: 1rem; }}
-  .st-key-chapters [data-testid="stButtonGroup"] > div {{ flex-wrap: wrap; }}
-  .st-key-chapters button {{ flex: 1 1 auto; min-height: 2rem; padding: 0.1rem 0.45rem; }}
-  .st-key-chapters button p {{ font-size: 0.82rem; }}
-}}
-[data-testid="stMarkdownContainer"] table {{ display: block; max-width: 100%; overflow-x: auto; }}
-[data-testid="stMarkdownContainer"] .katex-display {{ padding: 2px 3px 6px; }}
-.katex-display > .katex {{ white-space: normal; }}
-[data-testid="stButton"] kbd {{ opacity: 0.85; }}
-</style>"""
-"""What the theme has no setting for: charts and player need the width, cards need less height, captions and
-chosen segments need more contrast, formulas break at a sign where they would have to be scrolled. What
-Streamlit says of a number out of its range to screen readers alone, everybody can read."""
+_CSS = Path(__file__).with_name("page.css").read_text("utf-8")
+STYLE = f"<style>:root {{ --page-text: {TEXT}; --page-bad: {BAD}; }}\n{_CSS}</style>"
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
 CHIPS: dict[str, Chip] = {
@@ -121,6 +84,21 @@ def segments(label: str, options: Sequence[str], key: str, first: str = "", **lo
     return st.segmented_control(
         label, options, default=first, required=True, key=key, bind="query-params", **look
     )
+
+
+def number_field(
+    place: DeltaGenerator,
+    label: str,
+    low: int,
+    high: int,
+    default: int,
+    key: str,
+    about: str = "",
+    **look: Any,
+) -> int:
+    """A field for a whole number, in the URL by its key. Its help is `about`, and then what it takes."""
+    look |= {"key": key, "bind": "query-params", "help": about + number_help(low, high, default)}
+    return int(place.number_input(label, low, high, default, 1, **look))
 
 
 def plot(figure: go.Figure, key: str, **picks: Any) -> None:

@@ -13,8 +13,9 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_named
 from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS, AttentionProblem, InvalidProblem
 from kernels.problem.presets import FIRST_PRESET, PRESETS
 from kernels.problem.words import DEFAULT_TEXT, FIRST_TOKEN, LONGEST, words_in
-from viz.shared.formats import format_count, number_help
+from viz.shared.formats import format_count
 from viz.shared.kept_problem import keep_problem, kept_problem
+from viz.shared.layout import number_field
 from viz.shared.link import UrlField, begin_with, is_back, is_just_opened, opened_with, replace_in_url
 from viz.shared.run_request import RunRequest
 
@@ -201,14 +202,14 @@ def _fields(table: dict[str, list[str]]) -> None:
 def _field(column: DeltaGenerator, field: str, label: str, about: str) -> None:
     """A field of the problem: one of several values, or a whole number within its limits."""
     default: Any = getattr(DEFAULT, field)
-    bound: dict[str, Any] = {"key": field, "bind": "query-params"}
     if options := CHOICES.get(field):
-        column.selectbox(label, options, options.index(default), help=about or None, **bound)
+        look: dict[str, Any] = {"key": field, "bind": "query-params", "help": about or None}
+        column.selectbox(label, options, options.index(default), **look)
         return
     low, high = LIMITS[field]
-    about += f"{'. ' if about else ''}{number_help(low, high, default)}"
     is_unused = field in OF_ANY_MASK - _used(st.session_state.get("mask", DEFAULT.mask))
-    column.number_input(label, low, high, default, 1, disabled=is_unused, help=about, **bound)
+    about += ". " if about else ""
+    number_field(column, label, low, high, default, field, about, disabled=is_unused)
 
 
 def algorithm_control() -> str:

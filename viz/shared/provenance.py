@@ -9,7 +9,6 @@ from kernels.device.backend import DeviceInfo
 from kernels.measure.measurement import Measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
-from kernels.trace.lanes import Lanes
 
 LOOKS = tomllib.loads(Path(__file__).with_name("looks.toml").read_text("utf-8"))
 
@@ -32,12 +31,6 @@ def trace_provenance(trace: Trace) -> str:
     device = trace.device
     on_gpu = f" on {device.name}" if device.backend == "cuda" else ""
     return f"run{on_gpu} {runner_words(algorithm_of(trace), device)}, {trace.recorded_at[:10]}"
-
-
-def lanes_provenance(lanes: Lanes, recorded: bool) -> str:
-    """Where lanes are from: "recorded on NVIDIA H200, Triton 3.6.0, 2026-11-22" or "measured here on ..."."""
-    device = f"{lanes.device.name}, Triton {lanes.device.triton}"
-    return f"recorded on {device}, {lanes.recorded_at[:10]}" if recorded else f"measured here on {device}"
 
 
 def version_words(algorithm: Algorithm, device: DeviceInfo) -> str:

@@ -36,7 +36,7 @@ class Run:
     recorded: bool
     seconds: float | None = None
     meanwhile: bool = False
-    """Whether it stands in for a run that is still to come."""
+    """Whether it stands in for a run that is still to come, of the problem in the controls and the URL."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -46,11 +46,6 @@ class Run:
     def origin(self) -> str:
         """Which of the four words is right for what it found out: "recorded" or "measured"."""
         return "recorded" if self.recorded else "measured"
-
-    @property
-    def is_of_controls(self) -> bool:
-        """Whether it is of the problem in the controls and the URL: no stand-in."""
-        return not self.meanwhile
 
     @property
     def traffic(self) -> WholeTraffic:

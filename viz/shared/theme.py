@@ -3,7 +3,9 @@
 The smallest distance of two tensors in OKLab is above 0.07 for every colour vision.
 """
 
+import tomllib
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 FONT = "Source Sans, Source Sans Pro, sans-serif"
@@ -74,28 +76,9 @@ ABOUT_NUMBERS = (
 TENSOR_COLORS = {"Q": "query", "K": "key", "V": "value", "O": "output", "S": "muted", "P": "muted"}
 """Which palette entry a tensor is drawn in, if it is not "state"; a gradient has that of its tensor."""
 
-LANE_LOOKS = {
-    "product": {"color": "query", "fill": "solid"},
-    "softmax": {"color": "key", "fill": "hatched"},
-    "wait": {"color": "muted", "fill": "open"},
-    "other": {"color": "plain", "fill": "solid"},
-}
-"""How an activity of a lane is drawn, by its kind: palette entry, and a fill that tells it without colour."""
-
-PEER_COLORS = {
-    "naive": "standard",
-    "ours": "flash",
-    "flash2": "flash",
-    "flash3": "flash",
-    "sdpa": "value",
-    "sdpa_flash": "value",
-    "sdpa_efficient": "output",
-    "sdpa_cudnn": "state",
-    "sdpa_math": "muted",
-    "fa4": "rival",
-    "flex": "now",
-}
-"""Which palette entry an implementation is drawn in, on every chart."""
+_FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+PEER_COLORS, LANE_LOOKS = _FILE["peers"], _FILE["lanes"]
+"""Palette entries of implementations, and looks of a lane's activities, by names."""
 
 
 def peer_color(name: str, colors: Palette) -> str:

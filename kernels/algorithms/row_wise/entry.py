@@ -63,7 +63,6 @@ ENTRY = Algorithm(
     skips_tiles=False,
     step_cost=0.01,
     checked="Row-wise attention, forward",
-    gives_lse=False,
     recorded=("text", "gpt2", "tiny", "ragged"),
     samples="heads",
 )

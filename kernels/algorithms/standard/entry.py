@@ -91,7 +91,6 @@ ENTRY = Algorithm(
         "Timed are torch's own operations on whole matrices: the code beside the player goes tile by tile to "
         "show the steps.",
     ),
-    gives_lse=False,
     recorded=("text", "gpt2", "tiny", "ragged"),
     samples="heads",
     takes_patterns=True,

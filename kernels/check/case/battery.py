@@ -1,14 +1,10 @@
-"""The battery: small cases, each with something that kernels get wrong, and the same with a seed.
+"""The battery: small cases, each with something that kernels get wrong, and the same with a seed."""
 
-Few cases carry many properties. Properties that a kernel may treat in a branch of its own meet each other: a
-causal mask with a batch, with a scale and with float32; a batch with strides; a window with unequal lengths
-and shared heads.
-"""
-
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,98 +25,17 @@ class Tried:
     case: CheckCase
 
 
-def _try(
-    catches: str, q_len: int, kv_len: int, layout: str = LAYOUTS[0], scale: float | None = None, **more: Any
-) -> Tried:
-    problem = BASE.with_(q_len=q_len, kv_len=kv_len, **more)
-    return Tried(catches, CheckCase(problem, layout=layout, scale=scale))
+def _read(cases: list[dict[str, Any]]) -> tuple[Tried, ...]:
+    return tuple(Tried(each["catches"], _case(**each["case"])) for each in cases)
 
 
-_causal, _window = partial(_try, mask="causal"), partial(_try, mask="window")
+def _case(layout: str = LAYOUTS[0], scale: float | None = None, **problem: Any) -> CheckCase:
+    return CheckCase(BASE.with_(**problem), layout=layout, scale=scale)
 
-BATTERY = (
-    _try("the algorithm itself, over tiles that are full", 128, 128),
-    _try("lengths that no tile divides; a second batch", 70, 109, batch=2),
-    _causal("a causal mask over full tiles: which are left out, which masked", 128, 128),
-    _causal("a causal mask in a last tile that is not full", 113, 113, head_dim=32),
-    _try("l or acc not rescaled when the row max grows", 33, 290, head_dim=32, inputs="growing_max"),
-    _causal("more keys than queries: the causal mask aligned to the wrong corner", 70, 130),
-    _causal("rows that see no key, and a row that sees one", 96, 64),
-    _try("shared key heads, in groups of three", 40, 90, head_dim=32, q_heads=6, batch=2),
-    _causal(
-        "bfloat16, causal, groups of eight, three batches and a scale at once",
-        24,
-        24,
-        head_dim=32,
-        q_heads=16,
-        batch=3,
-        scale=0.3,
-        dtype="bfloat16",
-    ),
-    _try("head_dim 128", 128, 128, head_dim=128, q_heads=1, kv_heads=1),
-    _causal("a head_dim that is not a power of two", 48, 48, head_dim=80),
-    _try("head_dim 256: a part of it left out", 24, 40, head_dim=256),
-    _try("bfloat16: P or a result in the wrong type", 128, 128, dtype="bfloat16", q_heads=1, kv_heads=1),
-    _try("exponentials that overflow without the row max", 64, 128, inputs="large"),
-    _try("one query over more than 4,096 keys", 1, 4100, q_heads=1, kv_heads=1),
-    _try(
-        "more than 1,024 queries: rows that no program computes", 1100, 24, head_dim=16, q_heads=1, kv_heads=1
-    ),
-    _try("(batch, length, heads, head_dim) in memory", 40, 70, "transposed", batch=2),
-    _try("strides of parts of larger tensors, that of the batch too", 50, 64, "sliced", batch=2),
-    _causal("Q, K and V in one tensor; causal with two batches", 50, 50, "packed", batch=2),
-    _try("a last stride that is not 1; V with other strides than K", 64, 90, "mixed"),
-    _try(
-        "stride 0: one K and V for all heads, dO of out.sum()", 40, 56, "expanded", batch=2, inputs="shared"
-    ),
-    _try("a scale below 1 / sqrt(head_dim)", 64, 96, scale=0.05),
-    _try("17 heads, 68 with all batches", 20, 24, head_dim=32, q_heads=17, kv_heads=17, batch=4),
-    _causal("masked scores that are larger than all others, by thousands", 96, 96, inputs="large", scale=3),
-    _causal("several tiles of 128 rows", 290, 290, head_dim=32, q_heads=1, kv_heads=1),
-    _window("a window: tiles left of it are left out, also those of 128 keys", 300, 300, window_left=20),
-    _window(
-        "both sides, shared heads; another mask of the same shape",
-        70,
-        130,
-        window_left=50,
-        window_right=10,
-        q_heads=4,
-    ),
-    _try("one key more than tiles hold; head_dim 96", 48, 65, head_dim=96),
-    _try("one key head for all: its gradients not summed", 24, 40, head_dim=32, q_heads=4, kv_heads=1),
-    _try("fewer keys than a tile, scores far below 0", 20, 7, head_dim=32, inputs="large"),
-    _try("one key for every row: O is V, dQ and dK are 0", 33, 1, head_dim=32),
-    _try("float32 that passes through a smaller type", 40, 70, dtype="float32"),
-    _causal("float32, in the branch of the causal mask", 40, 40, head_dim=32, dtype="float32"),
-)
-PATTERN_BATTERY = (
-    _try(
-        "documents, one of one key, one empty",
-        70,
-        100,
-        mask="documents",
-        documents="40 1 0 33 26",
-        kv_heads=1,
-    ),
-    _try(
-        "sinks beside a window, a sink logit", 64, 90, head_dim=32, mask="sinks", window_left=20, sink_logit=1
-    ),
-    _try("a softcap, a prefix", 70, 70, head_dim=32, mask="prefix", prefix=20, softcap=3, batch=2),
-    _causal("ALiBi on shared heads", 40, 90, head_dim=32, alibi=1, q_heads=6),
-)
-"""For kernels that take masks and scores beyond a band."""
-GPU_BATTERY = (
-    _try(
-        "on a GPU alone: offsets of more than 2^31 elements, int32 in an address",
-        40,
-        70,
-        "far",
-        batch=3,
-        q_heads=3,
-        kv_heads=3,
-    ),
-)
-"""For kernels of the user on a GPU with enough memory."""
+
+_FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+BATTERY, PATTERN_BATTERY, GPU_BATTERY = (_read(_FILE[name]) for name in ("every", "patterns", "gpu"))
+"""For every kernel; for those that take masks and scores beyond a band; for the user's on a GPU."""
 
 
 def battery(

@@ -16,7 +16,11 @@ class Handed:
         """`tensors` are Q, K and V, and dO or not; they stay as they are."""
         self._originals = tuple(tensors)
         self.tensors = laid_out(self._originals, layout)
-        self._memory = [(each, each.clone()) for each in map(_memory_of, self.tensors)]
+        memory = (  # all elements of the storages that they lie in
+            torch.empty(0, dtype=each.dtype, device=each.device).set_(each.untyped_storage())
+            for each in self.tensors
+        )
+        self._memory = [(each, each.clone()) for each in memory]
 
     def changed(self) -> dict[str, int]:
         """Elements that are not what they were, by the name of the tensor; NaN is equal to itself."""
@@ -30,11 +34,6 @@ class Handed:
 
 def _differing(one: torch.Tensor, other: torch.Tensor) -> int:
     return int((~((one == other) | (one.isnan() & other.isnan()))).sum())
-
-
-def _memory_of(tensor: torch.Tensor) -> torch.Tensor:
-    """All elements of the storage that it lies in."""
-    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
 
 
 def laid_out(tensors: Sequence[torch.Tensor], layout: str) -> tuple[torch.Tensor, ...]:

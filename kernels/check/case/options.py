@@ -3,6 +3,9 @@
 import argparse
 import secrets
 import shlex
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kernels.check.case.cases import LAYOUTS, USERS, CheckCase
@@ -27,30 +30,16 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-LENGTHS = 'lengths such as "256,113x203" (query x key), or "trusted" for FlashAttention\'s own list'
-TILES = f"for kernels that take it: one of {', '.join(map(str, BLOCKS))}"
-CASE_OPTIONS: dict[str, tuple[str, Any, str]] = {
-    "shapes": ("256", str, LENGTHS),
-    "head_dim": ("64", _numbers, "one or more, such as 64,128"),
-    "dtype": ("float16", words, f"some of {','.join(DTYPES)}"),
-    "mask": ("full", words, f"some of {','.join(MASKS)}"),
-    "window_left": ("128", int, "keys before the diagonal, for the masks window and sinks"),
-    "window_right": ("0", int, "keys after the diagonal, for the mask window"),
-    "prefix": ("4", int, "first keys that stay visible, for the masks prefix and sinks"),
-    "documents": ("", str, 'lengths, such as "100 28 128", for the mask documents and for doc(q), doc(k)'),
-    "expression": ("k <= q", str, "for the mask expression: a condition of q, k, h, b, doc(q), doc(k)"),
-    "softcap": ("0", int, "scores s become softcap * tanh(s / softcap); 0: as they are"),
-    "alibi": ("0", int, "1: ALiBi"),
-    "sink_logit": ("0", int, "1: a logit per head takes part in the row sum"),
-    "batch": ("1", int, ""),
-    "q_heads": ("1", int, ""),
-    "kv_heads": ("", int, "default: as many as --q-heads"),
-    "block_m": ("64", int, TILES),
-    "block_n": ("64", int, TILES),
-    "inputs": ("normal", str, ""),
-    "seed": ("0", _seed, "of the inputs; alone, of a battery of other cases that try the same. Or: random"),
-    "layout": (LAYOUTS[0], str, f"of Q, K and V: one of {', '.join(LAYOUTS)}"),
-    "scale": ("", float, "factor on the scores; else 1 / sqrt(head_dim)"),
+READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("shapes", "documents", "expression", "inputs", "layout"), str),
+    **{"head_dim": _numbers, "dtype": words, "mask": words, "seed": _seed, "scale": float},
+}
+"""Of the options that are not one whole number."""
+_NAMES = {"dtypes": ",".join(DTYPES), "masks": ",".join(MASKS), "layouts": ", ".join(LAYOUTS)}
+_FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+CASE_OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    name: (default, READERS.get(name, int), about.format(blocks=", ".join(map(str, BLOCKS)), **_NAMES))
+    for name, (default, about) in _FILE.items()
 }
 """By name: the default if another one is given, how it is read, and help. Without any, or with a seed alone,
 the battery is run."""

@@ -105,21 +105,10 @@ def to_sarif(results: Sequence[CheckResult], own: Mapping[str, UserKernel]) -> s
             messages.setdefault((finding.kind, *at), finding.words)
         if found and overall(found) == "fail":
             messages["wrong result", kernel.path, 1] = ". ".join([summary(found), *causes(found)])
-    rows = [
-        {
-            "ruleId": kind,
-            "level": "error",
-            "message": {"text": words},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": path.resolve().as_uri()},
-                        "region": {"startLine": line},
-                    }
-                }
-            ],
-        }
-        for (kind, path, line), words in messages.items()
-    ]
+    rows = []
+    for (kind, path, line), words in messages.items():
+        place = {"artifactLocation": {"uri": path.resolve().as_uri()}, "region": {"startLine": line}}
+        rule = {"ruleId": kind, "level": "error", "message": {"text": words}}
+        rows.append(rule | {"locations": [{"physicalLocation": place}]})
     driver = {"name": FORMAT, "version": project_version()}
     return json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": rows}]}, indent=1)

@@ -11,7 +11,6 @@ from kernels.measure.counters import (
     L2,
     TENSOR_METRICS,
     CountersUnavailable,
-    KernelCounters,
     parse_csv,
     read_counters,
     split_at_markers,
@@ -41,8 +40,6 @@ def test_the_csv_of_ncu_is_read_and_markers_part_the_calls():
     assert softmax.dram_bytes == 1536500 + 2048
     assert softmax.time_ms == pytest.approx(0.0125)
     assert softmax.metrics[L2] == 5e6
-    assert softmax.tensor_percent is None
-    assert KernelCounters("k", {TENSOR_METRICS[1]: 41.0}).tensor_percent == 41.0
     assert L2 not in kernels[4].metrics
     assert parse_csv("==ERROR== nothing", BASIC_METRICS) == []
     assert L2 not in parse_csv(NCU_CSV.replace('"4"', '"nan"'), BASIC_METRICS)[2].metrics

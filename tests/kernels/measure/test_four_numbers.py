@@ -23,10 +23,10 @@ def test_our_kernels_ask_for_what_the_formula_says(direction):
 
 def test_the_four_totals_are_of_four_kinds():
     run = counter_run()
-    totals = four_totals("ours", run.problem, "forward", run.counted, run)
+    totals = four_totals(run)
     assert [total.kind for total in totals] == ["modelled", "requested", "compulsory", "DRAM"]
     assert [total.origin for total in totals] == ["modelled", "counted", "modelled", "recorded"]
-    naive = four_totals("naive", run.problem, "forward", run.counted, run)
+    naive = four_totals(replace(run, peer="naive"))
     assert [total.origin for total in naive] == ["modelled", "modelled", "modelled", "recorded"]
     modelled, requested_total, compulsory, dram = totals
     assert (requested_total.bytes, dram.bytes) == (600e6, 60e6)
@@ -38,10 +38,10 @@ def test_the_four_totals_are_of_four_kinds():
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_a_missing_total_says_why(direction):
-    problem = counter_run().problem
-    modelled, requested_total, _, dram = four_totals("naive", problem, direction, (), None)
-    assert (requested_total.missing, dram.missing) == ("not modelled", "not recorded")
-    assert modelled.bytes == standard_bytes(problem, direction)
+    run = counter_run("naive", direction=direction, counted=0)
+    modelled, requested_total, _, dram = four_totals(run)
+    assert requested_total.missing == "not modelled"
+    assert modelled.bytes == standard_bytes(run.problem, direction)
     assert cache_share(requested_total, dram) is None
 
 
@@ -49,7 +49,7 @@ def test_a_missing_total_says_why(direction):
 def test_a_formula_of_other_kernels_than_those_that_ran_is_not_shown(ran, known):
     run = counter_run(direction="backward", counted=0)
     run = replace(run, kernels=(replace(run.kernels[0], name=ran),))
-    modelled, *_ = four_totals("ours", run.problem, "backward", (), run)
+    modelled, *_ = four_totals(run)
     assert bool(modelled.bytes) == known
 
 

@@ -80,7 +80,8 @@ def lanes():
 def test_the_player_has_the_lanes_and_the_url_says_whether_they_are_open(run, player, lanes):
     app = opened(panels.player_panel, run, GPU, lanes, lanes="open")
     assert player.given.state == {"lanes": "open"}
-    assert [each["title"] for each in player.given.data["lanes"]["runs"]] == [each.label for each in lanes]
+    titles = [each["title"] for each in player.given.data["lanes"]["runs"]]
+    assert titles == [each.kernel.label for each in lanes]
     player.state = {"step": "2"}
     assert url(opened(panels.player_panel, run, GPU, lanes, lanes="open")) == {"step": "2"}
     opened(panels.player_panel, run, GPU)

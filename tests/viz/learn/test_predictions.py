@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from viz.learn import predict as predictions
-from viz.learn.online import Update, update
 from viz.learn.predict import ABSOLUTE, RELATIVE, Quantity, judge, near, next_numerator, next_state
-from viz.learn.softmax.maths import numerators, online_steps
+from viz.learn.softmax.maths import Update, numerators, online_steps, update
 
 BEFORE, AFTER = online_steps(np.array([3.0, 2.0, 5.0, 1.0]), 2)
 QUANTITIES = {each.name: each for each in next_state(update(BEFORE.m, BEFORE.l, AFTER.scores))}

@@ -12,7 +12,7 @@ from viz.measure.traffic import share_words
 )
 def test_dram_bytes_are_compared_with_requested_and_compulsory_ones(dram, share, ratio):
     run = counter_run(dram=dram)
-    totals = four_totals("ours", run.problem, "forward", run.counted, run)
+    totals = four_totals(run)
     words = share_words(totals, run)
     assert ratio in words
     assert f"**{share}**" in words if share else "%" not in words

@@ -24,9 +24,9 @@ from tests.kernels.algorithms.flash3.as_if import as_if_run
 from tests.lanes import PROBLEM as LANES_PROBLEM
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU, PARTS, PROBLEM, SAMPLE, SAMPLED, WINDOW, hand_built, shown, traced
+from viz.player.data import encode
 from viz.player.drawn import drawn_of
 from viz.player.lanes import LanesRun, lanes_data
-from viz.player.numbers import encode
 from viz.shared import formats
 
 FOLDER = Path(__file__).parent / "js"

@@ -92,7 +92,7 @@ def test_lanes_of_the_sweep_have_its_name_and_say_what_is_not_in_its_time():
     problem = lane_kernel("backward_sweep").with_own_tiles(LANE_PROBLEMS["full128"])
     run = LanesRun(recorded_lanes(problem, "backward_sweep"), recorded=True)
     (data,) = lanes_data([run])["runs"]
-    assert data["title"] == run.label == ALGORITHMS["flash3_backward"].label
+    assert data["title"] == run.kernel.label == ALGORITHMS["flash3_backward"].label
     assert {each["kernel"] for each in data["activities"]} == {""}
     about = {each["name"]: each["about"] for each in data["activities"]}
     assert about["place for Q"].startswith("until")

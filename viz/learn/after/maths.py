@@ -107,12 +107,6 @@ def cache_bytes(problem: AttentionProblem) -> int:
     return 2 * math.prod(problem.kv_shape) * problem.itemsize
 
 
-def chunks_held(trace: RanksTrace) -> np.ndarray:
-    """int (ranks, steps): the rank whose keys each rank worked on, if all worked in each step. Recorded."""
-    work = trace.of("attend")
-    return trace.span_owner[work].reshape(trace.ranks, -1)
-
-
 def work_shares(trace: RanksTrace) -> np.ndarray:
     """(ranks,): each rank's share of all pairs of a query and a key that were seen. Recorded."""
     pairs = np.array([trace.pairs(rank) for rank in range(trace.ranks)])

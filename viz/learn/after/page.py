@@ -1,7 +1,7 @@
 """Chapter "What came after": split keys, FlashAttention-3 and 4, several GPUs."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -45,7 +45,9 @@ PLAYED = "gpt2"
 
 
 def show() -> None:
-    draws = {"Split the keys": _split_keys, "FlashAttention-3": _flash3, "FlashAttention-4": _flash4}
+    name, source = "FlashAttention-4", reference("Zadouri et al. 2026").full
+    draws: dict[str, Callable[[], None]] = {"Split the keys": _split_keys, "FlashAttention-3": _flash3}
+    draws[name] = functools.partial(WORDS.draw, name, clocks=_units, source=source)
     parts("after_topic", draws | {"Several GPUs": _several_gpus})
 
 
@@ -141,10 +143,6 @@ def _flash3() -> None:
     )
 
 
-def _flash4() -> None:
-    WORDS.draw("FlashAttention-4", clocks=_units, source=reference("Zadouri et al. 2026").full)
-
-
 def _several_gpus() -> None:
     half = World(2, LONG)
     label, icon = "Several GPUs: what each rank did and when", ":material/hub:"
@@ -161,7 +159,8 @@ def _several_gpus() -> None:
 def _ring() -> None:
     """Who holds which chunk, and who works most; as four GPUs did it."""
     even, uneven = (recorded_ranks()[f"ring.{layout}.forward"] for layout in ("zigzag", "contiguous"))
-    held, work, names = lesson.chunks_held(even), lesson.work_shares(uneven), [*range(even.ranks)]
+    held = even.span_owner[even.of("attend")].reshape(even.ranks, -1)  # a row per rank: whose keys, by step
+    work, names = lesson.work_shares(uneven), [*range(even.ranks)]
     options, right = [f"chunk {rank}" for rank in names], f"chunk {held[2, 2]}"
     if not ask(WORDS, "ring question", "after_ring", options, right, held=", ".join(map(str, held[2]))):
         return

@@ -40,7 +40,7 @@ def bytes_figure(bars: ByteBars, least: int, colors: theme.Palette) -> go.Figure
     figure.add_vline(x=least, line={"color": colors.text, "width": 1.5, "dash": "dot"})
     # at the right edge of the plot: beside the line it would be cut off on a narrow screen
     words = f"dotted: each input and result once, {format_bytes(least)}"
-    charts.note(figure, words, 1, xref="paper", xanchor="right", **charts.ABOVE)
+    charts.note(figure, words, 1, xref="paper", xanchor="right", y=1, yref="paper", yanchor="bottom")
     return figure
 
 

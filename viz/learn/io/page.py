@@ -1,6 +1,8 @@
 """Chapter "Traffic": how many bytes each algorithm moves forward, modelled and counted, and why."""
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import streamlit as st
 
@@ -29,22 +31,9 @@ WORDS = Words(__file__)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 TILE = 64
 MEMORIES_KIB = (16, 32, 64, 96, 128, 163, 192, 227, 256)
-WAYS = {
-    "flash2": ("FlashAttention-2", "flash", r"2Ndb+2\,t_q\,Ndb+4N"),
-    "standard": ("standard", "standard", r"4N^2b+2Ndb+2\,t_q\,Ndb"),
-    "flash1": ("FlashAttention-1", "value", r"2Ndb+t_k\,N(db+8d+16)+N(db-4d+4)"),
-    "row_wise": ("row-wise", "state", r"2Ndb+2\lceil N/r\rceil\,Ndb"),
-}
-"""Algorithm -> its label, palette entry, and the formula of its entry."""
-CURVES = {
-    "standard": ("standard", "standard", "solid", r"N^2+N^2d^2/\text{SRAM}"),
-    "row_wise": ("row-wise", "state", "solid", r"N^3d/\text{SRAM},\;\;Nd\text{ if all fits}"),
-    "flash1": ("FlashAttention-1", "value", "solid", r"N^2d^2/\text{SRAM}"),
-    "flash2": ("FlashAttention-2", "flash", "solid", r"N^2d^2/\text{SRAM}"),
-    "compulsory": ("inputs and outputs once", "text", "dot", "Nd"),
-    "lower_bound": ("N²d²/SRAM, order of the lower bound", "muted", "dash", r"N^2d^2/\text{SRAM}"),
-}
-"""Name of a curve -> its label, palette entry, dash, and order in LaTeX."""
+CURVES = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))
+WAYS = ("flash2", "standard", "flash1", "row_wise")
+"""Algorithms that are compared as bars."""
 AXES = {"N": "N", "d": "d", "SRAM": "SRAM, KiB"}
 POINT_STEPS = 600
 """A point of a curve is counted if its run has at most this many tile steps."""
@@ -81,7 +70,7 @@ def _forward() -> None:
     _predict(problem)
     rows = lesson.row_wise_block(problem, memory)
     problems = {name: problem for name in WAYS if rows or name != "row_wise"}
-    labels = {name: label for name, (label, *_) in WAYS.items()}
+    labels = {name: CURVES[name]["label"] for name in WAYS}
     if rows:
         problems["row_wise"] = problem.with_(block_m=rows)
         labels["row_wise"] += f", {rows:,} rows"
@@ -94,14 +83,14 @@ def _forward() -> None:
     traces = {name: run.trace for (_, name), run in ready.items()}
     modelled = {name: ALGORITHMS[name].requested_bytes(each) for name, each in problems.items()}
     counted = {name: trace.total_bytes for name, trace in traces.items()}
-    bars = {labels[name]: (modelled[name], counted.get(name), WAYS[name][1]) for name in problems}
+    bars = {labels[name]: (modelled[name], counted.get(name), CURVES[name]["color"]) for name in problems}
     least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
     formulas = []
     for name, each in problems.items():
         entry = ALGORITHMS[name]
         kernel = max(entry.kernels, key=lambda kernel: kernel.chip_bytes(each))
         chip, moved = entry.chip_bytes(each), f"**{counted[name]:,} B**" if name in counted else "not yet"
-        row = {"label": labels[name], "formula": WAYS[name][2], "modelled": modelled[name], "counted": moved}
+        row = CURVES[name] | {"label": labels[name], "modelled": modelled[name], "counted": moved}
         row |= {"seconds": modelled[name] / gpu.hbm_bandwidth, "chip": chip}
         row |= {"holds": "; ".join(part.name for part in kernel.parts)}
         formulas.append(row | {"color": "green" if chip <= memory else "red"})
@@ -156,9 +145,9 @@ def _growth() -> None:
     }
     here, sweep = sweeps[axis]
     curves: Curves = {}
-    for name, (label, color, dash, _) in CURVES.items():
+    for name, look in CURVES.items():
         moved = [lesson.curve_bytes(name, n, d, room // size, size) for n, d, room in sweep.values()]
-        curves[label] = (moved, color, dash)
+        curves[look["label"]] = (moved, look["color"], look["dash"])
     page, counting = st.container(), st.container()
     with counting:
         points = _counted_points(sweep, size)
@@ -170,7 +159,7 @@ def _growth() -> None:
             problem=problem,
             memory=memory,
             tiles=lesson.largest_blocks("flash2", memory // size, d),
-            orders=WORDS.rows("orders", ({"way": way, "order": order} for way, *_, order in CURVES.values())),
+            orders=WORDS.rows("orders", CURVES.values()),
         )
 
 
@@ -190,7 +179,7 @@ def _counted_points(sweep: Points, size: int) -> dict[str, list[tuple[int, int]]
         return {}
     points: dict[str, list[tuple[int, int]]] = {}
     for (problem, name), run in counted_runs(list(wanted), "io_growth", ask=True).items():
-        points.setdefault(CURVES[name][0], []).append((wanted[problem, name], run.trace.total_bytes))
+        points.setdefault(CURVES[name]["label"], []).append((wanted[problem, name], run.trace.total_bytes))
     return points
 
 
@@ -220,7 +209,7 @@ def _sram() -> None:
         problem=problem,
         simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
         chip=FORWARD.chip_bytes(problem),
-        tiles=_tiles_and_d(compiled[0]),
+        tiles="{0.block_m} × {0.block_n}, d = {0.head_dim}".format(compiled[0].problem),
         shared=compiled[0].info.shared_bytes,
         memory=memory,
         d=d,
@@ -254,10 +243,6 @@ def _held(
         shown = "; ".join(f"{', '.join(names)}: {significant(each / 1024)}" for each, names in alike.items())
         color = "green" if size <= memory else "red"
         yield {"step": step, "sizes": sizes, "blocks": shown, "size": size, "color": color}
-
-
-def _tiles_and_d(launch: RecordedLaunch) -> str:
-    return f"{launch.problem.block_m} × {launch.problem.block_n}, d = {launch.problem.head_dim}"
 
 
 def _nearest_launch(kernel: str, problem: AttentionProblem) -> RecordedLaunch:

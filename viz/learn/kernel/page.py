@@ -9,9 +9,8 @@ from kernels.algorithms.standard.traffic import standard_bytes, standard_request
 from kernels.problem.presets import PRESETS
 from kernels.trace import Trace
 from viz.learn.controls import number
-from viz.learn.online import Update
 from viz.learn.predict import next_state, type_in, update_words
-from viz.learn.softmax.maths import first_head
+from viz.learn.softmax.maths import Update, first_head
 from viz.learn.stage import stage
 from viz.shared import runs
 from viz.shared.formats import format_number

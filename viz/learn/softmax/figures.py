@@ -14,7 +14,6 @@ from viz.shared.glossary import symbol_class
 
 HEIGHT = 235
 BLOCKS: dict[str, Any] = {"tickfont_size": 15, "showgrid": False}
-TO_THE_RIGHT: dict[str, Any] = {"title_x": 1, "title_xanchor": "right", "title_y": 0.97}
 
 
 def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -> go.Figure:
@@ -95,7 +94,8 @@ def _sums(
     ends = [-0.6, max(len(steps), 2) - 0.4]
     x = BLOCKS | {"range": ends, "categoryorder": "array", "categoryarray": _names(steps)}
     y = {"range": [0, 1.15 * highest], "rangemode": "tozero"}
-    return chart(bars, colors, HEIGHT, "row sum l", x, y, **TO_THE_RIGHT, **layout)
+    layout |= {"title_x": 1, "title_xanchor": "right", "title_y": 0.97}
+    return chart(bars, colors, HEIGHT, "row sum l", x, y, **layout)
 
 
 def row_html(x: np.ndarray, steps: tuple[OnlineStep, ...], now: int) -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viz.learn.online import Update
-from viz.learn.softmax.maths import softmax
+from viz.learn.softmax.maths import Update, softmax
 
 MODES = ("none", "own", "online")
 """What happens between the products: nothing; each tile's own softmax (wrong); the online softmax."""

@@ -17,10 +17,6 @@ POWERS: dict[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1}
 """A log axis with a tick at each power of ten."""
 OUTSIDE: dict[str, Any] = {"textposition": "outside", "cliponaxis": False}
 """The words of a bar stand behind its end."""
-BEHIND: dict[str, Any] = {"xanchor": "left", "xshift": 8}
-"""A note behind the end of a horizontal bar."""
-ABOVE: dict[str, Any] = {"y": 1, "yref": "paper", "yanchor": "bottom"}
-"""A note above the plot."""
 
 LEGEND_BELOW: dict[str, Any] = {"yref": "container", "y": 0, "yanchor": "bottom", "font_size": 13}
 """A legend of many lines, at the foot of the figure."""
@@ -97,8 +93,3 @@ def hatched(color: str | list[str], pattern: str | list[str], colors: theme.Pale
         "color": color,
         "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colors.background, "size": 6},
     }
-
-
-def evenly_spaced(count: int, most: int) -> np.ndarray:
-    """Places of 0 to count - 1, the first and the last among them: all, or `most` evenly spaced ones."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -2,7 +2,9 @@
 
 import math
 import textwrap
+import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -43,23 +45,8 @@ def short_reason(refused: str) -> str:
     return textwrap.shorten(refused, LONGEST_REASON, placeholder=" …")
 
 
-TITLES = {
-    "time": "time of one call",
-    "tflops": "TFLOP/s",
-    "memory": "peak memory beyond the inputs",
-    "speedup": "times faster than naive attention",
-    "call": "time of one call by the clock, host included",
-    "energy": "energy",
-}
-LETTERS = {"length": "N", "head_dim": "d", "batch": "b"}
-SYMBOLS = {
-    "naive": "square",
-    "ours": "circle",
-    "sdpa_flash": "diamond",
-    "sdpa_efficient": "triangle-up",
-    "sdpa_cudnn": "triangle-down",
-    "fa4": "cross",
-}
+_FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+TITLES, LETTERS, SYMBOLS = (_FILE[name] for name in ("titles", "letters", "symbols"))
 RANKS = {"naive": 1, "ours": 2}
 """Places in the legend; the other peers follow."""
 LAST_RANK = 900
@@ -136,12 +123,6 @@ def _line(
         text=[format_metric(y, metric) for _, y in values],
         hovertemplate=f"{curve.source}, {axis} %{{x:,}}: %{{text}}<extra>{peer_label(curve.peer)}</extra>",
     )
-
-
-def host_words(point: CurvePoint) -> str:
-    """How long the host is busy with a call; empty if that was not measured."""
-    host_ms = point.result.host_ms
-    return "" if host_ms is None else f"queued after {format_ms(host_ms)}"
 
 
 def sustained_words(point: CurvePoint, direction: str) -> str:

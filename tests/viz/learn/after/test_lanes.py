@@ -52,11 +52,11 @@ def shown(app):
 def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):
     app = opened()
     plain, hopper = (LanesRun(known[name], True) for name in ("flash2", "flash3"))
-    assert shown(app) == [plain.label]
+    assert shown(app) == [plain.kernel.label]
     (radio,) = app.radio
     assert {f"{each.lanes.product_share:.0%}" for each in (plain, hopper)} <= set(radio.options)
     radio.set_value(radio.options[0]).run()
-    assert shown(app) == [hopper.label, plain.label]
+    assert shown(app) == [hopper.kernel.label, plain.kernel.label]
     assert "Made-up GPU" in words(app)
     for share in (plain.lanes.hidden_share, hopper.lanes.hidden_share):
         assert f"{share:.0%}" in words(app)

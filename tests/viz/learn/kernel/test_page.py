@@ -6,8 +6,8 @@ import pytest
 from kernels.problem.presets import PRESETS
 from kernels.recordings import recorded_run
 from viz.learn.kernel.page import row_steps
-from viz.learn.online import update
 from viz.learn.predict import judge, next_state
+from viz.learn.softmax.maths import update
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,3 @@
+export default function ({ setStateValue }) {
+  requestAnimationFrame(() => requestAnimationFrame(() => setStateValue("done", true)));
+}
