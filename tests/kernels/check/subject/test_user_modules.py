@@ -64,7 +64,7 @@ def test_a_module_that_loads_late_is_left_alone(tmp_path, checked):
 class Late(types.ModuleType):
     def __getattr__(self, name):
         sys.modules[f"late{name}"] = types.ModuleType(name)
-        raise ImportError(name)
+        raise AttributeError(name)
 sys.modules["late"] = Late("late")
 """
     mine = f"{late}{core(RIGHT)}def attention(q, k, v):\n    return core(q, k, v)\n"
