@@ -91,7 +91,9 @@ export class Player extends Playback {
     const { model } = this.pane;
     const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
     this.showBytes = byteBars(this.bytes, [countedRow(model, "bytes so far"), ...compared], this.palette);
-    if (isNew && state.plays && !this.pane.reduced) this.transport.direct(overtureOf(model));
+    const moves = isNew && !this.pane.reduced;
+    if (moves && state.plays) this.transport.direct(overtureOf(model));
+    else if (moves && this.isPlain && !state.plain && !state.step) this.transport.toggle();
     this.refresh();
   }
 
@@ -101,7 +103,7 @@ export class Player extends Playback {
     this.pane.pinText(state.row);
     this.opened.stand(state.open === "tile");
     this.showsLanes = state.lanes === "open";
-    this.isPlain = Boolean(state.plays ?? state.plain);
+    this.isPlain = Boolean(state.plays ?? state.plain ?? this.isPlain); // else as the reader left it
     this.transport.use(this.timeline);
   }
 
