@@ -3,7 +3,8 @@
 import pytest
 
 from tests.browser.stage import BEATS, ROOT
-from viz.talk.shipped import NAMES
+from viz.player.talk.read import read_talk
+from viz.talk.shipped import NAMES, talk_path
 
 pytestmark = pytest.mark.browser
 
@@ -32,6 +33,14 @@ def test_a_scene_opens_in_motion_without_a_key(stage_of):
     before = stage.page.evaluate(words)
     stage.page.wait_for_function(f"(before) => {words} !== before", arg=before)
     assert stage.place == (2, 1)
+
+
+def test_a_scene_opens_on_its_own_sentence_and_then_tells_its_phases(stage_of):
+    talk = read_talk(talk_path("the_backward_pass"))
+    stage = stage_of("the_backward_pass")
+    assert talk.scenes[0].tells
+    assert stage.text(".fa-screen-sentence") == talk.scenes[0].sentence
+    assert stage.press("Space").text(".fa-screen-sentence") != talk.scenes[0].sentence
 
 
 def test_the_end_says_what_was_shown(stage, talk):
