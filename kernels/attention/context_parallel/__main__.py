@@ -174,6 +174,7 @@ def record(arguments: argparse.Namespace) -> bool:
 
     Times of parts that are not recorded again stay.
     """
+    arguments.out.mkdir(parents=True, exist_ok=True)
     wrong = _record_traces(arguments) if "traces" in arguments.parts else False
     path = arguments.out / FILES["ranks"]
     old = read_document(path.read_bytes()) if path.exists() else Document()
