@@ -242,7 +242,7 @@ def pair_is_seen(offs_m, offs_n, own, kv_len, KEYS_STAY: tl.constexpr, FIXED: tl
 def tanh(x):
     """Hyperbolic tangent by a rational function, off by 5e-7 at most: minimax up to 8, where 1 is as near.
 
-    By an exponential, a softcap took 1.1 times as long on an H200. 1 / q is rsqrt(q) squared, which takes five
+    By an exponential, a softcap took 1.1 times as long on an H200. 1 / q is rsqrt(q) squared, five
     instructions less than Triton's division.
     """
     x = tl.clamp(x, -8.0, 8.0, propagate_nan=tl.PropagateNan.ALL)
