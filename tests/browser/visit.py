@@ -12,7 +12,9 @@ import urllib.request
 
 from tests import ROOT
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+"""The first, Chromium without windows, takes a tenth less of a processor."""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

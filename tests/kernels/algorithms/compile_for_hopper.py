@@ -2,7 +2,8 @@
 
 Every algorithm's own launch code runs; each launch compiles its kernel and goes no further: most only as far
 as their source decides. Which sources are compiled is decided by PYTHONPATH. "traced" as an argument adds the
-kernels with TRACE on, and what only PTX and machine code tell.
+kernels with TRACE on, and what only PTX tells of one forward and one backward kernel for Hopper. "all" adds
+the others, and what marks do to machine code.
 """
 
 import functools
@@ -46,12 +47,12 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
 
-HOPPER_CASES = ((64, "full", 192), (64, "causal", 128), (256, "causal", 128))
-"""head_dim, mask and block_m: three warpgroups that compute, two, and two with one query tile at a time."""
+HOPPER_CASES = ((64, "causal", 128), (64, "full", 192), (256, "causal", 128))
+"""head_dim, mask and block_m: two warpgroups that compute, three, and two with one query tile at a time."""
 BACKWARD_CASES = ((64, "causal"), (128, "window"), (160, "window"))
 LANE_CASE = (64, "causal", 64, 64)
 """head_dim, mask and tiles with which the plain backward kernels are compiled with marks."""
-TRACED = "traced" in sys.argv
+TRACED, ALL = "traced" in sys.argv, "all" in sys.argv
 SIZES = {"q_heads": 2, "q_len": 8, "kv_len": 300, "block_m": 64, "block_n": 64}
 
 
@@ -208,13 +209,15 @@ up_to_ptx = True
 if TRACED:
     result["PTX"] = {kernel: ptx[0] for kernel, ptx in compiled.items()}
 if TRACED and gluon_is_known():
-    result["hopper"] = {"{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES}
+    cases = None if ALL else 1
+    result["hopper"] = {"{} {} {}".format(*case): of_hopper(*case) for case in HOPPER_CASES[:cases]}
     result["bytes of the backward sweep"] = {}
-    for head_dim, mask in BACKWARD_CASES:
+    for head_dim, mask in BACKWARD_CASES[:cases]:
         for kernel, ptx in of_hopper_backward(head_dim, mask).items():
             if "wgmma" in ptx:
                 result[f"{kernel} {head_dim} {mask}"] = [ptx, assembled(ptx)[0]]
         result["bytes of the backward sweep"][f"{head_dim} {mask}"] = shared_bytes["_attn_bwd_hopper"]
+if ALL and gluon_is_known():
     marks = make_lane_buffers(1, 1, 1)
     of_both = (
         (result["hopper"]["64 causal 128"][0], of_hopper(64, "causal", 128, lanes=marks)[0]),
@@ -224,6 +227,6 @@ if TRACED and gluon_is_known():
         ),
     )
     result["order"] = [[waits_and_exponentials(ptx) for ptx in pair] for pair in of_both]
-if TRACED:
+if ALL:
     result["backward lanes"] = [of_backward(*LANE_CASE, with_marks) for with_marks in (False, True)]
 print(json.dumps(result))
