@@ -13,7 +13,7 @@ import queue
 import signal
 import threading
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -60,6 +60,8 @@ def main(argv: list[str] | None = None) -> None:
         HOST.kernels = arguments.kernel
     if BACKEND == "interpreter":
         limit_memory(arguments.memory_limit)
+    else:
+        report_compiling(out)
     write_message(out, {"event": "ready", "device": device_info(BACKEND)})
     serve(jobs, out, is_host=arguments.host)
 
@@ -102,6 +104,17 @@ def serve(jobs: Jobs, out: BinaryIO, *, is_host: bool = False) -> None:
                 os._exit(CRASHED_EXIT)  # the CUDA context is lost; the client starts a fresh process
         else:
             write_message(out, {"event": "done", "answer": answer}, answer_blob)
+
+
+def report_compiling(out: BinaryIO) -> None:
+    """Say which kernel Triton compiles: for seconds, a first run waits for that alone."""
+    from triton import knobs
+
+    def say(words: str, fn: Any, **_: Any) -> None:
+        write_message(out, {"event": "progress", "fraction": 0.0, "label": f"{words} {fn.name}"})
+
+    knobs.runtime.jit_cache_hook = partial(say, "compiling for this GPU:")
+    knobs.runtime.jit_post_compile_hook = partial(say, "running")
 
 
 def limit_memory(extra_bytes: int | None) -> None:

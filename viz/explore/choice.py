@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 from typing import Literal
 
-from kernels.algorithms import ALGORITHMS
+from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.backend import DeviceInfo
 from kernels.problem.presets import PRESETS, Preset
 from kernels.recordings import recorded_problems
@@ -129,3 +129,14 @@ def stand_in(algorithm: str) -> runs.Run | None:
     """A recording of the algorithm, or else of another one."""
     found = [(problem, name) for name in (algorithm, *ALGORITHMS) for problem in recorded_problems(name)]
     return runs.recorded(*found[0]) if found else None
+
+
+def run_presets(machine: Machine) -> None:
+    """Run each preset here, as `choose` asks for it, so that its kernels are compiled before a reader does.
+
+    One after the other: what a reader asks for waits for one of them at most.
+    """
+    for preset in PRESETS.values():
+        choice = choose(RunRequest(preset.problem, preset.algorithm or FIRST), machine, "here")
+        if machine.store and choice.trace:
+            machine.store.job(choice.trace).wait()

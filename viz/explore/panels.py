@@ -1,6 +1,7 @@
 """Draws the run that `choice` has decided on, and panels of it: the player, timeline, downloads."""
 
 import functools
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kernels.trace import Trace
 from kernels.trace.algorithm import Algorithm
 from kernels.trace.schedule import program_spans, step_schedule
 from viz.explore.asked_here import ask_for_row
-from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, stand_in
+from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, run_presets, stand_in
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data, title_of
@@ -41,7 +42,16 @@ OFFERS = {"here": "Run it here", "whole": "Trace the whole run"}
 
 def this_machine() -> Machine:
     store = runs.run_store()
-    return Machine(runs.backend(store), store.client.device if store else None, store)
+    machine = Machine(runs.backend(store), store.client.device if store else None, store)
+    if machine.backend == "cuda":
+        _run_ahead(machine)
+    return machine
+
+
+@st.cache_resource(show_spinner=False)
+def _run_ahead(_machine: Machine) -> None:
+    """Once per server."""
+    threading.Thread(target=run_presets, args=(_machine,), daemon=True).start()
 
 
 def shown_run(machine: Machine, request: RunRequest, offers: DeltaGenerator | None = None) -> runs.Run | None:

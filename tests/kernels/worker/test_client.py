@@ -68,6 +68,16 @@ def test_a_job_gives_the_trace_and_its_error_report(real):
     assert real.device.backend in ("interpreter", "cuda")
 
 
+@pytest.mark.gpu
+def test_a_first_run_on_a_gpu_says_which_kernel_it_compiles():
+    worker, said = process.WorkerProcess([]), []
+    assert worker.receive(120)
+    worker.ask(TraceRequest(SMALL, "flash2"), b"", 120, lambda share, label: said.append(label))
+    worker.kill()
+    compiling = next(i for i, label in enumerate(said) if label.startswith("compiling"))
+    assert said[compiling + 1].split()[-1] == said[compiling].split()[-1]  # then it runs
+
+
 def test_an_invalid_problem_is_refused_in_its_own_words(real):
     unchecked = replace(SMALL)
     object.__setattr__(unchecked, "head_dim", 7)

@@ -1,5 +1,8 @@
 """Which run Explore shows: the decision, without a page or a worker."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from kernels.algorithms import ALGORITHMS
@@ -11,7 +14,7 @@ from kernels.trace.sample import Sample
 from kernels.worker.requests import TraceRequest
 from tests.kernels.algorithms.flash3.as_if import as_if_run
 from viz.explore import choice
-from viz.explore.choice import Machine, choose, duration, stand_in
+from viz.explore.choice import Machine, choose, duration, run_presets, stand_in
 from viz.shared import runs
 from viz.shared.run_request import RunRequest, own_tiles
 
@@ -159,3 +162,17 @@ def test_a_recording_stands_in_for_every_algorithm_its_own_if_there_is_one():
 
 def test_times_are_in_words_that_people_use():
     assert [duration(seconds) for seconds in (4, 119, 600, 9000)] == ["4 s", "119 s", "10 min", "2.5 h"]
+
+
+def test_presets_are_run_ahead_as_the_button_would_one_at_a_time():
+    asked, log = [], []
+
+    def job(request):
+        asked.append(request)
+        log.append("asked")
+        return SimpleNamespace(wait=lambda: log.append("waited"))
+
+    run_presets(replace(HOPPER, store=SimpleNamespace(job=job)))
+    assert log == ["asked", "waited"] * len(PRESETS)
+    assert chosen(GPT2, HOPPER, asked="here").trace in asked
+    assert chosen(PRESETS["decode"].problem, HOPPER, "split_kv", "here").trace in asked
