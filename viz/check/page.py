@@ -55,10 +55,10 @@ def kernel_controls(backend: str, users: tuple[UserKernel, ...]) -> tuple[str, b
             "runs", 1, cases.MAX_REPEATS, 3, key="repeats", bind="query-params", help="compared bit by bit"
         )
         if not users:
-            with st.expander("A kernel of your own"):
-                for words, command in WORDS.cells("own kernel"):
-                    st.markdown(words)
-                    st.code(command, language=None, wrap_lines=True)
+            own = st.expander("A kernel of your own", key="own", on_change="rerun")
+            for words, command in WORDS.cells("own kernel") if own.open else ():
+                own.markdown(words)
+                own.code(command, language=None, wrap_lines=True)
     return kernel, gradients, repeats
 
 

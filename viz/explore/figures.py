@@ -92,7 +92,6 @@ class Ledger:
 
     label: str
     bytes: dict[str, int]
-    modelled: bool = False
 
 
 def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
@@ -101,40 +100,25 @@ def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger
         return _own_ledger(trace), _own_ledger(other, "B: ")
     direction = algorithm_of(trace).direction
     label = f"standard {'attention' if direction == 'forward' else direction}, modelled"
-    return _own_ledger(trace), Ledger(label, requested_ledger(trace.problem, direction), modelled=True)
+    return _own_ledger(trace), Ledger(label, requested_ledger(trace.problem, direction))
 
 
 def _own_ledger(trace: Trace, mark: str = "") -> Ledger:
     """The ledger of a run, under its label; of a sampled one, by formula."""
     traffic, algorithm = whole_traffic(trace, algorithm_of(trace)), algorithm_of(trace)
     how = "modelled" if traffic.modelled else "counted"
-    return Ledger(f"{mark}{algorithm.label}, {how}", traffic.bytes, traffic.modelled)
+    return Ledger(f"{mark}{algorithm.label}, {how}", traffic.bytes)
 
 
-def ledger_figure(first: Ledger, second: Ledger, colors: theme.Palette) -> go.Figure:
-    """Two bars per tensor that either of them moves. A tensor that an algorithm never moves has no bar."""
-    moved = first.bytes | second.bytes
+def ledger_table(*ledgers: Ledger) -> str:
+    """A line per tensor that one of them moves."""
+    moved = {name for ledger in ledgers for name in ledger.bytes}
     names = sorted(moved, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
-    bars = [
-        _ledger_bars(second, names, colors.standard, colors),
-        _ledger_bars(first, names, colors.flash, colors),
-    ]
-    x = charts.lengths(max(*first.bytes.values(), *second.bytes.values(), 1), 1.18)
-    y = {"autorange": "reversed", "tickfont_size": 15}
-    legend = {"traceorder": "reversed", "orientation": "v"}
-    return charts.chart(bars, colors, 110 + 44 * len(names), "", x, y, bargap=0.2, legend=legend)
+    lines = [("tensor", *(each.label for each in ledgers)), (":--", "--:", "--:")]
+    lines += [(name, *(_moved(each.bytes.get(name, 0)) for each in ledgers)) for name in names]
+    lines.append(("**all**", *(f"**{_moved(sum(each.bytes.values()))}**" for each in ledgers)))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _ledger_bars(ledger: Ledger, names: list[str], color: str, colors: theme.Palette) -> go.Bar:
-    values = [ledger.bytes.get(name, 0) for name in names]
-    return charts.rows(
-        names,
-        values,
-        name=f"{ledger.label}: {format_bytes(sum(values))}",
-        marker=charts.hatched(color, "/" if ledger.modelled else "", colors),
-        text=[format_bytes(value) if value else "none" for value in values],
-        **charts.OUTSIDE,
-        textfont_size=12,
-        constraintext="none",
-        hovertemplate="%{y}: %{text}<extra></extra>",
-    )
+def _moved(size: int) -> str:
+    return format_bytes(size) if size else "none"

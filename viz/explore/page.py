@@ -9,7 +9,7 @@ from kernels.problem.presets import FIRST_VISIT, PRESETS
 from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
-from viz.explore.figures import ledger_figure, ledgers_of
+from viz.explore.figures import ledger_table, ledgers_of
 from viz.explore.first_visit import STATE, end_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
@@ -18,7 +18,7 @@ from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.fragment import fragment
 from viz.shared.glossary import glossary_list, glossary_style, say
-from viz.shared.layout import colors, draw_cards, header, plot
+from viz.shared.layout import colors, draw_cards, header
 from viz.shared.link import takes_from_link
 from viz.shared.provenance import looks_of
 from viz.shared.run_request import RunRequest, own_tiles
@@ -94,9 +94,12 @@ def _below(
         _traffic(run, other)
     with cost:
         _cost(run, measurement)
-    st.subheader("Programs on the SMs", anchor="timeline")
     st.caption(panels.mask_words(run.trace.problem, run.algorithm))
-    panels.timeline_panel(run, gpu)
+    icon = ":material/view_timeline:"
+    programs = st.expander("Programs on the SMs", key="programs", icon=icon, on_change="rerun")
+    if programs.open:
+        with programs:
+            panels.timeline_panel(run, gpu)
     panels.take_away(taken[0], gpu, taken[1])
     glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
@@ -105,8 +108,7 @@ def _below(
 def _traffic(run: runs.Run, other: runs.Run | None) -> None:
     st.subheader("Traffic by tensor", anchor="traffic")
     st.caption(cards.WORDS("traffic", least=least_bytes(run.trace.problem, run.algorithm)))
-    ledgers = ledgers_of(run.trace, other.trace if other else None)
-    plot(ledger_figure(*ledgers, colors()), key="ledger")
+    st.markdown(ledger_table(*ledgers_of(run.trace, other.trace if other else None)))
 
 
 def _cost(run: runs.Run, measurement: Measurement | None) -> None:

@@ -165,7 +165,10 @@ def say_missing(shown: list[Source], curves: list[PeerCurve]) -> None:
 
 def how_measured(shown: list[Source]) -> None:
     """Device, versions, date, command, clocks and throttling of everything on the page."""
-    with st.expander("How this was measured", icon=":material/info:"):
+    place = st.expander("How this was measured", key="how", icon=":material/info:", on_change="rerun")
+    if not place.open:
+        return
+    with place:
         for source in (source for source in shown if source.device is not None):
             document = source.document
             st.markdown(f"**{source.name}**: {source.words}.")

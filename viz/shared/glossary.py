@@ -89,8 +89,12 @@ def glossary_style(colors: theme.Palette) -> None:
 
 
 def glossary_list() -> None:
-    """All terms by section, in an expander that the search of the browser finds once it is open."""
-    with st.expander("Glossary: every term in one sentence", icon=":material/dictionary:"):
+    """All terms by section, sent once the reader unfolds them: the search of the browser finds each."""
+    words, icon = "Glossary: every term in one sentence", ":material/dictionary:"
+    place = st.expander(words, key="glossary", icon=icon, on_change="rerun")
+    if not place.open:
+        return
+    with place:
         parts = [_section(heading, terms) for heading, terms in SECTIONS.items()]
         halves = (parts[:FIRST_COLUMN], parts[FIRST_COLUMN:])
         for column, half in zip(st.columns(2, gap="large"), halves, strict=True):

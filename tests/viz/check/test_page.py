@@ -214,7 +214,8 @@ def test_the_way_to_check_a_kernel_of_ones_own_is_on_the_page_until_one_is_named
     assert not [each for each in open_page(**SMALL).code if "my_file.py" in each.value]
     monkeypatch.setattr(sys, "argv", ["app.py"])
     app = open_page(**SMALL, kernel="user")
-    (shown,) = [each.value.split()[-1] for each in app.code if "examples/" in each.value]
+    app.session_state["own"] = True
+    (shown,) = [each.value.split()[-1] for each in app.run().code if "examples/" in each.value]
     assert (ROOT / shown.split(":")[0]).is_file()
     assert "user" not in app.selectbox(key="kernel").options  # no URL names a kernel
     monkeypatch.setattr(sys, "argv", ["app.py", "--kernel", "nothing.py:attention"])

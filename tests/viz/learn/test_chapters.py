@@ -107,6 +107,8 @@ def test_the_landing_page_leads_to_the_first_chapter_and_both_list_all_terms():
     assert parse_qs(start.query_string) == {"chapter": [SLUGS[0]]}
     assert start.page == "learn"
     for page in (app, open_chapter("memory")):
+        page.session_state["glossary"] = True
+        page.run()
         assert sum(f"- **{name}**" in words(page) for name in BY_NAME) == len(BY_NAME)
         assert words(page).count(":gray-badge[") == len(SECTIONS)
 
