@@ -80,7 +80,7 @@ def _cache_card(shown: Shown) -> Card:
     whole = model.cache_bytes(shown.length, shown.batch, model.q_heads)
     words = "each query head has its own keys"
     if model.kv_heads < model.q_heads:
-        words = f"{model.q_heads // model.kv_heads}× less than with {model.q_heads}: {format_bytes(whole)}"
+        words = f"by its own groups, {model.q_heads // model.kv_heads}× less than {format_bytes(whole)}"
     window = f" {WORDS('window', window=model.window)}" if model.window else ""
     explained = WORDS("cache", kv_heads=model.kv_heads, window=window)
     return Card("KV cache · modelled", format_bytes(size), words, explained)
@@ -90,15 +90,20 @@ TIMES = {"prefill": "Prefill", "decode": "Decoding step"}
 
 
 def _time_card(shown: Shown, phase: str) -> Card:
-    naive, ours = shown.costs(phase, NAIVE), shown.costs(phase, OURS)
+    name, naive, ours = (
+        f"{TIMES[phase]}, attention alone",
+        shown.costs(phase, NAIVE),
+        shown.costs(phase, OURS),
+    )
+    name = f"{TIMES[phase]}, attention alone"
     if ours.ms is None:
-        return Card(f"{TIMES[phase]}, all layers", "–", "not recorded")
+        return Card(name, "–", "not recorded")
     words = f"naive attention {_known(shown, naive, naive.ms, format_ms)}"
     if naive.ms and naive.ms > ours.ms and _fits(shown, naive):
         words = f"{format_ratio(naive.ms / ours.ms)} faster: {words}"
     devices = dict.fromkeys(each.measurement.device.name for _, each in ours.times)
     explained = WORDS("time", device=" and ".join(devices))
-    return Card(f"{TIMES[phase]} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
+    return Card(f"{name} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
 
 
 def table(shown: Shown) -> str:

@@ -29,7 +29,7 @@ export const SENTENCES = {
     "its row of P is 0",
   ],
   rescale: [
-    "Where m grew, the old sums were taken against a smaller max: they shrink by α.",
+    "Where m grew, the old sums were taken against a smaller max: l and O shrink by the same α.",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
@@ -38,7 +38,9 @@ export const SENTENCES = {
     "In {who}: {productOfOld} = {kept}.",
     "l and O stay 0",
   ],
-  add: ["Each value, times its number in P, is added to O. P is dropped: m, l and O are all that is kept."],
+  add: [
+    "Each value, times its number in P, is added to O. P is dropped: m, l and O hold all that later tiles need.",
+  ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
     "O is divided by l, and the rows are done. For the backward pass there is lse = m + ln l.",

@@ -2,7 +2,7 @@
 
 import { scanOf } from "./easing.js";
 import { formatBytes, formatNumber } from "./formats.js";
-import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
+import { KIND, rowNumber, stepsAbout, sum, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
 import { areOfKeys, shownRow } from "./series.js";
 
@@ -58,14 +58,15 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
+// What standard attention requests more is not one ratio: hidden tiles are in it, too.
 function endWords(model) {
-  const { standard_bytes: standard } = model.data;
-  const bytes = model.bytes[model.count];
-  const words = `Done: ${formatBytes(bytes)} requested.`;
-  const times = standard / bytes;
-  if (!(times > 1.05)) return words;
-  const tiles = model.kinds.includes(KIND.skipped) ? "computes the hidden tiles too, and " : "";
-  return `${words} Standard attention ${tiles}requests ${formatNumber(times, 2)} times as much.`;
+  const { standard_bytes: standard, standard_parts: parts, tensors } = model.data;
+  const words = `Done: ${formatBytes(model.bytes[model.count])} requested.`;
+  const more = parts.filter(({ name }) => !tensors.some((own) => own.name === name));
+  if (!more.length) return words;
+  const [size, names] = [sum(more.map(({ bytes }) => bytes)), more.map(({ name }) => name)];
+  const listed = new Intl.ListFormat("en").format(names);
+  return `${words} Standard attention: ${formatBytes(standard)}, of it ${formatBytes(size)} for ${listed}.`;
 }
 
 function scanWords(model, at) {
