@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -34,39 +35,11 @@ BUDGET_S = 0.1
 """Seconds of timed calls per candidate."""
 SHOWN = 4
 """Candidates of a class in a line of progress."""
-TRIED: dict[str, dict[tuple[int, int], list[tuple[int, int]]]] = {
-    "forward": {
-        (64, 32): [(4, 2), (4, 3)],
-        (64, 64): [(4, 2), (4, 3)],
-        (64, 128): [(4, 2), (4, 3)],
-        (128, 32): [(8, 2)],
-        (128, 64): [(4, 2), (4, 3), (8, 2), (8, 3)],
-        (128, 128): [(4, 2), (8, 2)],
-    },
-    "dk_dv": {
-        (32, 32): [(4, 2)],
-        (32, 64): [(4, 2), (4, 3), (8, 1), (8, 2)],
-        (32, 128): [(4, 2), (8, 2)],
-        (64, 32): [(4, 2)],
-        (64, 64): [(4, 2), (4, 3), (8, 1), (8, 2)],
-        (64, 128): [(8, 2), (8, 3)],
-        (128, 64): [(4, 2), (8, 2)],
-        (128, 128): [(8, 2)],
-    },
-    "dq": {
-        (32, 32): [(4, 2)],
-        (32, 64): [(4, 2)],
-        (64, 32): [(4, 2), (4, 3)],
-        (64, 64): [(4, 2), (4, 3)],
-        (64, 128): [(4, 2)],
-        (128, 32): [(4, 2), (4, 3)],
-        (128, 64): [(4, 2), (8, 2), (8, 3)],
-        (128, 128): [(8, 2)],
-    },
-}
-"""For each kernel: (BLOCK_M, BLOCK_N), each with the (warps, stages) that are tried."""
+TRIED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 CANDIDATES = {
-    kernel: [TileConfig(*blocks, *each) for blocks, launches in tiles.items() for each in launches]
+    kernel: [
+        TileConfig(*map(int, blocks.split(" x ")), *each) for blocks, tried in tiles.items() for each in tried
+    ]
     for kernel, tiles in TRIED.items()
 }
 HOPPER_CANDIDATES = {

@@ -80,12 +80,6 @@ def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
     return busy / (whole * sm_count)
 
 
-ORDER = (
-    *("Q", "K", "V", "S", "P", "dP", "dS", "O", "partial O", "dO"),
-    *("m", "l", "lse", "partial lse", "D", "dQ", "dK", "dV"),
-)
-
-
 @dataclass(frozen=True)
 class Ledger:
     """Bytes by tensor, reads and writes together, and what to call them ("FlashAttention-2, counted")."""
@@ -112,8 +106,7 @@ def _own_ledger(trace: Trace, mark: str = "") -> Ledger:
 
 def ledger_table(*ledgers: Ledger) -> str:
     """A line per tensor that one of them moves."""
-    moved = {name for ledger in ledgers for name in ledger.bytes}
-    names = sorted(moved, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    names = dict.fromkeys(name for ledger in reversed(ledgers) for name in ledger.bytes)
     lines = [("tensor", *(each.label for each in ledgers)), (":--", "--:", "--:")]
     lines += [(name, *(_moved(each.bytes.get(name, 0)) for each in ledgers)) for name in names]
     lines.append(("**all**", *(f"**{_moved(sum(each.bytes.values()))}**" for each in ledgers)))
