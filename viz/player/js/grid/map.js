@@ -8,7 +8,7 @@ import { extent } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
-const ROOM_FOR_NUMBERS = 1.6; // units per row and key of a tile
+const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
 // lower than that. Rows past the end look like the last one.
