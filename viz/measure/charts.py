@@ -73,7 +73,7 @@ def _other_words(points: list[CurvePoint], view: SweepView) -> str:
     asked = view.moved_to(last.x) if len({point.x for point in points}) > 1 else view
     found = ", ".join(differences(last.problem, asked.problem()))
     x = f"{view.axis} {format_length(last.x) if view.axis == 'length' else last.x}"
-    return f"; **not just your problem**: at {x}, {found}" if found else ""
+    return f"; your problem differs: at {x}, {found}" if found else ""
 
 
 def _span(axis: str, xs: set[int]) -> str:

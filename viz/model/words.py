@@ -71,7 +71,7 @@ def _scores_card(shown: Shown, naive: Costs, ours: Costs) -> Card:
     words = f"naive attention {format_bytes(theirs)}"
     if theirs > shown.gpu.hbm_bytes:
         words += f", more than an {shown.gpu.name} has"
-    return Card("Memory of a layer · modelled", format_bytes(own), words, WORDS("scores"))
+    return Card("Attention's memory, per layer · modelled", format_bytes(own), words, WORDS("scores"))
 
 
 def _cache_card(shown: Shown) -> Card:
@@ -114,7 +114,9 @@ def table(shown: Shown) -> str:
         energies = [_known(shown, each, each.joules, format_joules) for each in both]
         cells = {
             "bytes, modelled": [format_bytes(each.moved_bytes) for each in both],
-            "FLOPs, modelled": [format_flops(each.flops).removesuffix("FLOP") for each in both],
+            "FLOPs of the tiles computed, modelled": [
+                format_flops(each.flops).removesuffix("FLOP") for each in both
+            ],
             f"time, {shown.origin(both[1].times)}": times,
             f"energy, {shown.origin(both[1].energies)}": energies,
         }

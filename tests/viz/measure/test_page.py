@@ -94,7 +94,7 @@ def test_peers_without_a_recording_are_said_with_what_is_recorded():
 @pytest.mark.parametrize("axis", ["length", "one point"])
 def test_a_problem_without_a_recording_shows_the_nearest_and_says_how_far_it_is(axis):
     app = open_measure(hd=80, len=3000, element="bfloat16", heads=8, kv=2, axis=axis)
-    (said,) = [each.value for each in app.caption if "not just your problem" in each.value]
+    (said,) = [each.value for each in app.caption if "your problem differs" in each.value]
     for words in ("heads 4 over 4, not 8 over 2", "head_dim 64, not 80", "dtype float16, not bfloat16"):
         assert words in said
     assert ("length 4,096, not 3,000" in said) == (axis != "length")

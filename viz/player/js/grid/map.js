@@ -168,7 +168,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-export const NOWHERE = "drawn here, never in HBM";
+export const NOWHERE = "a map of all scores: stored nowhere";
 export const isInHbm = (model) => model.gridTensors.some(Boolean);
 
 // HBM around the maps; those that no algorithm stores are not in it: it is open there, or not drawn at all.

@@ -124,7 +124,8 @@ export class Pane {
     const { model, palette } = this;
     const split = model.keyParts.length > 0;
     const isAlone = layouts.length === 1;
-    const more = isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "large and slow";
+    const more =
+      isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "the GPU's memory: large, slow";
     if (isAlone || isInHbm(model)) namePlace(context, "HBM", more, hbm, palette);
     else namePlace(context, "Weights", NOWHERE, hbm, palette);
     if (!isAlone) {

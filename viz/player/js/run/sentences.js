@@ -11,11 +11,11 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } 
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
-    "Each query meets each key: a score is their dot product, divided by √{width}.",
-    "The largest of {who} here is {largest}, with {key}.",
+    "A score is the dot product of a query and a key, divided by √{width}.",
+    "The largest for {who} is {largest}, with {key}.",
   ],
   mask: [
-    "{changed}The mask falls: a key that a row may not see, or past the last, gets −∞.",
+    "{changed}A key that a row may not see, or past the last, gets −∞: it will weigh 0.",
     "Not seen by {who}: {hidden}.",
   ],
   "row max": [
@@ -24,12 +24,12 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Scores become P = e^(score − m): at most 1, so none overflows. The division by l comes later.",
+    "{changed}Scores become P = e^(score − m), at most 1. Their sum so far is l; the division by l comes last.",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
   rescale: [
-    "Where m grew, the old sums were taken against a smaller max: l and O shrink by the same α.",
+    "The old l and O are sums of e^(score − old m). Where m grew, both shrink by α = e^(old m − new m).",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
@@ -43,7 +43,7 @@ export const SENTENCES = {
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "O is divided by l, and the rows are done. For the backward pass there is lse = m + ln l.",
+    "O is divided by l, and these rows are done. With it goes lse = m + ln l, for the gradients.",
     "Of {who}: {sumOfState} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],
@@ -99,7 +99,7 @@ const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  mask: "The mask falls: a key that a row may not see, or past the last, gets −∞.",
+  mask: "A key that a row may not see, or past the last, gets −∞: it will weigh 0.",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
   product: "A product of two tiles makes {makes}, on the chip.",
