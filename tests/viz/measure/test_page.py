@@ -102,8 +102,8 @@ def test_a_problem_without_a_recording_shows_the_nearest_and_says_how_far_it_is(
 
 
 def test_just_the_problem_that_was_recorded_is_said_to_be_that():
-    assert "not just" not in captions(open_measure())
-    assert "not just" in captions(open_measure(kv=2))
+    assert "your problem differs" not in captions(open_measure())
+    assert "your problem differs" in captions(open_measure(kv=2))
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ test("every phase of every algorithm has a sentence", () => {
   assert.deepEqual(Object.keys(SENTENCES).toSorted(), given("tells"));
 });
 
-const COUNTED = /α = e\^\((.+?) - \(?(.+?)\)?\) = (.+?), l = (.+?) × (.+?) \+ (.+?) = (.+?)\.$/;
+const COUNTED = /: α = e\^\((.+?) - \(?(.+?)\)?\) = (.+?), l = (.+?) × (.+?) \+ (.+?) = (.+?)\.$/;
 
 test("a rescale is told so that whoever counts again gets the numbers of the run", () => {
   const { trace } = full;
