@@ -43,7 +43,7 @@ def roofline_panel(shown: list[Source], curves: list[PeerCurve], choice: Choice)
     document, dtype = source.document, source.dtype or choice.view.dtype
     lines = roofs(document.ceilings, document.devices[0], dtype, found)
     points = source_points(source, curves, choice)
-    st.caption(f"**{source.name}**: {source.words}. {WORDS('roofline')}")
+    st.caption(WORDS("roofline"))
     if source.name == HERE:
         _ceilings()
     if lines or points:
@@ -194,16 +194,16 @@ if choice:
     shown = source_row(choice)
     live.live_panel()
     curves = charts.shown_curves(shown, choice)
-    st.caption("  \n".join(f"**{source.name}**: {source.words}" for source in shown if source.device))
     say_missing(shown, curves)
+    lines = [f"**{source.name}**: {source.words}" for source in shown if source.device]
     if curves:
-        dtype = None if backend == "replay" else live.dtype_here(backend, choice)
-        st.caption(charts.problem_lines(curves, choice, dtype))
         charts.cards(curves, choice)
-        if any(curve.peer == "naive" for curve in curves):
-            st.caption(in_words("naive attention"))
         charts.charts_panel(shown, curves, choice)
         charts.files(shown, curves)
+        dtype = None if backend == "replay" else live.dtype_here(backend, choice)
+        lines.append(charts.problem_lines(curves, choice, dtype))
+        lines += [in_words("naive attention")] if any(curve.peer == "naive" for curve in curves) else []
+    st.caption("  \n".join(lines))
 
     st.subheader("Roofline", anchor="roofline")
     roofline_panel(shown, curves, choice)
