@@ -57,6 +57,7 @@ export class Screen {
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
+    this.root.classList.toggle("fa-has-words", Boolean(this.data.runs[scene.run]?.words));
     for (const name of HIDES) {
       this[name].style.visibility = isHidden && scene.hidden.includes(name) ? "hidden" : "";
     }
