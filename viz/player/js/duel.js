@@ -98,9 +98,7 @@ export class Duel extends Playback {
       this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
-    const notes = data.runs.map(
-      (run, i) => `${"AB"[i]}: ${[run.title, run.provenance, ...run.notes].join(" · ")}`,
-    );
+    const notes = data.runs.map((run, i) => `${"AB"[i]}: ${[run.provenance, ...run.notes].join(" · ")}`);
     this.notes.textContent = notes.join(" · ");
     const models = this.panes.map((pane) => pane.model);
     const share = Math.max(...models.map((model) => model.largestShare));

@@ -6,17 +6,7 @@ import { formatKib, formatNumber } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
-import {
-  filledOf,
-  finishOf,
-  hasNumbers,
-  heldIn,
-  isSquare,
-  matricesIn,
-  nameIn,
-  slotOf,
-  sumOf,
-} from "../run/bench.js";
+import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
 import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
@@ -189,7 +179,8 @@ function drawSlot(context, slot, box, how) {
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
-  const label = said && strong > 0.5 && finishOf(model, at) < 0.5 ? said.label : short;
+  const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
+  const label = said && strong > 0.5 && !isReady ? said.label : short;
   const style = { size, weight: "650" };
   const words = fitted(context, [label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
