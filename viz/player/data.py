@@ -89,6 +89,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
         "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm, trace)},
+        "sms": gpu.sm_count if share == 1 else 0,  # of a sample it is not known which of them work
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),
         "kinds": encode(drawn.kinds.ravel(), "uint8"),
@@ -102,6 +103,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "clock": {
             "start": encode(drawn.start, "uint32"),
             "end": encode(np.clip(drawn.schedule.end[drawn.selection.last], 0, 2**32 - 1), "uint32"),
+            "sm": encode(drawn.schedule.sm[drawn.selection.first], "uint8"),
             "measured": drawn.schedule.measured,
         },
     }

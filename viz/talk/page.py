@@ -35,10 +35,7 @@ def show() -> None:
     if name is None:
         _list(files)
     elif name not in files:
-        st.error(
-            f"There is no talk {plain(repr(name[:60]))}; expected one of {', '.join(files)}.",
-            icon=":material/error:",
-        )
+        _say(f"There is no talk {name[:60]!r}; expected one of {', '.join(files)}.")
         _list(files)
     else:
         _stage(files[name])
@@ -72,7 +69,7 @@ def _data_of(path: Path) -> dict | None:
         return None
 
 
-def _say(error: InvalidTalk) -> None:
+def _say(error: InvalidTalk | str) -> None:
     st.error(plain(str(error)), icon=":material/error:")
 
 

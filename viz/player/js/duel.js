@@ -72,6 +72,10 @@ export class Race extends Track {
   }
 }
 
+// Of two lists of words, what stands in one alone.
+const ownWords = (both) =>
+  both.map((words, i) => words.filter((each) => !both[1 - i].includes(each)).join(", "));
+
 export class Duel extends Playback {
   constructor(root, onSettled = () => {}) {
     super("duel", root, onSettled);
@@ -85,10 +89,12 @@ export class Duel extends Playback {
     const isNew = this.shown?.id !== data.id;
     this.shown = data;
     const differ = data.runs[0].grid_words !== data.runs[1].grid_words;
+    const words = data.runs.map(({ label, title }) => [label, ...title.slice(label.length + 2).split(", ")]);
+    const names = ownWords(words).map((own, i) => `${"AB"[i]}  ${own}`);
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
       const claim = differ ? `. ${run.grid_words}` : "";
-      this.titles[i].textContent = `${"AB"[i]}  ${run.title}${claim}`;
+      this.titles[i].textContent = `${names[i]}${claim}`;
       this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
@@ -98,7 +104,7 @@ export class Duel extends Playback {
     const share = Math.max(...models.map((model) => model.largestShare));
     models.forEach((model) => (model.scaleShare = share)); // one scale of colours for both
     [this.palette] = this.panes.map((pane) => pane.usePalette(this.root));
-    const rows = models.map((model, i) => countedRow(model, `${"AB"[i]}  ${model.data.label}`));
+    const rows = models.map((model, i) => countedRow(model, names[i]));
     this.showBytes = byteBars(this.bytes, rows, this.palette);
     if (isNew) {
       this.race = new Race(models.map(({ bytes }) => bytes.subarray(1)));
@@ -131,7 +137,8 @@ export class Duel extends Playback {
       const rate = race.done(i) < pane.model.count ? this.transport.rate * race.pace(i) : 0;
       pane.timeline.position = pane.timeline.positionOf(race.reached(i));
       const { bytes } = pane.draw(pane.stateAt(pane.timeline.position, rate));
-      this.showBytes(i, bytes.perTensor, formatBytes(bytes.total));
+      const [sent, all] = [bytes.total, pane.model.bytes.at(-1)].map(formatBytes);
+      this.showBytes(i, bytes.perTensor, `${sent} of ${all}`);
     });
     const words = duelWords(race);
     this.slider.value = race.position;

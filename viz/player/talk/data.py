@@ -176,7 +176,8 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
-    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
+    alone: dict = {"standard_parts": []}  # one bar: two runs race in a scene of their own
+    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | alone for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
@@ -221,7 +222,11 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     one, *other = [run_figures(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
-        shares = [{"softmax_beside": f"{100 * run.lanes.hidden_share:.0f} %"} for run in lanes]
+        shares = [
+            {"softmax_beside": f"{100 * each.hidden_share:.0f} %"}
+            | {"sm_time": format_ms(each.event_end_ns.max() / 1e6)}
+            for each in (run.lanes for run in lanes)
+        ]
         one, other = one | dict(*shares[:1]), shares[1:]
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
@@ -245,24 +250,18 @@ def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
 
 
 def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
-    return {
-        "run": next(iter(shown), ""),
-        "chart": chart,
-        "duel": " ".join(shown) if scene.versus else "",
-        "view": scene.view,
-        "row": scene.row,
-        "hidden": list(scene.hidden),
-        "tells": scene.tells,
-        "source": chart["source"] if chart else _source(list(shown.values())),
-    }
+    fields = {name: getattr(scene, name) for name in ("view", "row", "hidden", "tells")}
+    source = chart["source"] if chart else _source(list(shown.values()))
+    duel = " ".join(shown) if scene.versus else ""
+    return fields | {"run": next(iter(shown), ""), "chart": chart, "duel": duel, "source": source}
 
 
 def _source(shown: list[dict]) -> str:
-    """What was run and where it is from; of two runs, whose titles stand above them, where each is from."""
-    if len(shown) == 1:
-        return f"{shown[0]['title']} · {shown[0]['provenance']}"
-    one, other = (run["provenance"] for run in shown)
-    return f"A and B: {one}" if one == other else f"A: {one} · B: {other}"
+    """What was run and where it is from; of two runs, above which stands how they differ, what they share."""
+    titles = [[run["label"], *run["title"].removeprefix(f"{run['label']}, ").split(", ")] for run in shown]
+    both = ", ".join(part for part in titles[0] if part in titles[-1])
+    one, other = shown[0]["provenance"], shown[-1]["provenance"]
+    return f"{both} · {one}" if one == other else f"{both} · A: {one} · B: {other}"
 
 
 def export_talk(data: dict, with_speaker: bool) -> str:

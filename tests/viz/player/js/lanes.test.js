@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { takeGestures } from "../../../../viz/player/js/lanes/gestures.js";
 import {
   activityOf,
-  busiestSm,
   eventAt,
   eventsOf,
   lanesModel,
@@ -89,13 +88,12 @@ test("a block of a kernel that is not played leads to its tile all the same", ()
   assert.ok(eventsOf(plain, tiles).includes(event));
 });
 
-const runOf = (...counts) => {
-  let first = 0;
-  return { sms: counts.map((count) => ({ first, end: (first += count) })) };
-};
-
-test("lanes begin at the SM with the most blocks", () => {
-  assert.deepEqual([runOf(3, 8, 5), runOf(4, 4), runOf(7)].map(busiestSm), [1, 0, 0]);
+test("lanes begin at the SM that is done last", () => {
+  for (const { sms, latest, end, lastEnd } of lanesModel(sweep.lanes).runs) {
+    const { first, end: past } = sms[latest];
+    assert.equal(Math.max(...end.subarray(first, past)), lastEnd);
+    assert.equal(Math.max(...end), lastEnd);
+  }
 });
 
 test("a press that is let go outside moves nothing afterwards", () => {

@@ -9,7 +9,7 @@ import { figureOf, matrixNamed } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
-import { rowBox, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { drawState } from "./state.js";
 
@@ -17,9 +17,9 @@ const PAD = 14;
 const LOW = 160; // height of a chip that has no room for its memories
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
-const WORDS = { w: 66, h: 44 }; // room for the words of the rows, and of the keys
+const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
 const LONGEST_WORD = 9;
-const SMALLEST = 10.4; // of a word
+const [SMALLEST, NARROWEST] = [10.4, 9.5]; // size of a word, and a column that has room for one
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
@@ -28,7 +28,7 @@ const BACK = 0.45; // how strong is drawn what nothing happens to
 
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
-  const aside = only === null && hasWords(model, kernel, chip) ? WORDS : { w: 0, h: 0 };
+  const aside = only === null ? wordsRoom(model, kernel, chip) : NO_WORDS;
   const above = kernel.slots.some(({ name, columns }) => columns === "one" && name.length > 5)
     ? LONG_NAME
     : 0;
@@ -40,34 +40,35 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
 }
 
-// Whether the words of a text stand beside the rows and columns of the scores.
-function hasWords(model, kernel, chip) {
+// The room for the words of a text beside the rows of the scores, and above their columns.
+function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
-  if (!model.data.words || chip.w <= 420 || Math.max(rows, keys) > 16) return false;
-  const high = ((chip.h - HEAD - MEMORIES - WORDS.h) * 0.68) / rows; // of a row, about
-  return high > SMALLEST && kernel.slots.some(isSquare);
+  const isThere = model.data.words && chip.w > 420 && Math.max(rows, keys) <= 16;
+  if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
+  return { w: 66, h: chip.h > 330 || chip.w > 480 ? 44 : 0 };
 }
 
-function drawWords(context, { slots }, { model, palette, at, strong, row }) {
+function drawWords(context, { slots }, room, { model, palette, at, strong, row }) {
   const { block_m: rows, block_n: keys, q_len: queries } = model.data.problem;
-  if (slots.S.h / rows < SMALLEST) return;
+  const [high, wide] = [slots.S.h / rows, slots.S.w / keys];
+  const size = Math.max(SMALLEST, Math.min(14, high, wide));
   const [asking, asked] = model.data.words;
   const above = slots.K ?? slots.S;
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.muted;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
-    const size = Math.min(14, slots.S.h / rows);
     text(context, cut, x, y, color, { size, weight: isTold ? "650" : "", alpha: strong, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * rows;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (model.q[at.step] >= 0 && first + i < model.data.problem.rows) {
-      write(word, beside, y, i === model.offsets[row], { align: "right" });
-    }
+    const isTold = i === model.offsets[row];
+    const isNamed = high >= SMALLEST || (isTold && hasNumbers(model)); // of low rows one alone
+    if (isNamed && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
+      write(word, beside, y, isTold, { align: "right" });
   });
-  if (model.kv[at.step] < 0) return;
+  if (model.kv[at.step] < 0 || wide < NARROWEST || !room.h) return;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
     if (word) write(word, x, above.y - 22, false, { turned: true });
@@ -95,7 +96,8 @@ export function drawBench(context, chip, bench, how) {
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
   drawLaid(context, bench, how);
-  if (strong > 0.3 && hasWords(model, kernel, chip)) drawWords(context, bench, how);
+  const room = wordsRoom(model, kernel, chip);
+  if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
   if (strong > 0.5) frameRow(context, bench, how);
@@ -161,7 +163,7 @@ function drawMemories(context, chip, { model, palette, at }) {
       fillBox(context, palette[part.color], box);
       from += box.w;
     });
-    if (at.started && !at.finished)
+    if (at.started)
       roundBox(context, { x, y: y + 10, w: all * scale, h: 12 }, 2, { line: palette.muted, width: 1.2 });
     const end = x + limit * scale;
     if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 24]);
@@ -177,12 +179,13 @@ function drawSlot(context, slot, box, how) {
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
-  const label = said && strong > 0.5 ? said.label : short;
+  const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
+  const label = said && strong > 0.5 && !isReady ? said.label : short;
   const style = { size, weight: "650" };
   const words = fitted(context, [label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), palette[slot.color], style);
-  if (at.step < 0 || at.finished) return;
+  if (at.step < 0) return;
   if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return; // it changes too fast to be seen
   const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
@@ -235,7 +238,7 @@ function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, stro
 }
 
 function frameRow(context, { slots, state }, { model, palette, at, row }) {
-  if (at.finished || model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
+  if (model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
   const beside = model.kernels[at.kernel].slots.filter(
     ({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y,
   );
@@ -266,13 +269,14 @@ function placeWords(context, chip, words, size) {
 }
 
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
-// for the last row of the query tile in progress.
-export function drawFar(context, chip, { model, palette, at }) {
+// for the picked row of the query tile in progress, or its last.
+export function drawFar(context, chip, { model, palette, at }, pinned) {
   if (!(at.scan > 0 && model.data.words && at.step >= 0)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
   const q = Math.max(model.q[at.step], 0);
-  const row = Math.min((q + 1) * rows, all) - 1;
+  const isHere = pinned?.q === q && pinned.head === at.head;
+  const row = isHere ? rowNumber(model, pinned) : Math.min((q + 1) * rows, all) - 1;
   const weights = new Float64Array(asked.length).fill(NaN);
   const done = stepsOfTile(model, at.kernel, at.head, q).filter(
     (step) => step <= at.step && model.kv[step] >= 0,

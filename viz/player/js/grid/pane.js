@@ -6,15 +6,17 @@ import { fitCanvas, namePlace, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { NOWHERE, drawHbm, drawHere, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
-import { progressOf } from "../run/bench.js";
+import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
 import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
+import { drawSms } from "./sms.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { headName, tileWords } from "../run/words.js";
 
+const [SMS, GAP] = [0.27, 12]; // part of the stage that is the SMs, beside all programs at once
 const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 190, below: 300 }; // height of a stage: on a lower one the map stands alone
 
@@ -56,7 +58,8 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    at.scan = timeline.order === "gpu" ? 0 : at.finished && model.data.words ? 1 : scanOf(rate);
+    const tells = at.finished && model.data.words && hasNumbers(model);
+    at.scan = timeline.order === "gpu" ? 0 : tells ? 1 : scanOf(rate);
     at.melt = meltOf(rate);
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
     return at;
@@ -75,7 +78,8 @@ export class Pane {
     const atOnce = timeline.order === "gpu";
     const heads = atOnce ? model.heads : [at.head];
     const isFar = atOnce || height < (width < NARROW ? ROOM.below : ROOM.beside);
-    const whole = { x: 0, y: 0, w: width, h: height };
+    const aside = atOnce && model.data.sms && width >= NARROW ? width * SMS : 0;
+    const whole = { x: 0, y: 0, w: width - aside, h: height };
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen);
     const layouts = headLayouts(hbm, model, heads);
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
@@ -88,6 +92,8 @@ export class Pane {
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
     this.drawAround(context, hbm, layouts, heads, at);
+    const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
+    if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
     for (const step of active) {
@@ -114,7 +120,7 @@ export class Pane {
     const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
     const how = { model, palette, at, strong, row, only, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
-    if (!isOpen) drawFar(context, chip, how);
+    if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (only !== null) return;
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });

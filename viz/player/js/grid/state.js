@@ -17,14 +17,16 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const isWide = box.w > 110;
   const [m, l, right] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, right, end: right - (isWide ? ROOM_OF_ALPHA : 0), half: box.w * 0.36, isWide };
+  const finish = finishOf(model, at);
+  const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
-  text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
+  text(context, isDone ? "lse" : isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
   const { h: tall } = rowBox(model, slots.S, 0);
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
     progressIn(model, at, role, 1),
   );
-  const [ranges, finish] = [rangesOf(model, at), finishOf(model, at)];
+  const ranges = rangesOf(model, at);
   const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
@@ -32,6 +34,8 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     if (!state) continue;
     drawMax(context, state, middle, how);
     drawL(context, state, middle, { ...how, isTold: row === told });
+    const lse = isDone && tall > TOLD && formatNumber(state.m + Math.log(state.l));
+    if (lse) text(context, lse, place.l, middle, palette.now, { size: TOLD, weight: "700" });
   }
 }
 

@@ -91,7 +91,7 @@ export function drawLaid(context, { slots }, { model, palette, at, strong, row: 
   const k = model.phases[at.step].findIndex(isLaid);
   const phase = model.phases[at.step][k];
   const part = phase ? workedPart(phase, at.progress[k]) : 0;
-  if (part <= 0 || part >= 1) return;
+  if (part <= 0) return;
   const [from, to] = [slots[phase.needs[0]], slots[sumOf(phase)]];
   const [shrunk, way] = [smooth(part * 2), smooth(part * 2 - 1)];
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
@@ -99,10 +99,11 @@ export function drawLaid(context, { slots }, { model, palette, at, strong, row: 
     const [before, after] = seenShares(model, at, row);
     const h = lerp(high.h, (after - before) * low.h, shrunk);
     const y = lerp(high.y + high.h - h, low.y + (1 - after) * low.h, way);
-    fillBox(context, palette.output, { ...from, x: lerp(from.x, to.x, way), y, h }, strong);
+    const x = lerp(from.x, to.x, way);
+    if (part < 1) fillBox(context, palette.output, { ...from, x, y, h }, strong);
     if (row !== told) continue;
-    const style = { size: 17, weight: "700", alpha: strong };
-    text(context, `×${formatNumber(after - before, 2)}`, from.x + from.w + 8, y + h / 2, palette.now, style);
+    const style = { size: 17, weight: "700", alpha: strong }; // the number stays with the layer
+    text(context, `×${formatNumber(after - before, 2)}`, x + from.w + 8, y + h / 2, palette.now, style);
   }
 }
 

@@ -77,8 +77,9 @@ function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head
   const x = xOf(layout, span, head);
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
-  const clock = { size: 15, weight: "700", align: "center", halo: palette.background };
+  const clock = { size: 15, weight: "700", align: "center" };
   const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
+  fillBox(context, palette.background, { x: inside - TICK_ROOM / 2, y: 0, w: TICK_ROOM, h: AXIS - 4 });
   text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
   const last = Math.max(...sm.tracks.map(({ end }) => run.end[end - 1])); // of what is drawn of this SM
   const until = Math.max(Math.min(head, last), span.from + 1);

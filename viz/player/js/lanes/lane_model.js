@@ -22,8 +22,8 @@ function makeRun(data) {
     places: decodeAs(data.places),
   };
   run.sms = placeTracks(data.sms);
-  run.busiest = busiestSm(run);
   run.lastEnd = run.end.reduce((last, end) => Math.max(last, end), 0);
+  run.latest = smOf(run, run.end.indexOf(run.lastEnd)); // the SM that is done last
   run.events = Map.groupBy(range(run.begin.length), (event) => tileKey(tileOf(run, event)));
   return run;
 }
@@ -67,12 +67,6 @@ export function eventsOf(run, tiles) {
       !kernels.has(tile.kernel) || ["", tile.kernel].includes(activityOf(run, event).kernel);
     return (run.events.get(tileKey(tile)) ?? []).filter(isOwn);
   });
-}
-
-// The SM with the most events, as an index into run.sms. With a causal mask others may have a single tile.
-export function busiestSm({ sms }) {
-  const counts = sms.map(({ first, end }) => end - first);
-  return counts.indexOf(Math.max(...counts));
 }
 
 export function smOf(run, event) {

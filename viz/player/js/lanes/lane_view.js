@@ -84,8 +84,8 @@ export class LanesView {
 
   // See all of the time, or the first blocks of the first run.
   look(isWhole) {
-    const [{ sms, busiest, end }] = this.model.runs;
-    const [track] = sms[busiest].tracks;
+    const [{ sms, latest, end }] = this.model.runs;
+    const [track] = sms[latest].tracks;
     const first = end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1];
     this.span.place(0, isWhole ? this.span.last : Math.min(this.span.last, first));
     this.draw();
@@ -96,7 +96,7 @@ export class LanesView {
     this.selects = runs.map((run) => {
       const options = run.sms.map(({ sm }, i) => [i, `SM ${sm}`]);
       const choice = select(`SM of ${run.title}`, options);
-      choice.selectedIndex = run.busiest;
+      choice.selectedIndex = run.latest;
       choice.addEventListener("change", () => this.draw());
       return choice;
     });

@@ -65,27 +65,26 @@ export const movedPart = (phase, part) => (works(phase) ? within(part, 0, 0.4) :
 export const workedPart = (phase, part) => (works(phase) ? within(part, 0.4, 1) : part);
 
 // Whether a slot's data are there: from 0, empty, to 1. They come with the phase that loads or makes them,
-// from the start of the turn if that is before the loop, and go with the last phase that uses them.
+// from the start of the turn if that is before the loop, and go with the last phase that uses them. A copy
+// of a sum travels to HBM: it stays until the next turn.
 export function heldIn(model, at, slot) {
   const kernel = model.kernels[at.kernel];
   const phases = model.phases[at.step] ?? [];
-  const [before, step, after] = kernel.phases;
+  const [before, step] = kernel.phases;
   const fills = ({ loads, makes }) => [...loads, ...makes].some(isIn(slot));
   const isKept = before.some(fills);
   const progress = (phase) =>
     progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
   const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
-  const leaves = after.filter(({ stores, needs }) => [...stores, ...needs].some(isIn(slot))).map(progress);
-  const gone = Math.max(0, ...leaves);
-  if (isKept) return { held: comes * (1 - gone), used: 0 };
+  if (isKept) return { held: comes, used: 0 };
   const uses = step.filter(
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );
   const last = uses.at(-1);
-  // a product takes line by line; what other numbers are made of stays beside them
-  const isEaten = last && (roleOf(last) === "product" || last.stores.length > 0);
+  // a product takes line by line; what others are made of stays beside them, and so does what is stored
+  const isEaten = last && roleOf(last) === "product";
   const used = isEaten && phases.includes(last) ? progress(last) : leftAfter(model, at, last);
-  return { held: comes * (1 - gone), used, last };
+  return { held: comes, used, last };
 }
 
 const LEAVES = 0.35; // of the next phase: until then what a phase needed is still there
@@ -98,7 +97,7 @@ function leftAfter(model, at, phase) {
 // How much of a part of the chip's memory is filled: its data come and leave with their phases. Of whole rows
 // that are made tile by tile, as many tiles as there are. In fast playback it is steady. `whole`: whole data.
 export function filledOf(model, at, { holds }, whole = (part) => part) {
-  if (at.step < 0 || at.finished) return 0;
+  if (at.step < 0) return 0;
   const [before, step] = model.kernels[at.kernel].phases;
   const filled = holds.map((name) => {
     const { held, last } = heldIn(model, at, slotOf(name));

@@ -46,6 +46,7 @@ export function makeModel(data) {
     kv: decode(steps.kv, Int32Array),
     kvEnd: decode(steps.kv_end, Int32Array),
     share: decode(steps.share, Uint16Array),
+    sm: decode(data.clock.sm, Uint8Array), // on which each step ran
     offsets: rows.offsets,
     values: mapValues(rows.values, (sent) => ({ ...sent, values: decode(sent.data, ARRAYS[sent.scale]) })),
     matrices: mapValues(data.matrices, (sent) => ({ ...sent, values: decode(sent.data, Float32Array) })),

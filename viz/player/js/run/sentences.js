@@ -204,8 +204,10 @@ function numberWords(state, P, { data, head }, step) {
   return { ...Object.fromEntries(words), ...counted, added, grows, rescaled: rescaleWords(state), sink };
 }
 
-const fromTo = (isKnown, before, after) =>
-  isKnown ? `${formatSteady(before)} → ${formatSteady(after)}` : formatSteady(before);
+function fromTo(isKnown, ...values) {
+  const [before, after] = values.map(formatSteady);
+  return isKnown && before !== after ? `${before} → ${after}` : before;
+}
 
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
 export function stateWords(model, at, row, name) {
@@ -216,8 +218,8 @@ export function stateWords(model, at, row, name) {
   const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = now >= phases.findIndex((phase) => phase.rescales);
   const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
-  const alpha = hasSum ? formatSteady(state.alpha) : "?";
-  return `row ${name}:  max m ${m}   rescale factor α ${alpha}   sum l ${l}`;
+  const alpha = hasSum && state.oldL > 0 ? `   rescale factor α ${formatSteady(state.alpha)}` : "";
+  return `row ${name}:  max m ${m}${alpha}   sum l ${l}`;
 }
 
 // The exponent of e^(a − b), with the digits that give the power so many.

@@ -96,12 +96,9 @@ export class Timeline extends Track {
   }
 
   cursorOfMoment(position) {
-    const { times, last } = this.moments;
-    const moment = Math.floor(position);
-    const finished = moment > times.length;
-    const [from, to] = [times[moment - 1] ?? last, times[moment] ?? last];
-    const time = moment === 0 ? -1 : lerp(from, to, position - moment);
-    return { time, step: -1, phase: null, part: 1, done: 0, started: moment > 0, finished };
+    const [time, started] = [this.timeOf(position), position >= 1];
+    const finished = position === this.last();
+    return { time, step: -1, phase: null, part: 1, done: 0, started, finished };
   }
 
   isDone(at, step) {
@@ -135,25 +132,29 @@ export class Timeline extends Track {
   }
 
   between(from, to, part) {
-    if (this.order === "gpu") return super.between(from, to, part);
     return this.positionOf(lerp(this.timeOf(from), this.timeOf(to), part));
   }
 
-  // Over many tiles the first ones are slow enough to be seen.
+  // Over many tiles the first ones are slow enough to be seen; a clock goes evenly.
   shapeOf(from, to) {
+    if (this.order === "gpu") return (part) => Math.min(1, part);
     return this.tilesBetween(from, to) > MANY ? slowlyFirst : smooth;
   }
 
-  // The time of a position in tiles: every step takes 1, and its phases their shares of it.
+  // The time of each whole position: in tiles every step takes 1, and its phases their shares of it.
+  get clock() {
+    return this.order === "gpu" ? this.moments.clock : this.times;
+  }
+
   timeOf(position) {
-    const { times } = this;
+    const times = this.clock;
     const whole = Math.min(Math.floor(position), times.length - 1);
     const next = times[Math.min(whole + 1, times.length - 1)];
     return times[whole] + (next - times[whole]) * (position - whole);
   }
 
   positionOf(time) {
-    const { times } = this;
+    const times = this.clock;
     if (time >= times.at(-1)) return times.length - 1;
     const low = times.findLastIndex((each) => each <= time);
     return this.clamp(low + (time - times[low]) / (times[low + 1] - times[low]));
@@ -208,7 +209,8 @@ function findMoments({ data: { clock } }) {
   const start = decode(clock.start, Uint32Array);
   const end = decode(clock.end, Uint32Array).map((value, i) => Math.max(value, start[i] + 1));
   const times = [...new Set(start)].toSorted((a, b) => a - b);
-  return { start, end, times, last: end.reduce((a, b) => Math.max(a, b), 0), measured: clock.measured };
+  const last = end.reduce((a, b) => Math.max(a, b), 0);
+  return { start, end, times, clock: [-1, ...times, last], last, measured: clock.measured };
 }
 
 // The step whose phases include a position; positions count from 1 within a step.

@@ -57,6 +57,7 @@ export class Screen {
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
+    this.root.classList.toggle("fa-has-words", Boolean(this.data.runs[scene.run]?.words));
     for (const name of HIDES) {
       this[name].style.visibility = isHidden && scene.hidden.includes(name) ? "hidden" : "";
     }
@@ -196,7 +197,7 @@ export class Screen {
     const isTold = at?.phase && (this.open || tells);
     const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
     write(this.sentence, told || sentenceAt(scene, stop));
-    const tile = at && this.view === "numbers" ? `${owners.player.opened.title.textContent} · ` : "";
+    const tile = at && this.open ? `${owners.player.opened.title.textContent} · ` : "";
     write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
   }
 }
