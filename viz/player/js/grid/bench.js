@@ -271,10 +271,10 @@ function placeWords(context, chip, words, size) {
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
 // for the picked row of the query tile in progress, or its last.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
-  if (!(at.scan > 0 && model.data.words && at.step >= 0)) return;
+  if (!(at.scan > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
-  const q = Math.max(model.q[at.step], 0);
+  const q = Math.max(model.q[Math.max(at.step, 0)], 0);
   const isHere = pinned?.q === q && pinned.head === at.head;
   const row = isHere ? rowNumber(model, pinned) : Math.min((q + 1) * rows, all) - 1;
   const weights = new Float64Array(asked.length).fill(NaN);
