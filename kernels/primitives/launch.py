@@ -114,7 +114,12 @@ class Fixed:
     @property
     def PLANNED(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
         """Whether a plan lists the tiles that are visited."""
-        return self.PATTERN is not None and self.PATTERN.MASK is not None
+        return self.PATTERN is not None and self.PATTERN.PLANNED
+
+    @property
+    def PLAN_CUTS(self) -> tuple[bool, bool]:  # noqa: N802
+        """Whether a plan cuts tiles before the whole ones, and after them."""
+        return self.PATTERN.CUTS if self.PATTERN else (False, False)
 
     @property
     def CHANGES_SCORES(self) -> bool:  # noqa: N802
@@ -128,13 +133,13 @@ class Fixed:
 
     @property
     def CUTS_LEFT(self) -> bool:  # noqa: N802
-        """Whether the left bound or a plan cuts tiles."""
-        return self.BOUND_LEFT or self.PLANNED
+        """Whether the left bound or a plan cuts tiles before the whole ones, if key tiles are streamed."""
+        return self.BOUND_LEFT or self.PLAN_CUTS[0]
 
     @property
     def CUTS_RIGHT(self) -> bool:  # noqa: N802
-        """Whether the right bound, the end of the keys or a plan cuts tiles."""
-        return self.BOUND_RIGHT or self.RAGGED or self.PLANNED
+        """Whether the right bound, the end of the keys or a plan cuts tiles after the whole ones."""
+        return self.BOUND_RIGHT or self.RAGGED or self.PLAN_CUTS[1]
 
     @property
     def PRECISION(self) -> str:  # noqa: N802
@@ -159,7 +164,7 @@ def fixed_of(
     recorder: Recorder | None,
     band: Band | None = None,
     use_tma: bool = False,
-    pattern: Pattern | None = None,
+    pattern: Compiled | None = None,
 ) -> Fixed:
     """What is compiled into a kernel on such tensors. A bound that hides no key is left out of the code."""
     head_dim = query.shape[3]
@@ -171,7 +176,7 @@ def fixed_of(
         BLOCK_N=config.block_n,
         USE_TMA=use_tma,
         TRACE=recorder is not None,
-        PATTERN=compiled_of(pattern),
+        PATTERN=pattern,
         **(cases_of(band, config.block_n) if band else {}),
     )
 
@@ -249,7 +254,9 @@ def launch_on_tiles(
     query = tensors["q"]
     described = tensors if described is None else described
     use_tma = bool(described) and can_use_tma(config, *(tensors[name] for name in described))
-    fixed = fixed_of(query, config, recorder, band, use_tma, pattern)
+    axis = 2 if "dk" in tensors else 1
+    compiled_in = compiled_of(pattern, config.block_m, config.block_n, axis)
+    fixed = fixed_of(query, config, recorder, band, use_tma, compiled_in)
 
     def argument(name: str, tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
         if not (use_tma and name in described):
@@ -260,7 +267,6 @@ def launch_on_tiles(
     numbers = {"scale": scale} | _head_numbers(query, tensors["k"], band.bounds_right or fixed.PLANNED)
     own |= {name: number for name, number in numbers.items() if name in kernel.arg_names}
     if "mods" in kernel.arg_names:
-        axis = 2 if "dk" in tensors else 1
         mods = mods_of(pattern, scale, config.block_m, config.block_n, query.device, axis)
         own["mods"] = mods._replace(**per_head) if mods and per_head else mods  # type: ignore[arg-type]
     with on_device(query, config):

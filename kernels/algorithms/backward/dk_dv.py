@@ -21,7 +21,7 @@ from kernels.algorithms.backward.recording_dk_dv import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark, mark_program, program_number
 from kernels.primitives.masking import load_lse, mask_transposed
-from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
+from kernels.primitives.mods import ahead, change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_from, load_rows, load_streamed, store_tile, tile_view
@@ -40,6 +40,8 @@ def _attn_bwd_dk_dv_inner(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_n = first_k + tl.arange(0, BLOCK_N)
+    if FIXED.PLANNED:
+        listed = ahead(listed, first_turn, MASKED, FIXED)
     for turn in tl.range(first_turn, end_turn):
         q_tile = tile_of(turn, listed)
         offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -50,14 +52,14 @@ def _attn_bwd_dk_dv_inner(
         scores_t = matmul(k, tl.trans(q), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), FIXED)
         record_made(log, turn, tl.trans(scores_t), QK, HAS_S)
         if FIXED.CHANGES_SCORES:
-            scores_t, derivative = change_scores(scores_t, offs_m, offs_n, own, True, FIXED)
+            scores_t, derivative = change_scores(scores_t, offs_n, q_tile, own, True, FIXED)
         # [P from lse] (BLOCK_N, BLOCK_M)
-        lse = load_lse(lse_ptr, offs_m, band, FIXED)
+        lse = load_lse(lse_ptr, offs_m, band, FIXED, MASKED)
         p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
         record_made(log, turn, tl.trans(p_t), P)
         if MASKED:
             # [mask]
-            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED, own)
+            p_t = mask_transposed(p_t, q_tile, offs_n, band, FIXED, own)
         record_made(log, turn, tl.trans(p_t), MASKED_TILE, HAS_P)
         # [load dO] (BLOCK_M, BLOCK_D)
         do = load_streamed(do_stream, q_tile, BLOCK_M, FIXED)
@@ -123,7 +125,7 @@ def _attn_bwd_dk_dv(
         own, listed = None, None
         if FIXED.PATTERN is not None:
             keys = first_k + tl.arange(0, BLOCK_N)
-            own = mods_of_head(mods, batch_head, keys, band.kv_len, FIXED)
+            own = mods_of_head(mods, batch_head, keys, band, True, FIXED)
         if FIXED.PLANNED:  # each head may have tiles of its own
             listed = listed_tiles(mods, batch_head, kv_tile)
             first, first_full, end_full, end = visits_listed(listed)
@@ -138,7 +140,8 @@ def _attn_bwd_dk_dv(
         for PART in tl.static_range(3):
             # Tiles that the right bound cuts, whole tiles, tiles that the left bound cuts.
             from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
-            before, after = FIXED.BOUND_RIGHT or FIXED.PLANNED, FIXED.CUTS_LEFT
+            before = FIXED.BOUND_RIGHT or FIXED.PLAN_CUTS[0]
+            after = FIXED.BOUND_LEFT or FIXED.PLAN_CUTS[1]
             if (PART == 0 and before) or PART == 1 or (PART == 2 and after):
                 dk, dv = _attn_bwd_dk_dv_inner(
                     dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_turn, to_turn,

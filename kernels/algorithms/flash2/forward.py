@@ -20,7 +20,7 @@ from kernels.algorithms.flash2.recording import (
 from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
-from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, start_of_rows, tile_of
+from kernels.primitives.mods import ahead, change_scores, listed_tiles, mods_of_head, start_of_rows, tile_of
 from kernels.primitives.numbers import LN2, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, record_made, record_turn
@@ -46,6 +46,8 @@ def _attn_fwd_inner(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    if FIXED.PLANNED:
+        listed = ahead(listed, first_turn, MASKED, FIXED)
     for turn in tl.range(first_turn, end_turn):
         kv_tile = tile_of(turn, listed)
         record_turn(log, turn)
@@ -56,8 +58,7 @@ def _attn_fwd_inner(
         record_made(log, turn, scores, QK, HAS_S)
         if MASKED or FIXED.CHANGES_SCORES:
             # [mask]
-            offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
-            scores, _ = change_scores(scores, offs_m, offs_n, own, False, FIXED)
+            scores, _ = change_scores(scores, offs_m, kv_tile, own, False, FIXED)
         if MASKED:
             scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
         # [row max]
@@ -91,23 +92,23 @@ def _attn_fwd(
     k_view = tile_view(key, strides.k, batch, head // group_size, band.kv_len, FIXED)
     v_view = tile_view(value, strides.v, batch, head // group_size, band.kv_len, FIXED)
     o_view = tile_view(out, strides.o, batch, head, band.q_len, FIXED)
-    # [load Q] (BLOCK_M, BLOCK_D)
-    q = load_tile(q_view, q_tile, BLOCK_M, FIXED)
-    m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    l = tl.zeros((BLOCK_M,), tl.float32)
-    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    own = None
-    if FIXED.PATTERN is not None:
-        positions = q_tile * BLOCK_M + tl.arange(0, BLOCK_M) + mods.first_position
-        own = mods_of_head(mods, batch_head, positions, band.kv_len, FIXED)
-        m, l = start_of_rows(m, l, batch_head, mods, FIXED)
-    # [end]
-    listed = None
+    offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    own, listed = None, None
+    if FIXED.PATTERN is not None:  # on its way while Q is loaded
+        own = mods_of_head(mods, batch_head, offs_m, band, False, FIXED)
     if FIXED.PLANNED:
         listed = listed_tiles(mods, batch_head, q_tile)
         first, first_full, end_full, end = visits_listed(listed)
     else:
         first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
+    # [load Q] (BLOCK_M, BLOCK_D)
+    q = load_tile(q_view, q_tile, BLOCK_M, FIXED)
+    m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
+    if FIXED.HAS_SINK:
+        m, l = start_of_rows(l, batch_head, mods)
+    # [end]
     lane = lane_of(lanes, 0) - first * RECORD if lanes is not None else None
     log = Log(
         trace.where if FIXED.TRACE else None, trace, (batch_head * q_tiles + q_tile) * max_steps - first, lane
@@ -126,7 +127,6 @@ def _attn_fwd(
     # [store O, lse]
     o = acc * (1.0 / l)[:, None]
     lse = m * LN2 + tl.log(l)
-    offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     if (FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT) and not FIXED.HAS_SINK:
         # A row that sees no key gives 0 and -inf, not the 0 / 0 of its empty sums.
         visible = sees_a_key(offs_m, band)
