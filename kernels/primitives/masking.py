@@ -30,7 +30,7 @@ def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, own=None):
         scores = tl.where(offs_n[None, :] <= last[:, None], scores, float("-inf"))
     if FIXED.BOUND_LEFT:
         scores = tl.where(offs_n[None, :] >= (diagonal - band.left)[:, None], scores, float("-inf"))
-    if FIXED.PLANNED:
+    if FIXED.PATTERN.PLANNED:
         seen = pair_is_seen(offs_m, offs_n, own, band.kv_len, False, FIXED)
         scores = tl.where(seen, scores, float("-inf"))
     return scores
@@ -48,7 +48,7 @@ def mask_transposed(tile_t, q_tile, offs_n, band, FIXED: tl.constexpr, own=None)
         tile_t = tl.where(offs_m[None, :] >= (diagonal - band.right)[:, None], tile_t, 0.0)
     if FIXED.BOUND_LEFT:
         tile_t = tl.where(offs_m[None, :] <= (diagonal + band.left)[:, None], tile_t, 0.0)
-    if FIXED.PLANNED:
+    if FIXED.PATTERN.PLANNED:
         tile_t = tl.where(pair_is_seen(offs_m, offs_n, own, band.kv_len, True, FIXED), tile_t, 0.0)
     return tile_t
 
@@ -62,6 +62,6 @@ def load_lse(lse_ptr, offs_m, band, FIXED: tl.constexpr, MASKED: tl.constexpr = 
     lse = load_rows(lse_ptr, offs_m, band.q_len, float("inf")) * LOG2E
     if MASKED and (FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT):
         lse = tl.where(sees_a_key(offs_m, band), lse, float("inf"))
-    if MASKED and FIXED.PLANNED:
+    if MASKED and FIXED.PATTERN.PLANNED:
         lse = tl.where(lse == float("-inf"), float("inf"), lse)
     return lse

@@ -1,6 +1,6 @@
 """Masks and scores beyond the band, inside a kernel: the plan of tiles, the mask of a pair, changed scores.
 
-`mods` is a `Mods`, None without a pattern; FIXED.PATTERN says what of it is compiled into the kernel.
+`mods` is a `Mods`, None without a pattern; FIXED.PATTERN says what of a pattern is compiled into the kernel.
 """
 
 import functools
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from kernels.primitives.numbers import LOG2E
 from kernels.primitives.tile_io import load_rows, positions_of
 from kernels.problem.expression import Node
 from kernels.problem.pattern import Pattern, plan_of
@@ -46,81 +45,82 @@ class Mods(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What of a pattern is compiled into a kernel."""
+    """What of a pattern is compiled into a kernel; by default nothing."""
 
-    PLANNED: bool
+    PLANNED: bool = False
     """Whether a plan lists the tiles that are visited."""
-    MASK: Node | None
+    MASK: Node | None = None
     """None if each row of the tile that stays sees one stretch of the others: its ends tell the mask.
 
     A window in documents, head_dim 64: 459 instructions a step of a cut tile instead of 655 (H200).
     """
-    CUTS: tuple[bool, bool]
+    CUTS: tuple[bool, bool] = (False, False)
     """Whether some lists have partial tiles before the full ones, and after them."""
-    IN_A_ROW: bool
+    IN_A_ROW: bool = False
     """Whether the full tiles of each list follow one another, so that the list is not read in their loop.
 
     With cuts on one side alone, this spares that loop its spills: a prefix, head_dim 128, took 0.58 ms and
     not 0.67 (H200).
     """
-    SOFTCAP: bool
-    ALIBI: bool
-    SINK: bool
+    SOFTCAP: bool = False
+    ALIBI: bool = False
+    SINK: bool = False
+
+    @property
+    def CHANGES_SCORES(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
+        """Whether scores are changed before the softmax."""
+        return self.SOFTCAP or self.ALIBI
 
 
-@functools.lru_cache(maxsize=16)
-def compiled_of(pattern: Pattern | None, block_m: int, block_n: int, axis: int) -> Compiled | None:
-    """What of a pattern is compiled into a kernel; None without a pattern. `axis` is that of `mods_of`."""
-    if pattern is None:
-        return None
-    scores = (bool(pattern.softcap), bool(pattern.slopes), bool(pattern.sinks))
-    if pattern.mask is None:
-        return Compiled(False, None, (False, False), False, *scores)
-    plan = plan_of(pattern, block_m, block_n)
-    lists = plan.tiles_of(axis)
-    first_full, end_full, end, *_ = np.moveaxis(lists, -1, 0)
-    steps_by_one = np.diff(lists[..., 3:], axis=-1) == 1
-    turn = np.arange(steps_by_one.shape[-1])
-    in_full = (turn >= first_full[..., None]) & (turn + 1 < end_full[..., None])
-    cuts = (bool(first_full.any()), bool((end > end_full).any()))
-    mask = pattern.mask if plan.stretches_of(axis) is None else None
-    return Compiled(True, mask, cuts, bool(steps_by_one[in_full].all()), *scores)
+NO_PATTERN = Compiled()
 
 
 def mods_of(
-    pattern: Pattern | None, scale: float, block_m: int, block_n: int, device: torch.device, axis: int = 1
-) -> Mods | None:
-    """What a kernel takes of the pattern; `axis` is 1 if its query tiles stay, 2 if its key tiles do."""
+    pattern: Pattern | None, scale: float, block_m: int, block_n: int, device: torch.device, axis: int
+) -> tuple[Compiled, Mods | None]:
+    """What of a pattern is compiled into a kernel, and what it takes; `axis` is that of `Plan.tiles_of`."""
     if pattern is None:
-        return None
-    lists, stretches, documents, slopes, sinks = _tensors_of(pattern, block_m, block_n, device, axis)
+        return NO_PATTERN, None
+    compiled, tensors = _made_of(pattern, block_m, block_n, device, axis)
+    lists, stretches, documents, slopes, sinks = tensors
     of_lists, of_stretches = (each.stride(0) if len(each) > 1 else 0 for each in (lists, stretches))
     cap = pattern.softcap or 1.0
-    return Mods(
+    return compiled, Mods(
         *(lists, of_lists, lists.stride(1), stretches, of_stretches, documents, slopes, sinks),
         *(pattern.heads[1], pattern.first_position, cap / scale, scale / cap, 1 / scale),
     )
 
 
 @functools.lru_cache(maxsize=16)
-def _tensors_of(
+def _made_of(
     pattern: Pattern, block_m: int, block_n: int, device: torch.device, axis: int
-) -> tuple[torch.Tensor, ...]:
-    lists = documents = none = np.empty((0, 0, 0), np.int32)
-    stretches = None
+) -> tuple[Compiled, tuple[torch.Tensor, ...]]:
+    lists = stretches = documents = np.empty((0, 0, 0), np.int32)
+    fixed: dict[str, Any] = {"ALIBI": bool(pattern.slopes), "SINK": bool(pattern.sinks)}
     if pattern.mask is not None:
         plan = plan_of(pattern, block_m, block_n)
-        lists, stretches = plan.tiles_of(axis), plan.stretches_of(axis)
-        documents = pattern.document_of()
+        lists, stretches, documents = plan.tiles_of(axis), plan.stretches_of(axis), pattern.document_of()
+        first_full, end_full, end, *_ = np.moveaxis(lists, -1, 0)
+        follows = np.diff(lists[..., 3:], axis=-1) == 1
+        turn = np.arange(follows.shape[-1])
+        of_full = (turn >= first_full[..., None]) & (turn + 1 < end_full[..., None])
+        fixed |= {
+            "MASK": None if len(stretches) else pattern.mask,
+            "CUTS": (bool(first_full.any()), bool((end > end_full).any())),
+            "IN_A_ROW": bool(follows[of_full].all()),
+        }
     values = (torch.tensor(numbers, dtype=torch.float32) for numbers in (pattern.slopes, pattern.sinks))
-    integers = map(torch.from_numpy, (lists, none if stretches is None else stretches, documents))
-    return tuple(tensor.to(device) for tensor in (*integers, *values))
+    tensors = (*map(torch.from_numpy, (lists, stretches, documents)), *values)
+    compiled = Compiled(PLANNED=pattern.mask is not None, SOFTCAP=bool(pattern.softcap), **fixed)
+    return compiled, tuple(tensor.to(device) for tensor in tensors)
 
 
 @triton.jit
-def listed_tiles(mods, batch_head, tile):
-    """The plan's list of the tiles that visit the tile of a head, or that it visits."""
-    return mods.lists + batch_head.to(tl.int64) * mods.per_head + tile * mods.per_tile
+def visits_listed(mods, batch_head, tile):
+    """A plan's list for a tile of a head; (first, first_full, end_full, end) of the turns through it."""
+    listed = mods.lists + batch_head.to(tl.int64) * mods.per_head + tile * mods.per_tile
+    first_full, end_full, end = tl.load(listed), tl.load(listed + 1), tl.load(listed + 2)
+    return listed, first_full * 0, first_full, end_full, end
 
 
 @triton.jit
@@ -207,7 +207,7 @@ def document_at(documents, positions, kv_len):
 class HeadMods(NamedTuple):
     """`Mods` of one head, and of the tile that stays: what a loop needs of them, loaded before it."""
 
-    documents: Any
+    mods: Any
     document_of_stay: Any
     first_of_stay: Any
     end_of_stay: Any
@@ -215,9 +215,6 @@ class HeadMods(NamedTuple):
     slope: Any
     h: Any
     b: Any
-    first_position: Any
-    cap: Any
-    inverse_cap: Any
 
 
 @triton.jit
@@ -226,18 +223,17 @@ def mods_of_head(mods, batch_head, stays, band, KEYS_STAY: tl.constexpr, FIXED: 
     h, b = batch_head % mods.q_heads, batch_head // mods.q_heads
     slope = mods.inverse_scale
     document, first, end = stays, stays, stays
-    if FIXED.PLANNED and FIXED.PATTERN.MASK is None:
+    if FIXED.PATTERN.PLANNED and FIXED.PATTERN.MASK is None:
         rows = band.kv_len if KEYS_STAY else band.q_len
         stretches = mods.stretches + batch_head.to(tl.int64) * mods.stretches_per_head
         first = load_rows(stretches, stays, rows, 0)
         end = load_rows(stretches + rows, stays, rows, 0)
-    elif FIXED.PLANNED and FIXED.PATTERN.MASK.asks_documents:
+    elif FIXED.PATTERN.PLANNED and FIXED.PATTERN.MASK.asks_documents:
         positions = stays if KEYS_STAY else stays + mods.first_position
         document = document_at(mods.documents, positions, band.kv_len)
     if FIXED.PATTERN.ALIBI:
         slope = tl.load(mods.slopes + h) * mods.inverse_scale
-    documents = (mods.documents, document, first, end)
-    return HeadMods(*documents, slope, h, b, mods.first_position, mods.cap, mods.inverse_cap)
+    return HeadMods(mods, document, first, end, slope, h, b)
 
 
 @triton.jit
@@ -249,10 +245,10 @@ def pair_is_seen(offs_m, offs_n, own, kv_len, KEYS_STAY: tl.constexpr, FIXED: tl
         is_after = streamed[None, :] >= own.first_of_stay[:, None]
         return is_after & (streamed[None, :] < own.end_of_stay[:, None])
     else:
-        q, k = offs_m + own.first_position, offs_n
+        q, k = offs_m + own.mods.first_position, offs_n
         document = q if KEYS_STAY else k
         if MASK.asks_documents:
-            document = document_at(own.documents, document, kv_len)
+            document = document_at(own.mods.documents, document, kv_len)
         stays = own.document_of_stay[:, None]
         if KEYS_STAY:
             return evaluate(MASK, q[None, :], k[:, None], document[None, :], stays, own.h, own.b)
@@ -282,28 +278,13 @@ def change_scores(scores, stays, streamed, own, KEYS_STAY: tl.constexpr, FIXED: 
     Their rows are those of the tile that stays, at `stays`; `streamed` is the number of the other tile.
     """
     derivative = scores
-    if FIXED.CHANGES_SCORES:
-        if FIXED.PATTERN.SOFTCAP:
-            capped = tanh(scores * own.inverse_cap)
-            derivative = 1 - capped * capped
-            scores = capped * own.cap
-        if FIXED.PATTERN.ALIBI:  # positions as float32, which holds them: to convert each pair takes longer
-            BLOCK: tl.constexpr = FIXED.BLOCK_M if KEYS_STAY else FIXED.BLOCK_N
-            shift = -own.first_position if KEYS_STAY else own.first_position
-            here, there = (stays + shift).to(tl.float32), positions_of(streamed, BLOCK, tl.float32)
-            scores -= own.slope * tl.abs(here[:, None] - there[None, :])
-    return scores, derivative
-
-
-@triton.jit
-def with_derivative(d_scores, derivative, FIXED: tl.constexpr):
-    """Gradients of changed scores as gradients of the scores before."""
     if FIXED.PATTERN.SOFTCAP:
-        d_scores = d_scores * derivative
-    return d_scores
-
-
-@triton.jit
-def start_of_rows(l, batch_head, mods):
-    """m and l of rows before their first tile, if there is a sink: a key that was seen, and has no value."""
-    return l + tl.load(mods.sinks + batch_head % mods.q_heads) * LOG2E, l + 1
+        capped = tanh(scores * own.mods.inverse_cap)
+        derivative = 1 - capped * capped
+        scores = capped * own.mods.cap
+    if FIXED.PATTERN.ALIBI:  # positions as float32, which holds them: to convert each pair takes longer
+        BLOCK: tl.constexpr = FIXED.BLOCK_M if KEYS_STAY else FIXED.BLOCK_N
+        shift = -own.mods.first_position if KEYS_STAY else own.mods.first_position
+        here, there = (stays + shift).to(tl.float32), positions_of(streamed, BLOCK, tl.float32)
+        scores -= own.slope * tl.abs(here[:, None] - there[None, :])
+    return scores, derivative

@@ -111,8 +111,8 @@ class Plan(NamedTuple):
         """int64 (sets,): pairs of a query and a key that it sees."""
         return self.sums[0][..., 0].sum(axis=1)
 
-    def stretches_of(self, axis: int) -> np.ndarray | None:
-        """int32 (sets, 2, queries): the keys [first, end) that a query sees; None if some are not in a row.
+    def stretches_of(self, axis: int) -> np.ndarray:
+        """int32 (sets, 2, queries): the keys [first, end) that a query sees; no set if some are not in a row.
 
         With `axis` 2, of the queries that see a key. Numbers are in a row if they have the least squares.
         """
@@ -120,8 +120,9 @@ class Plan(NamedTuple):
         first = (total - count * (count - 1) // 2) // np.maximum(count, 1)
         ends = np.stack([first, first + count], axis=1)
         least = np.diff(ends * (ends - 1) * (2 * ends - 1) // 6, axis=1)[:, 0]
-        is_exact = count.shape[1] < 1 << 18  # the squares of so many were added up without rounding
-        return ends.astype(np.int32) if is_exact and (squares == least).all() else None
+        # (The squares of so many were added up without rounding.)
+        in_a_row = count.shape[1] < 1 << 18 and (squares == least).all()
+        return (ends if in_a_row else ends[:0]).astype(np.int32)
 
     def tiles_of(self, axis: int) -> np.ndarray:
         """int32 (sets, tiles that stay, 3 + tiles that stream): the lists that kernels go through.

@@ -79,9 +79,9 @@ def work_units(batch: int, q_heads: int, q_tiles: int, bounds_right: bool) -> Wo
     middle tiles, if the number of tiles is odd. Without a right bound a unit is one query tile.
 
     Single tiles, each to the program with least work so far, the longest of two to four heads first, would
-    lose 0.2 % of the SMs' time by count, and not 3 to 5 %. Under the power limit little of that was left (H200,
-    such a schedule read from a table): 1 to 3 % faster with 16,384 keys, 1 to 6 % slower with 4,096. Of all
-    heads at once it was up to 12 % slower, presumably because their K and V do not fit the L2 cache.
+    lose 0.2 % of the SMs' time by count, and not 3 to 5 %. Read from a table (H200) that was 1 to 3 % faster
+    with 16,384 keys, and 1 to 6 % slower with 4,096; of all heads at once up to 12 % slower, presumably
+    because their K and V do not fit the L2 cache.
     """
     heads = batch * q_heads
     in_pairs = bounds_right and q_tiles > 1
