@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kernels.device.runtime import BACKEND, running_on
-from kernels.primitives.mods import Compiled, compiled_of, mods_of
+from kernels.primitives.mods import NO_PATTERN, Compiled, mods_of
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import Recorder
 from kernels.primitives.replay import launch
@@ -106,35 +106,16 @@ class Fixed:
     """Whether the last key tile is not whole."""
     USE_TMA: bool = False
     """Whether tiles are addressed by tensor descriptors (launch.can_use_tma), or by pointers."""
-    PATTERN: Compiled | None = None
+    PATTERN: Compiled = NO_PATTERN
     """What of a pattern beside the band there is."""
 
     TRACE: bool = False
 
     @property
-    def PLANNED(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
-        """Whether a plan lists the tiles that are visited."""
-        return self.PATTERN is not None and self.PATTERN.MASK is not None
-
-    @property
-    def CHANGES_SCORES(self) -> bool:  # noqa: N802
-        """Whether scores are changed before the softmax."""
-        return self.PATTERN is not None and (self.PATTERN.SOFTCAP or self.PATTERN.ALIBI)
-
-    @property
-    def HAS_SINK(self) -> bool:  # noqa: N802
-        """Whether a sink takes part in each row sum, which then is never 0."""
-        return self.PATTERN is not None and self.PATTERN.SINK
-
-    @property
-    def CUTS_LEFT(self) -> bool:  # noqa: N802
-        """Whether the left bound or a plan cuts tiles."""
-        return self.BOUND_LEFT or self.PLANNED
-
-    @property
-    def CUTS_RIGHT(self) -> bool:  # noqa: N802
-        """Whether the right bound, the end of the keys or a plan cuts tiles."""
-        return self.BOUND_RIGHT or self.RAGGED or self.PLANNED
+    def HAS_PART(self) -> tuple[bool, bool, bool]:  # noqa: N802 (named like the constexprs beside it)
+        """Whether there can be key tiles in each of `traversal.part_of_tiles`."""
+        before, after = self.PATTERN.CUTS
+        return self.BOUND_LEFT or before, True, self.BOUND_RIGHT or self.RAGGED or after
 
     @property
     def PRECISION(self) -> str:  # noqa: N802
@@ -159,7 +140,7 @@ def fixed_of(
     recorder: Recorder | None,
     band: Band | None = None,
     use_tma: bool = False,
-    pattern: Pattern | None = None,
+    pattern: Compiled = NO_PATTERN,
 ) -> Fixed:
     """What is compiled into a kernel on such tensors. A bound that hides no key is left out of the code."""
     head_dim = query.shape[3]
@@ -171,7 +152,7 @@ def fixed_of(
         BLOCK_N=config.block_n,
         USE_TMA=use_tma,
         TRACE=recorder is not None,
-        PATTERN=compiled_of(pattern),
+        PATTERN=pattern,
         **(cases_of(band, config.block_n) if band else {}),
     )
 
@@ -213,17 +194,6 @@ KEY_TILES = frozenset({"k", "v", "dk", "dv"})
 """Names of tensors that are cut into tiles of block_n rows; all others have block_m."""
 
 
-def _head_numbers(query: torch.Tensor, key: torch.Tensor, bounds_right: bool) -> dict[str, int]:
-    (batch, q_heads), kv_heads = query.shape[:2], key.shape[1]
-    in_turn = tiles.heads_in_turn(batch * q_heads, bounds_right)
-    return {
-        "q_heads": q_heads,
-        "kv_heads": kv_heads,
-        "group_size": q_heads // kv_heads,
-        "heads_in_turn": in_turn,
-    }
-
-
 def launch_on_tiles(
     kernel: Any,
     grid: Sequence[int],
@@ -249,7 +219,9 @@ def launch_on_tiles(
     query = tensors["q"]
     described = tensors if described is None else described
     use_tma = bool(described) and can_use_tma(config, *(tensors[name] for name in described))
-    fixed = fixed_of(query, config, recorder, band, use_tma, pattern)
+    axis = 2 if "dk" in tensors else 1
+    of_pattern, mods = mods_of(pattern, scale, config.block_m, config.block_n, query.device, axis)
+    fixed = fixed_of(query, config, recorder, band, use_tma, of_pattern)
 
     def argument(name: str, tensor: torch.Tensor) -> torch.Tensor | TensorDescriptor:
         if not (use_tma and name in described):
@@ -257,11 +229,12 @@ def launch_on_tiles(
         block = [1, 1, config.block_n if name in KEY_TILES else config.block_m, fixed.BLOCK_D]
         return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
 
-    numbers = {"scale": scale} | _head_numbers(query, tensors["k"], band.bounds_right or fixed.PLANNED)
+    (batch, q_heads), kv_heads = query.shape[:2], tensors["k"].shape[1]
+    in_turn = tiles.heads_in_turn(batch * q_heads, band.bounds_right or of_pattern.PLANNED)
+    numbers = {"scale": scale, "q_heads": q_heads, "kv_heads": kv_heads, "heads_in_turn": in_turn}
+    numbers["group_size"] = q_heads // kv_heads
     own |= {name: number for name, number in numbers.items() if name in kernel.arg_names}
     if "mods" in kernel.arg_names:
-        axis = 2 if "dk" in tensors else 1
-        mods = mods_of(pattern, scale, config.block_m, config.block_n, query.device, axis)
         own["mods"] = mods._replace(**per_head) if mods and per_head else mods  # type: ignore[arg-type]
     with on_device(query, config):
         compiled = launch(

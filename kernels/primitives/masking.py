@@ -5,7 +5,7 @@ A bound that hides no key is left out of the compiled code.
 
 from kernels.primitives.mods import pair_is_seen
 from kernels.primitives.numbers import LOG2E
-from kernels.primitives.tile_io import load_rows
+from kernels.primitives.tile_io import load_rows, positions_of
 
 import triton
 import triton.language as tl
@@ -21,41 +21,47 @@ def sees_a_key(offs_m, band):
 @triton.jit
 def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, own=None):
     """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see."""
-    offs_n = kv_tile * FIXED.BLOCK_N + tl.arange(0, FIXED.BLOCK_N)
+    offs_n = positions_of(kv_tile, FIXED.BLOCK_N, tl.int32)
     diagonal = offs_m + (band.kv_len - band.q_len)
-    visible = (offs_n < band.kv_len)[None, :]
-    if FIXED.BOUND_RIGHT:
-        visible = visible & (offs_n[None, :] <= diagonal[:, None] + band.right)
+    if FIXED.BOUND_RIGHT or FIXED.RAGGED:
+        last = offs_m * 0 + (band.kv_len - 1)
+        if FIXED.BOUND_RIGHT:
+            last = tl.minimum(diagonal + band.right, last)
+        scores = tl.where(offs_n[None, :] <= last[:, None], scores, float("-inf"))
     if FIXED.BOUND_LEFT:
-        visible = visible & (offs_n[None, :] >= diagonal[:, None] - band.left)
-    if FIXED.PLANNED:
-        visible &= pair_is_seen(offs_m, offs_n, own, band.kv_len, False, FIXED)
-    return tl.where(visible, scores, float("-inf"))
+        scores = tl.where(offs_n[None, :] >= (diagonal - band.left)[:, None], scores, float("-inf"))
+    if FIXED.PATTERN.PLANNED:
+        seen = pair_is_seen(offs_m, offs_n, own, band.kv_len, False, FIXED)
+        scores = tl.where(seen, scores, float("-inf"))
+    return scores
 
 
 @triton.jit
-def mask_transposed(tile_t, offs_m, offs_n, band, FIXED: tl.constexpr, own=None):
+def mask_transposed(tile_t, q_tile, offs_n, band, FIXED: tl.constexpr, own=None):
     """Zero a (keys, queries) tile at the keys that a query does not see.
 
     Keys past the end need no mask: their rows of K are zero.
     """
-    diagonal = offs_m + (band.kv_len - band.q_len)
-    visible = (offs_n >= 0)[:, None]
+    offs_m = positions_of(q_tile, FIXED.BLOCK_M, tl.int32)
+    diagonal = offs_n - (band.kv_len - band.q_len)
     if FIXED.BOUND_RIGHT:
-        visible = visible & (offs_n[:, None] <= diagonal[None, :] + band.right)
+        tile_t = tl.where(offs_m[None, :] >= (diagonal - band.right)[:, None], tile_t, 0.0)
     if FIXED.BOUND_LEFT:
-        visible = visible & (offs_n[:, None] >= diagonal[None, :] - band.left)
-    if FIXED.PLANNED:
-        visible &= pair_is_seen(offs_m, offs_n, own, band.kv_len, True, FIXED)
-    return tl.where(visible, tile_t, 0.0)
+        tile_t = tl.where(offs_m[None, :] <= (diagonal + band.left)[:, None], tile_t, 0.0)
+    if FIXED.PATTERN.PLANNED:
+        tile_t = tl.where(pair_is_seen(offs_m, offs_n, own, band.kv_len, True, FIXED), tile_t, 0.0)
+    return tile_t
 
 
 @triton.jit
-def load_lse(lse_ptr, offs_m, band, FIXED: tl.constexpr):
-    """lse of the rows in base 2; +inf for rows that see no key or lie past the end, so that their P is 0."""
+def load_lse(lse_ptr, offs_m, band, FIXED: tl.constexpr, MASKED: tl.constexpr = True):
+    """lse of the rows in base 2; +inf for rows that see no key or lie past the end, so that their P is 0.
+
+    Without a mask every row sees a key.
+    """
     lse = load_rows(lse_ptr, offs_m, band.q_len, float("inf")) * LOG2E
-    if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT:
+    if MASKED and (FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT):
         lse = tl.where(sees_a_key(offs_m, band), lse, float("inf"))
-    if FIXED.PLANNED:
+    if MASKED and FIXED.PATTERN.PLANNED:
         lse = tl.where(lse == float("-inf"), float("inf"), lse)
     return lse

@@ -37,13 +37,6 @@ def visited_by_query_tile(q_tile, band, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
 
 
 @triton.jit
-def visits_listed(listed):
-    """(first, first_full, end_full, end) of the turns through a plan's list."""
-    first_full, end_full, end = tl.load(listed), tl.load(listed + 1), tl.load(listed + 2)
-    return first_full * 0, first_full, end_full, end
-
-
-@triton.jit
 def visiting_key_tile(kv_tile, band, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """(first, first_full, end_full, end) of the query tiles that visit a key tile."""
     first = first_visiting_tile(kv_tile, band, BLOCK_M, BLOCK_N)

@@ -102,8 +102,27 @@ class Plan(NamedTuple):
 
     kinds: np.ndarray
     """uint8 (sets, query tiles, key tiles): SKIPPED, PARTIAL or FULL. One set, or one per head."""
-    pairs: np.ndarray
-    """int64 (sets,): pairs of a query and a key that it sees."""
+    sums: tuple[np.ndarray, np.ndarray]
+    """int64 (sets, queries, 3): number, sum and sum of squares of the keys that a query sees; and the same of
+    the queries that see a key."""
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """int64 (sets,): pairs of a query and a key that it sees."""
+        return self.sums[0][..., 0].sum(axis=1)
+
+    def stretches_of(self, axis: int) -> np.ndarray:
+        """int32 (sets, 2, queries): the keys [first, end) that a query sees; no set if some are not in a row.
+
+        With `axis` 2, of the queries that see a key. Numbers are in a row if they have the least squares.
+        """
+        count, total, squares = np.moveaxis(self.sums[axis - 1], -1, 0)
+        first = (total - count * (count - 1) // 2) // np.maximum(count, 1)
+        ends = np.stack([first, first + count], axis=1)
+        least = np.diff(ends * (ends - 1) * (2 * ends - 1) // 6, axis=1)[:, 0]
+        # (The squares of so many were added up without rounding.)
+        in_a_row = count.shape[1] < 1 << 18 and (squares == least).all()
+        return (ends if in_a_row else ends[:0]).astype(np.int32)
 
     def tiles_of(self, axis: int) -> np.ndarray:
         """int32 (sets, tiles that stay, 3 + tiles that stream): the lists that kernels go through.
@@ -142,12 +161,13 @@ def plan_of(pattern: Pattern, block_m: int, block_n: int) -> Plan:
         accepted = f"its plan would have more than {MOST_TILES:,} tiles"
         raise InvalidProblem("mask", "this mask", accepted, "Choose larger tiles or a shorter sequence.")
     parts = [_plan_of_head(pattern, pattern.mask, head, block_m, block_n) for head in heads]
-    return Plan(np.stack([kinds for kinds, _ in parts]), np.array([pairs for _, pairs in parts]))
+    kinds, of_queries, of_keys = (np.stack(part) for part in zip(*parts, strict=True))
+    return Plan(kinds, (of_queries, of_keys))
 
 
 def _plan_of_head(
     pattern: Pattern, mask: Node, head: int, block_m: int, block_n: int
-) -> tuple[np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     q_first = np.arange(0, pattern.q_len, block_m)[:, None] + pattern.first_position
     k_first = np.arange(0, pattern.kv_len, block_n)[None, :]
     q_last = np.minimum(q_first + block_m, pattern.first_position + pattern.q_len) - 1
@@ -158,15 +178,25 @@ def _plan_of_head(
     kinds = np.broadcast_to(np.where(most == 0, SKIPPED, np.where(least == 1, FULL, PARTIAL)), shape)
     kinds = kinds.astype(np.uint8)
     sizes = (q_last - q_first + 1) * (k_last - k_first + 1)
-    pairs = int(sizes[kinds == FULL].sum())
+    powers = [_powers(pattern.q_len, block_m), _powers(pattern.kv_len, block_n)]
+    sums = [
+        np.zeros_like(powers[axis]) + (full @ powers[1 - axis].sum(axis=1))[:, None]
+        for axis, full in enumerate((kinds == FULL, (kinds == FULL).T))
+    ]
     for places, seen in _looked_at(pattern, mask, head, np.argwhere(kinds == PARTIAL), block_m, block_n):
-        counts = seen.sum(axis=(1, 2))
-        kinds[tuple(places.T)] = np.where(
-            counts == 0, SKIPPED, np.where(counts == sizes[tuple(places.T)], FULL, PARTIAL)
-        )
-        pairs += int(counts.sum())
+        counts, whole = seen.sum(axis=(1, 2)), sizes[tuple(places.T)]
+        kinds[tuple(places.T)] = np.where(counts == 0, SKIPPED, np.where(counts == whole, FULL, PARTIAL))
+        for axis, tiles in enumerate((seen, seen.swapaxes(1, 2))):
+            np.add.at(sums[axis], places[:, axis], tiles @ powers[1 - axis][places[:, 1 - axis]])
     kinds[:, -1:][(kinds[:, -1:] == FULL) & bool(pattern.kv_len % block_n)] = PARTIAL
-    return kinds, pairs
+    of_queries, of_keys = (each.reshape(-1, 3).astype(np.int64) for each in sums)
+    return kinds, of_queries[: pattern.q_len], of_keys[: pattern.kv_len]
+
+
+def _powers(length: int, block: int) -> np.ndarray:
+    """float64 (tiles, block, 3): 1, number and square of each row that exists."""
+    number = np.arange(-(-length // block) * block, dtype=np.float64)[:, None]
+    return (number ** np.arange(3) * (number < length)).reshape(-1, block, 3)
 
 
 def _looked_at(
@@ -194,23 +224,12 @@ def seen_once(pattern: Pattern, group_size: int) -> tuple[int, int]:
 
     Query heads of a group share a key head, whose key counts once.
     """
-    assert pattern.mask is not None
-    rows, keys = [], []
-    for head, kinds in enumerate(plan_of(pattern, SEEN_BLOCK, SEEN_BLOCK).kinds):
-        row = np.repeat((kinds == FULL).any(axis=1), SEEN_BLOCK)
-        key = np.repeat((kinds == FULL).any(axis=0), SEEN_BLOCK)
-        partial = np.argwhere(kinds == PARTIAL)
-        for places, seen in _looked_at(pattern, pattern.mask, head, partial, SEEN_BLOCK, SEEN_BLOCK):
-            for (q_tile, kv_tile), tile in zip(places * SEEN_BLOCK, seen, strict=True):
-                row[q_tile : q_tile + SEEN_BLOCK] |= tile.any(axis=1)
-                key[kv_tile : kv_tile + SEEN_BLOCK] |= tile.any(axis=0)
-        rows.append(row[: pattern.q_len].sum())
-        keys.append(key[: pattern.kv_len])
-    heads = pattern.heads[0] * pattern.heads[1]
+    rows, keys = (each[..., 0] > 0 for each in plan_of(pattern, SEEN_BLOCK, SEEN_BLOCK).sums)
     if len(keys) == 1:
-        return int(rows[0]) * heads, int(keys[0].sum()) * heads // group_size
-    groups = np.stack(keys).reshape(-1, group_size, pattern.kv_len)
-    return int(sum(rows)), int(groups.any(axis=1).sum())
+        heads = pattern.heads[0] * pattern.heads[1]
+        return int(rows.sum()) * heads, int(keys.sum()) * heads // group_size
+    groups = keys.reshape(-1, group_size, pattern.kv_len)
+    return int(rows.sum()), int(groups.any(axis=1).sum())
 
 
 def alibi_slopes(heads: int) -> tuple[float, ...]:

@@ -21,11 +21,11 @@ from kernels.algorithms.backward.recording_dk_dv import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark, mark_program, program_number
 from kernels.primitives.masking import load_lse, mask_transposed
-from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
+from kernels.primitives.mods import ahead, change_scores, mods_of_head, tile_of, visits_listed
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_from, load_rows, load_streamed, store_tile, tile_view
-from kernels.primitives.traversal import part_of_tiles, visiting_key_tile, visits_listed
+from kernels.primitives.traversal import part_of_tiles, visiting_key_tile
 
 import triton
 import triton.language as tl
@@ -40,6 +40,8 @@ def _attn_bwd_dk_dv_inner(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_n = first_k + tl.arange(0, BLOCK_N)
+    if FIXED.PATTERN.PLANNED:
+        listed = ahead(listed, first_turn, MASKED, FIXED)
     for turn in tl.range(first_turn, end_turn):
         q_tile = tile_of(turn, listed)
         offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -49,15 +51,15 @@ def _attn_bwd_dk_dv_inner(
         # [QK^T] (BLOCK_N, BLOCK_M) = (BLOCK_N, BLOCK_D) @ (BLOCK_D, BLOCK_M)
         scores_t = matmul(k, tl.trans(q), tl.zeros((BLOCK_N, BLOCK_M), tl.float32), FIXED)
         record_made(log, turn, tl.trans(scores_t), QK, HAS_S)
-        if FIXED.CHANGES_SCORES:
-            scores_t, derivative = change_scores(scores_t, offs_m, offs_n, own, True, FIXED)
+        if FIXED.PATTERN.CHANGES_SCORES:
+            scores_t, derivative = change_scores(scores_t, offs_n, q_tile, own, True, FIXED)
         # [P from lse] (BLOCK_N, BLOCK_M)
-        lse = load_lse(lse_ptr, offs_m, band, FIXED)
+        lse = load_lse(lse_ptr, offs_m, band, FIXED, MASKED)
         p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
         record_made(log, turn, tl.trans(p_t), P)
         if MASKED:
             # [mask]
-            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED, own)
+            p_t = mask_transposed(p_t, q_tile, offs_n, band, FIXED, own)
         record_made(log, turn, tl.trans(p_t), MASKED_TILE, HAS_P)
         # [load dO] (BLOCK_M, BLOCK_D)
         do = load_streamed(do_stream, q_tile, BLOCK_M, FIXED)
@@ -71,8 +73,8 @@ def _attn_bwd_dk_dv_inner(
         # [dS]
         delta = load_rows(delta_ptr, offs_m, band.q_len, 0.0)
         ds_t = p_t * (dp_t - delta[None, :])
-        if FIXED.CHANGES_SCORES:
-            ds_t = with_derivative(ds_t, derivative, FIXED)
+        if FIXED.PATTERN.SOFTCAP:
+            ds_t *= derivative
         record_made(log, turn, tl.trans(ds_t), DS, HAS_DS)
         # [dK] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
         ds = to_operand(ds_t, FIXED.DTYPE)
@@ -92,7 +94,7 @@ def _attn_bwd_dk_dv(
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     BLOCK_D: tl.constexpr = FIXED.BLOCK_D
     kv_tile, batch_kv_head = tl.program_id(0), tl.program_id(1)
-    if FIXED.PLANNED:  # all heads of a tile at once: the tile of sinks, the longest, begins early in each
+    if FIXED.PATTERN.PLANNED:  # all heads of a tile at once: that of sinks, the longest, begins early in each
         number, heads = program_number(), tl.num_programs(1)
         kv_tile, batch_kv_head = number // heads, number % heads
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
@@ -121,12 +123,11 @@ def _attn_bwd_dk_dv(
         batch_head = batch * (kv_heads * group_size) + head
         shift = member * (end - first) - first  # from the number of a turn to that of the step
         own, listed = None, None
-        if FIXED.PATTERN is not None:
+        if mods is not None:
             keys = first_k + tl.arange(0, BLOCK_N)
-            own = mods_of_head(mods, batch_head, keys, band.kv_len, FIXED)
-        if FIXED.PLANNED:  # each head may have tiles of its own
-            listed = listed_tiles(mods, batch_head, kv_tile)
-            first, first_full, end_full, end = visits_listed(listed)
+            own = mods_of_head(mods, batch_head, keys, band, True, FIXED)
+        if FIXED.PATTERN.PLANNED:  # each head may have tiles of its own
+            listed, first, first_full, end_full, end = visits_listed(mods, batch_head, kv_tile)
             shift = done
             done += end
             last_step = tl.maximum(done - 1, 0)
@@ -138,7 +139,8 @@ def _attn_bwd_dk_dv(
         for PART in tl.static_range(3):
             # Tiles that the right bound cuts, whole tiles, tiles that the left bound cuts.
             from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
-            before, after = FIXED.BOUND_RIGHT or FIXED.PLANNED, FIXED.CUTS_LEFT
+            before = FIXED.BOUND_RIGHT or FIXED.PATTERN.CUTS[0]
+            after = FIXED.BOUND_LEFT or FIXED.PATTERN.CUTS[1]
             if (PART == 0 and before) or PART == 1 or (PART == 2 and after):
                 dk, dv = _attn_bwd_dk_dv_inner(
                     dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_turn, to_turn,

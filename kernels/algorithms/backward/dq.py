@@ -18,7 +18,7 @@ from kernels.algorithms.backward.recording_dq import (
 )
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import load_lse, mask_scores
-from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, tile_of, with_derivative
+from kernels.primitives.mods import ahead, change_scores, mods_of_head, tile_of, visits_listed
 from kernels.primitives.numbers import matmul, to_operand
 from kernels.primitives.recorder import Log, record_made, record_stored, record_turn
 from kernels.primitives.tile_io import Stream, load_rows, load_streamed, load_tile, store_tile, tile_view
@@ -26,7 +26,6 @@ from kernels.primitives.traversal import (
     last_tiles_first,
     part_of_tiles,
     visited_by_query_tile,
-    visits_listed,
 )
 
 import triton
@@ -42,6 +41,8 @@ def _attn_bwd_dq_inner(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    if FIXED.PATTERN.PLANNED:
+        listed = ahead(listed, first_turn, MASKED, FIXED)
     for turn in tl.range(first_turn, end_turn):
         kv_tile = tile_of(turn, listed)
         record_turn(log, turn)
@@ -50,10 +51,9 @@ def _attn_bwd_dq_inner(
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
         record_made(log, turn, scores, QK, HAS_S)
-        if MASKED or FIXED.CHANGES_SCORES:
+        if MASKED or FIXED.PATTERN.CHANGES_SCORES:
             # [mask]
-            offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
-            scores, derivative = change_scores(scores, offs_m, offs_n, own, False, FIXED)
+            scores, derivative = change_scores(scores, offs_m, kv_tile, own, False, FIXED)
         if MASKED:
             scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
         # [P from lse] (BLOCK_M, BLOCK_N)
@@ -66,8 +66,8 @@ def _attn_bwd_dq_inner(
         record_made(log, turn, dp, DP, HAS_DP)
         # [dS]
         ds = p * (dp - delta[:, None])
-        if FIXED.CHANGES_SCORES:
-            ds = with_derivative(ds, derivative, FIXED)
+        if FIXED.PATTERN.SOFTCAP:
+            ds *= derivative
         record_made(log, turn, ds, DS, HAS_DS)
         # [dQ] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
         dq = matmul(to_operand(ds, FIXED.DTYPE), k, dq, FIXED)
@@ -95,6 +95,13 @@ def _attn_bwd_dq(
     v_view = tile_view(value, strides.v, batch, head // group_size, band.kv_len, FIXED)
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     rows = batch_head.to(tl.int64) * band.q_len
+    own, listed = None, None
+    if mods is not None:  # on its way while Q is loaded
+        own = mods_of_head(mods, batch_head, offs_m, band, False, FIXED)
+    if FIXED.PATTERN.PLANNED:
+        listed, first, first_full, end_full, end = visits_listed(mods, batch_head, q_tile)
+    else:
+        first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
     # [load Q, dO, lse, D] (BLOCK_M, BLOCK_D)
     q = load_tile(q_view, q_tile, BLOCK_M, FIXED)
     do = load_tile(do_view, q_tile, BLOCK_M, FIXED)
@@ -102,14 +109,6 @@ def _attn_bwd_dq(
     delta = load_rows(delta_ptr + rows, offs_m, band.q_len, 0.0)
     dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
     # [end]
-    own, listed = None, None
-    if FIXED.PATTERN is not None:
-        own = mods_of_head(mods, batch_head, offs_m + mods.first_position, band.kv_len, FIXED)
-    if FIXED.PLANNED:
-        listed = listed_tiles(mods, batch_head, q_tile)
-        first, first_full, end_full, end = visits_listed(listed)
-    else:
-        first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
     lane = lane_of(lanes, 0) - first * RECORD if lanes is not None else None
     log = Log(
         trace.where if FIXED.TRACE else None, trace, (batch_head * q_tiles + q_tile) * max_steps - first, lane
@@ -119,7 +118,7 @@ def _attn_bwd_dq(
     v_stream = Stream(v_view, lane, HAS_V)
     for PART in tl.static_range(3):
         from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
-        if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
+        if FIXED.HAS_PART[PART]:
             dq = _attn_bwd_dq_inner(
                 dq, q, do, lse, delta, k_stream, v_stream, from_turn, to_turn, listed, batch_head, q_tile,
                 band, own, scale_log2, log, PART != 1, FIXED,

@@ -75,7 +75,7 @@ def _attn_bwd_kv_outer(
             p_t = tl.exp2(scores_t * scale_log2 - lse[None, :])
             record_made(log, step, tl.trans(p_t), P)
             # [mask]
-            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED)
+            p_t = mask_transposed(p_t, q_tile, offs_n, band, FIXED)
             record_made(log, step, tl.trans(p_t), MASKED_TILE)
             # [dV] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
             dv = matmul(to_operand(p_t, FIXED.DTYPE), do, dv, FIXED)

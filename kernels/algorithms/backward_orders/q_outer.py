@@ -73,7 +73,7 @@ def _attn_bwd_q_outer(
             record_made(log, kv_tile, tl.trans(p_t), P)
             # [mask]
             offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
-            p_t = mask_transposed(p_t, offs_m, offs_n, band, FIXED)
+            p_t = mask_transposed(p_t, q_tile, offs_n, band, FIXED)
             record_made(log, kv_tile, tl.trans(p_t), MASKED_TILE)
             # [dV] (BLOCK_N, BLOCK_D) += (BLOCK_N, BLOCK_M) @ (BLOCK_M, BLOCK_D)
             dv = matmul(to_operand(p_t, FIXED.DTYPE), do, dv, FIXED)

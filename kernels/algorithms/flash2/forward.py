@@ -20,8 +20,8 @@ from kernels.algorithms.flash2.recording import (
 from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
-from kernels.primitives.mods import change_scores, listed_tiles, mods_of_head, start_of_rows, tile_of
-from kernels.primitives.numbers import LN2, matmul, to_operand
+from kernels.primitives.mods import ahead, change_scores, mods_of_head, tile_of, visits_listed
+from kernels.primitives.numbers import LN2, LOG2E, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, record_made, record_turn
 from kernels.primitives.tile_io import load_tile, store_rows, store_tile, tile_view
@@ -29,7 +29,6 @@ from kernels.primitives.traversal import (
     last_tiles_first,
     part_of_tiles,
     visited_by_query_tile,
-    visits_listed,
 )
 from kernels.trace import LaunchInfo
 
@@ -46,6 +45,8 @@ def _attn_fwd_inner(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    if FIXED.PATTERN.PLANNED:
+        listed = ahead(listed, first_turn, MASKED, FIXED)
     for turn in tl.range(first_turn, end_turn):
         kv_tile = tile_of(turn, listed)
         record_turn(log, turn)
@@ -54,17 +55,16 @@ def _attn_fwd_inner(
         # [QK^T] (BLOCK_M, BLOCK_N) = (BLOCK_M, BLOCK_D) @ (BLOCK_D, BLOCK_N)
         scores = matmul(q, tl.trans(k), tl.zeros((BLOCK_M, BLOCK_N), tl.float32), FIXED)
         record_made(log, turn, scores, QK, HAS_S)
-        if MASKED or FIXED.CHANGES_SCORES:
+        if MASKED or FIXED.PATTERN.CHANGES_SCORES:
             # [mask]
-            offs_n = kv_tile * BLOCK_N + tl.arange(0, BLOCK_N)
-            scores, _ = change_scores(scores, offs_m, offs_n, own, False, FIXED)
+            scores, _ = change_scores(scores, offs_m, kv_tile, own, False, FIXED)
         if MASKED:
             scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
         # [row max]
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
         # [rescale]
         acc = acc * alpha[:, None]
-        record_softmax(log, turn, scores, p, acc, MASKED or FIXED.CHANGES_SCORES)
+        record_softmax(log, turn, scores, p, acc, MASKED or FIXED.PATTERN.CHANGES_SCORES)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_tile(v_view, kv_tile, BLOCK_N, FIXED)
         # [PV] (BLOCK_M, BLOCK_D) += (BLOCK_M, BLOCK_N) @ (BLOCK_N, BLOCK_D)
@@ -91,23 +91,23 @@ def _attn_fwd(
     k_view = tile_view(key, strides.k, batch, head // group_size, band.kv_len, FIXED)
     v_view = tile_view(value, strides.v, batch, head // group_size, band.kv_len, FIXED)
     o_view = tile_view(out, strides.o, batch, head, band.q_len, FIXED)
+    offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    own, listed = None, None
+    if mods is not None:  # on its way while Q is loaded
+        own = mods_of_head(mods, batch_head, offs_m, band, False, FIXED)
+    if FIXED.PATTERN.PLANNED:
+        listed, first, first_full, end_full, end = visits_listed(mods, batch_head, q_tile)
+    else:
+        first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
     # [load Q] (BLOCK_M, BLOCK_D)
     q = load_tile(q_view, q_tile, BLOCK_M, FIXED)
     m = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    own = None
-    if FIXED.PATTERN is not None:
-        positions = q_tile * BLOCK_M + tl.arange(0, BLOCK_M) + mods.first_position
-        own = mods_of_head(mods, batch_head, positions, band.kv_len, FIXED)
-        m, l = start_of_rows(m, l, batch_head, mods, FIXED)
+    if FIXED.PATTERN.SINK:
+        # The sink is a key that was seen, and has no value.
+        m, l = l + tl.load(mods.sinks + head) * LOG2E, l + 1
     # [end]
-    listed = None
-    if FIXED.PLANNED:
-        listed = listed_tiles(mods, batch_head, q_tile)
-        first, first_full, end_full, end = visits_listed(listed)
-    else:
-        first, first_full, end_full, end = visited_by_query_tile(q_tile, band, BLOCK_M, FIXED.BLOCK_N)
     lane = lane_of(lanes, 0) - first * RECORD if lanes is not None else None
     log = Log(
         trace.where if FIXED.TRACE else None, trace, (batch_head * q_tiles + q_tile) * max_steps - first, lane
@@ -116,7 +116,7 @@ def _attn_fwd(
     for PART in tl.static_range(3):
         # Tiles that the left bound cuts, whole tiles, tiles that the right bound or the end of the keys cuts.
         from_turn, to_turn = part_of_tiles(first, first_full, end_full, end, PART)
-        if (PART == 0 and FIXED.CUTS_LEFT) or PART == 1 or (PART == 2 and FIXED.CUTS_RIGHT):
+        if FIXED.HAS_PART[PART]:
             acc, l, m = _attn_fwd_inner(
                 acc, l, m, q, k_view, v_view, from_turn, to_turn, listed, batch_head, q_tile, band, own,
                 scale_log2, log, PART != 1, FIXED,
@@ -126,13 +126,12 @@ def _attn_fwd(
     # [store O, lse]
     o = acc * (1.0 / l)[:, None]
     lse = m * LN2 + tl.log(l)
-    offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
-    if (FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT) and not FIXED.HAS_SINK:
+    if (FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT) and not FIXED.PATTERN.SINK:
         # A row that sees no key gives 0 and -inf, not the 0 / 0 of its empty sums.
         visible = sees_a_key(offs_m, band)
         o = tl.where(visible[:, None], o, 0.0)
         lse = tl.where(visible, lse, float("-inf"))
-    if FIXED.PLANNED:
+    if FIXED.PATTERN.PLANNED:
         o = tl.where((l != 0)[:, None], o, 0.0)
     store_tile(o_view, o, q_tile, FIXED.DTYPE, FIXED)
     store_rows(lse_ptr + batch_head.to(tl.int64) * band.q_len, offs_m, band.q_len, lse)

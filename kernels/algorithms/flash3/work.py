@@ -78,9 +78,10 @@ def work_units(batch: int, q_heads: int, q_tiles: int, bounds_right: bool) -> Wo
     head, the first with the last and so on, so that all units are the same work. After the `pairs` come the
     middle tiles, if the number of tiles is odd. Without a right bound a unit is one query tile.
 
-    Single tiles of all heads, the longest first, would share the work out more evenly: by count, 0.2 % of the
-    SMs' time would be lost at 16,384 keys instead of 3 to 5 %. But the kernel was up to 16 % slower (H200),
-    presumably because K and V of all heads, which are then in use at a time, do not fit the L2 cache.
+    Single tiles, each to the program with least work so far, the longest of two to four heads first, would
+    lose 0.2 % of the SMs' time by count, and not 3 to 5 %. Read from a table (H200) that was 1 to 3 % faster
+    with 16,384 keys, and 1 to 6 % slower with 4,096; of all heads at once up to 12 % slower, presumably
+    because their K and V do not fit the L2 cache.
     """
     heads = batch * q_heads
     in_pairs = bounds_right and q_tiles > 1

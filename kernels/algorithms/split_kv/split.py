@@ -44,7 +44,7 @@ def _attn_split_kv(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     BLOCK_D: tl.constexpr = FIXED.BLOCK_D
-    MASKED: tl.constexpr = FIXED.BOUND_LEFT or FIXED.CUTS_RIGHT
+    MASKED: tl.constexpr = FIXED.HAS_PART[0] or FIXED.HAS_PART[2]
     split, batch_kv_head, row_tile = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     batch, kv_head = batch_kv_head // kv_heads, batch_kv_head % kv_heads
     n_rows = group_size * band.q_len

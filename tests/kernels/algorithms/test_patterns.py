@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.algorithms import ALGORITHMS, run_traced, runner_of
+from kernels.algorithms import ALGORITHMS, dispatch, run_traced, runner_of
 from kernels.device.runtime import DEVICE
 from kernels.oracle.rule import compare_output
+from kernels.primitives.launch import TileConfig
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.problem.pattern import SKIPPED, plan_of
@@ -136,3 +137,20 @@ def test_other_algorithms_refuse_a_pattern_by_its_field(name, change, field):
     refused = ALGORITHMS[name].refusal(AttentionProblem(**change))
     assert refused is not None
     assert refused.field == field
+
+
+@pytest.mark.parametrize(
+    ("change", "is_short"),
+    [
+        ({"mask": "window", "window_left": 1023, "sink_logit": 1}, True),
+        ({"mask": "documents", "documents": "4096 4096"}, False),
+        ({"mask": "documents", "documents": "1024 300 1748 2048 1000 2072"}, True),
+        ({"mask": "causal", "alibi": 1}, False),
+    ],
+)
+def test_queries_that_see_few_keys_get_the_tiles_of_a_short_sequence(change, is_short, monkeypatch):
+    tiles = {8192: TileConfig(128, 64), 2048: TileConfig(64, 64)}
+    monkeypatch.setattr(dispatch, "choose_config", lambda *shape: tiles[shape[-1]])
+    pattern = AttentionProblem(q_len=8192, kv_len=8192, **change).pattern
+    chosen = dispatch.tiles_of_pattern(torch.empty(1, 1, 8192, 64, device="meta"), pattern)
+    assert chosen == tiles[2048 if is_short else 8192]

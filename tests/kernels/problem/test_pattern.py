@@ -41,18 +41,31 @@ def tiles_of(visible, block_m, block_n):
         yield [rows[:, key : key + block_n] for key in range(0, rows.shape[1], block_n)]
 
 
+def starts_of(row):
+    """Where stretches of a row begin."""
+    return np.flatnonzero(np.diff(row.astype(int), prepend=0) > 0)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_plan_is_that_of_every_pair(seed):
     problem = random_problem(seed, by_head=seed % 4 == 0)
     plan = plan_of(problem.pattern, problem.block_m, problem.block_n)
     assert len(plan.kinds) == (4 if problem.pattern.by_head else 1)
-    for head, (kinds, pairs) in enumerate(zip(*plan, strict=True)):
+    for head, (kinds, pairs) in enumerate(zip(plan.kinds, plan.pairs, strict=True)):
         visible = problem.pattern.visible(head=head)
         assert pairs == visible.sum()
         for row, tiles in zip(kinds, tiles_of(visible, problem.block_m, problem.block_n), strict=True):
             for kind, tile in zip(row, tiles, strict=True):
                 whole = tile.shape[1] == problem.block_n and tile.all()
                 assert kind == (FULL if whole else PARTIAL if tile.any() else SKIPPED)
+    for axis in (1, 2):
+        of_rows = [problem.pattern.visible(head=head) for head in range(len(plan.kinds))]
+        of_stays = np.concatenate([each if axis == 1 else each.T for each in of_rows])
+        stretches = plan.stretches_of(axis)
+        assert bool(len(stretches)) == all(len(starts_of(row)) < 2 for row in of_stays)
+        if len(stretches):
+            (first, end), places = stretches.swapaxes(0, 1).reshape(2, -1, 1), np.arange(of_stays.shape[1])
+            assert (of_stays == (places >= first) & (places < end)).all()
     if len(plan.kinds) == 1:
         visible = problem.pattern.visible()
         seen = (visible.any(axis=1).sum() * problem.heads, visible.any(axis=0).sum() * problem.key_heads)
