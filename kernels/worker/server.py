@@ -107,14 +107,24 @@ def serve(jobs: Jobs, out: BinaryIO, *, is_host: bool = False) -> None:
 
 
 def report_compiling(out: BinaryIO) -> None:
-    """Say which kernel Triton compiles: for seconds, a first run waits for that alone."""
+    """Say when Triton compiles a kernel: for seconds, a first run waits for that alone.
+
+    Triton's own hook before it (`jit_cache_hook`) writes constants as JSON, which records are not.
+    """
     from triton import knobs
+    from triton.backends.nvidia.compiler import CUDABackend
 
-    def say(words: str, fn: Any, **_: Any) -> None:
-        write_message(out, {"event": "progress", "fraction": 0.0, "label": f"{words} {fn.name}"})
+    add_stages = CUDABackend.add_stages
 
-    knobs.runtime.jit_cache_hook = partial(say, "compiling for this GPU:")
-    knobs.runtime.jit_post_compile_hook = partial(say, "running")
+    def say(label: str) -> None:
+        write_message(out, {"event": "progress", "fraction": 0.0, "label": label})
+
+    def compiling(*given: Any) -> None:
+        say("compiling a kernel for this GPU")
+        add_stages(*given)
+
+    CUDABackend.add_stages = compiling
+    knobs.compilation.listener = lambda *, src, **_: say(f"running {src.name}")
 
 
 def limit_memory(extra_bytes: int | None) -> None:

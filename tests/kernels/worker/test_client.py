@@ -69,13 +69,15 @@ def test_a_job_gives_the_trace_and_its_error_report(real):
 
 
 @pytest.mark.gpu
-def test_a_first_run_on_a_gpu_says_which_kernel_it_compiles():
+def test_a_first_run_on_a_gpu_says_that_it_compiles(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))  # nothing is compiled yet
     worker, said = process.WorkerProcess([]), []
     assert worker.receive(120)
-    worker.ask(TraceRequest(SMALL, "flash2"), b"", 120, lambda share, label: said.append(label))
+    for times in (1, 1):
+        worker.ask(TraceRequest(SMALL, "flash2"), b"", 120, lambda share, label: said.append(label))
+        assert said.count("compiling a kernel for this GPU") == times
+        assert "running _attn_fwd" in said
     worker.kill()
-    compiling = next(i for i, label in enumerate(said) if label.startswith("compiling"))
-    assert said[compiling + 1].split()[-1] == said[compiling].split()[-1]  # then it runs
 
 
 def test_an_invalid_problem_is_refused_in_its_own_words(real):
