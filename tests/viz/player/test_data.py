@@ -55,6 +55,7 @@ def test_steps_rows_and_bytes_arrive_unchanged():
     assert np.array_equal(values_of(data, "l"), trace.row_sum)
     assert np.array_equal(values_of(data, "alpha"), trace.alpha)
     assert decode(data["clock"]["start"], "uint32").tolist() == trace.start_ns.tolist()
+    assert decode(data["clock"]["sm"], "uint8").tolist() == trace.sm.tolist()
     np.testing.assert_allclose(values_of(data, "distance"), 0.01, rtol=1e-3)
     assert [tensor["written"] for tensor in data["tensors"]] == [False, False, False, True, False]
 

@@ -37,6 +37,7 @@ def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled
     kinds = decode(sampled["kinds"], "uint8").reshape(3, -1)
     assert np.array_equal(kinds, tile_kinds(SAMPLED, ENTRY)[[0, 2, 4]])
     assert not sampled["clock"]["measured"]
+    assert sampled["sms"] == 0  # of a sample it is not known which of them work
     rows = 16 + 16 + 13
     assert sampled["standard_bytes"] == round(standard_requested(SAMPLED) * rows / (2 * 77))
     assert sampled["standard_words"] == "standard, same rows"

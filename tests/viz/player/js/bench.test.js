@@ -100,6 +100,7 @@ test("a tile of K comes with its phase, and scores are gone once they were used"
     [0, 0.5, 1],
   );
   assert.equal(after("load V", "O").held, 1);
+  assert.equal(heldIn(model, standingAt(run, model.phaseStart[model.count]), "O").held, 1); // a copy went
 });
 
 for (const name of [...algorithms, "hopper", "hopper_wide"]) {

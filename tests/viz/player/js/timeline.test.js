@@ -106,6 +106,15 @@ test("moments are the times at which steps start; a step is done at its end", ()
   }
 });
 
+test("on the clock of the GPU a way is gone evenly in time", () => {
+  const line = made();
+  line.order = "gpu";
+  for (const part of [0, 0.2, 0.5, 0.9, 1]) {
+    const { time } = line.cursor(line.between(0, 5, line.shapeOf(0, 5)(part)));
+    assert.ok(Math.abs(time - (351 * part - 1)) < 1e-6);
+  }
+});
+
 test("Python counts the moments of a run as the timeline does", () => {
   for (const name of ["clocked", "modelled", "window", "parts", "later"]) {
     const run = givenRun(name);

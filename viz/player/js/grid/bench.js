@@ -55,7 +55,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row }
   const [asking, asked] = model.data.words;
   const above = slots.K ?? slots.S;
   const write = (word, x, y, isTold, style) => {
-    const color = isTold ? palette.now : palette.muted;
+    const color = isTold ? palette.now : palette.text;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
     text(context, cut, x, y, color, { size, weight: isTold ? "650" : "", alpha: strong, ...style });
   };
