@@ -96,10 +96,10 @@ def _used_steps(recorder: Recorder, problem: AttentionProblem, tensors: tuple[st
             steps[each.field] = np.where(exist[:, :, None], values, np.float32("nan"))
     if recorder.kernel.figure and buffers.matrices:
         for matrix, held in zip(recorder.kernel.figure.recorded, buffers.matrices, strict=True):
-            if held is None:
+            slot = recorder.kernel.figure.slot(matrix.slot)
+            if buffers.row is not None and slot.rows != "q_tile":
                 continue
-            columns = recorder.kernel.figure.slot(matrix.slot).columns
-            width = problem.head_dim if columns == "head_dim" else None
+            width = problem.head_dim if slot.columns == "head_dim" else None
             steps[MATRIX_PREFIX + matrix.name] = held.cpu().numpy()[used][:, :, :width]
         if buffers.row is not None:
             steps |= _picked_sums(recorder.kernel, steps, buffers.row)

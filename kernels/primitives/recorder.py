@@ -45,10 +45,10 @@ class TraceBuffers(NamedTuple):
     acc_2: torch.Tensor | None
     acc_3: torch.Tensor | None
     """The same of its second and its third one."""
-    matrices: tuple[torch.Tensor | None, ...] | None
+    matrices: tuple[torch.Tensor, ...] | None
     """float32 (slots, rows, columns) each: what the program has in hand in the phases of a step, in the order
     of the kernel's figure. None if the tiles are too large to be read number by number. If `row` is given,
-    (slots, 1, columns) each, and None in place of those that are not cut along the query tile."""
+    (slots, 1, columns) each, of which those that are not cut along the query tile mean nothing."""
     page: torch.Tensor | None
     """int32 (slots,): the page that the block table gave; None for a kernel without one."""
     row: int | None
@@ -133,7 +133,7 @@ def _grid_of(kernel: Kernel, problem: AttentionProblem) -> tuple[int, int]:
 
 def _matrix_buffers(
     kernel: Kernel, problem: AttentionProblem, slots: int, block_m: int, row: int | None
-) -> tuple[torch.Tensor | None, ...] | None:
+) -> tuple[torch.Tensor, ...] | None:
     """Buffers for the matrices of the kernel's figure; None if it has none, or if they would be too large."""
     block_d = triton.next_power_of_2(problem.head_dim)
     is_large = max(block_m, problem.block_n) > READABLE_BLOCK or block_d > READABLE_HEAD_DIM
@@ -141,17 +141,10 @@ def _matrix_buffers(
         return None
     sizes = {"q_tile": block_m, "kv_tile": problem.block_n, "head_dim": block_d, "one": 1}
     slots_of = [kernel.figure.slot(matrix.slot) for matrix in kernel.figure.recorded]
-    shapes = [
-        (slots, sizes[slot.rows] if row is None else 1, sizes[slot.columns])
-        if row is None or slot.rows == "q_tile"
-        else None
-        for slot in slots_of
-    ]
-    if sum(math.prod(shape) for shape in shapes if shape) * 4 > MATRICES_LIMIT_BYTES:
+    shapes = [(slots, sizes[slot.rows] if row is None else 1, sizes[slot.columns]) for slot in slots_of]
+    if sum(map(math.prod, shapes)) * 4 > MATRICES_LIMIT_BYTES:
         return None
-    return tuple(
-        shape and torch.full(shape, float("nan"), dtype=torch.float32, device=DEVICE) for shape in shapes
-    )
+    return tuple(torch.full(shape, float("nan"), dtype=torch.float32, device=DEVICE) for shape in shapes)
 
 
 def refuse_long_traces(problem: AttentionProblem, steps: int, needed_bytes: int) -> None:
@@ -287,13 +280,12 @@ def record_matrices(trace, slot, values, numbers):
 
 @triton.jit
 def record_row(buffer, slot, values, row):
-    """Record one row of a matrix; nothing without a buffer."""
-    if buffer is not None:
-        ROWS: tl.constexpr = values.shape[0]
-        COLUMNS: tl.constexpr = values.shape[1]
-        columns = tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, COLUMNS)[None, :]
-        is_picked = (tl.arange(0, ROWS)[:, None] == row) & (columns < COLUMNS)  # shaped as the values
-        tl.store(buffer + slot.to(tl.int64) * COLUMNS + columns, values, mask=is_picked)
+    """Record one row of a matrix."""
+    ROWS: tl.constexpr = values.shape[0]
+    COLUMNS: tl.constexpr = values.shape[1]
+    columns = tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, COLUMNS)[None, :]
+    is_picked = (tl.arange(0, ROWS)[:, None] == row) & (columns < COLUMNS)  # shaped as the values
+    tl.store(buffer + slot.to(tl.int64) * COLUMNS + columns, values, mask=is_picked)
 
 
 @triton.jit

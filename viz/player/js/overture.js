@@ -8,7 +8,8 @@ const STANDS_MS = 1500; // before anything moves
 const [BEFORE_MS, TILE_MS, AFTER_MS] = [3000, 17_000, 5000];
 const [FAST, SLOW] = [20, 0.2]; // tiles per second, as they are seen
 const BEFORE =
-  "Standard attention writes all scores to HBM and reads them back. Here a tile of them is made on the chip, used and dropped.";
+  "Standard attention writes all scores to HBM and reads them back. " +
+  "Here a tile of them is made on the chip, used and dropped.";
 const AFTER = "The same for all other tiles. O of a row goes to HBM once, after its last tile.";
 
 const evenly = (part) => part;

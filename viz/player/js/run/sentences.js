@@ -24,7 +24,7 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Scores become P = e^(score − m), at most 1. Their sum so far is l; the division by l comes last.",
+    "{changed}Scores become P = e^(score − m), at most 1. l is their sum so far, and divides at the end.",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
@@ -39,7 +39,7 @@ export const SENTENCES = {
     "l and O stay 0",
   ],
   add: [
-    "Each value, times its number in P, is added to O. P is dropped: m, l and O hold all that later tiles need.",
+    "Each value, times its number in P, is added to O. P is dropped: m, l and O hold all that is needed.",
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
