@@ -168,7 +168,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-export const NOWHERE = "a map of all scores: stored nowhere";
+export const NOWHERE = "stored nowhere";
 export const isInHbm = (model) => model.gridTensors.some(Boolean);
 
 // HBM around the maps; those that no algorithm stores are not in it: it is open there, or not drawn at all.
@@ -191,7 +191,7 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : NOWHERE;
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `a map of all scores: ${NOWHERE}`;
   if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
