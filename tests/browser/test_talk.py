@@ -56,7 +56,7 @@ def test_a_scene_opens_on_its_own_sentence_and_then_tells_its_phases(stage_of):
 
 
 def test_the_end_says_what_was_shown(stage, talk):
-    assert stage.press("End", "Space", "Space").shows(".fa-curtain")
+    assert stage.press("End", *["Space"] * 3).shows(".fa-curtain")
     for scene in talk["scenes"]:
         assert scene["title"] in stage.text(".fa-curtain ol")
     assert not stage.shows(".fa-curtain p")  # of keys
