@@ -73,10 +73,9 @@ def test_a_first_run_on_a_gpu_says_that_it_compiles(monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))  # nothing is compiled yet
     worker, said = process.WorkerProcess([]), []
     assert worker.receive(120)
-    for times in (1, 1):
+    for _ in range(2):
         worker.ask(TraceRequest(SMALL, "flash2"), b"", 120, lambda share, label: said.append(label))
-        assert said.count("compiling a kernel for this GPU") == times
-        assert "running _attn_fwd" in said
+    assert said.count("compiling a kernel for this GPU") == said.count("running _attn_fwd") == 1
     worker.kill()
 
 
