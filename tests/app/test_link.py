@@ -106,7 +106,8 @@ def test_values_that_are_taken_and_defaults_are_not(page, query):
 @pytest.mark.parametrize(
     ("page", "query"),
     [
-        *((page, {}) for page in ("explore", "learn", "measure", "check", "talk", "model")),
+        ("explore", {"algorithm": "flash2"}),
+        *((page, {}) for page in ("learn", "measure", "check", "talk", "model")),
         *(("measure", {"axis": axis, "load": "batch"}) for axis in ("batch", "head_dim")),
         ("check", {"view": "battery"}),
     ],
@@ -137,7 +138,7 @@ def names_read(file):
 
 
 def test_what_a_preset_writes_into_the_url_is_not_a_link():
-    app = open_page()
+    app = open_page(algorithm="flash2")
     app.selectbox(key="preset").set_value("decode").run()
     assert toasts(app) == []
 

@@ -2,15 +2,14 @@
 
 import streamlit as st
 
-from kernels.algorithms import ALGORITHMS
+from kernels.algorithms import ALGORITHMS, FIRST
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
-from kernels.problem.presets import FIRST_VISIT, PRESETS
 from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
 from viz.explore.figures import ledger_table, ledgers_of
-from viz.explore.first_visit import STATE, end_first_visit
+from viz.explore.first_visit import FIRST_PROBLEM, end_first_visit, stays_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
@@ -26,12 +25,16 @@ from viz.shared.run_request import RunRequest, own_tiles
 
 def show() -> None:
     machine = this_machine()
-    is_first = st.session_state.get(STATE, False)
+    is_first = stays_first_visit()
     header("FlashAttention, played back", machine.store, has_chip=not is_first)
     glossary_style(colors())
-    algorithm = controls.algorithm_control()
-    problem, offers = controls.problem_controls(PRESETS[FIRST_VISIT].problem)
-    versus = controls.versus_controls(problem) if problem else None
+    algorithm, versus = FIRST, None
+    if not is_first:
+        algorithm = controls.algorithm_control()
+        problem, offers = controls.problem_controls(FIRST_PROBLEM)
+        versus = controls.versus_controls(problem) if problem else None
+    else:
+        problem, offers = FIRST_PROBLEM, None
     say(looks_of(ALGORITHMS[algorithm]).headline)
     if not problem:
         return
