@@ -8,11 +8,16 @@ Results do not change, because the same functions are in place.
 With each sum, difference and product of integers the interpreter also computes whether it overflows, for an
 assertion that it then leaves out, because it has `debug` off. That takes half of the remaining time.
 `skip_unused_checks` skips it.
+
+Each value has a type, and each type of a tile is checked and named anew, with its shape twice, as numbers and
+as constants. `remember_types` makes each once, which takes another third.
 """
 
 import contextlib
 import dataclasses
+import functools
 import importlib
+import math
 import types
 import unittest.mock
 from collections.abc import Callable, Iterator
@@ -70,6 +75,62 @@ def skip_unused_checks() -> bool:
     if not triton.__version__.startswith(SUPPORTED) or not hasattr(options, "sanitize_overflow"):
         return False
     builder.options = dataclasses.replace(options, sanitize_overflow=options.debug)
+    return True
+
+
+@functools.cache
+def remember_types() -> bool:
+    """Make the type of each kind of value once. False if this Triton is not SUPPORTED."""
+    import triton
+
+    if not triton.__version__.startswith(SUPPORTED):
+        return False
+    core: Any = triton.language.core
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
+    make_block, make_tensor = core.block_type.__init__, core.tensor.__init__
+    unwrap, are_equal, elements_of = core._unwrap_if_constexpr, core.tuple.__eq__, interpreter._get_np_dtype
+    plain = {int, bool, float, str, core.tensor, core.dtype, core.block_type, core.pointer_type}
+    blocks: dict[tuple, dict[str, Any]] = {}
+    elements: dict[str, Any] = {}
+    true = core.constexpr(True)
+
+    def of_tensors(shape: Any) -> tuple:
+        return core.constexpr(math.prod(shape)), core.tuple([core.constexpr(size) for size in shape])
+
+    @functools.wraps(make_block)
+    def init_block(self: Any, element_ty: Any, shape: Any) -> None:
+        key = element_ty.name, *shape, *map(type, shape)  # 16.0 is refused, also after 16
+        if key not in blocks:
+            make_block(self, element_ty, shape)
+            blocks[key] = {**vars(self), "of_tensors": of_tensors(self.shape)}
+        vars(self).update(blocks[key])
+
+    @functools.wraps(make_tensor)
+    def init_tensor(self: Any, handle: Any, type: Any) -> None:
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.numel, self.shape = type.of_tensors if type.is_block() else of_scalars
+
+    @functools.wraps(elements_of)
+    def element_type(of: Any) -> Any:
+        name = of.scalar.name
+        if name not in elements:
+            elements[name] = elements_of(of)
+        return elements[name]
+
+    @functools.wraps(unwrap)
+    def without_constexpr(value: Any) -> Any:
+        if type(value) is core.constexpr:
+            return value.value
+        return value if type(value) in plain else unwrap(value)
+
+    @functools.wraps(are_equal)
+    def equals(self: Any, other: Any) -> Any:
+        return true if self is other else are_equal(self, other)
+
+    of_scalars = of_tensors(())
+    core.block_type.__init__, core.tensor.__init__ = init_block, init_tensor
+    core.tuple.__eq__, core._unwrap_if_constexpr = equals, without_constexpr
+    interpreter._get_np_dtype = element_type
     return True
 
 

@@ -18,6 +18,13 @@ from kernels.device import interpreter as ours
 import triton.language as tl
 
 triton_interpreter = importlib.import_module("triton.runtime.interpreter")
+REMEMBERED = (
+    (tl.core.block_type, "__init__"),
+    (tl.core.tensor, "__init__"),
+    (tl.core.tuple, "__eq__"),
+    (tl.core, "_unwrap_if_constexpr"),
+    (triton_interpreter, "_get_np_dtype"),
+)
 PROBLEM = tiny(32, 64, mask="causal")
 
 
@@ -36,6 +43,8 @@ def test_results_are_the_same_with_and_without(counted, monkeypatch):
     builder = triton_interpreter.interpreter_builder
     assert not builder.options.sanitize_overflow
     monkeypatch.setattr(builder, "options", triton_interpreter.InterpreterOptions())
+    for owner, name in REMEMBERED:
+        monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
     counted.clear()
     slow = run_traced(PROBLEM)
     assert len(counted) > 20 * once
@@ -53,9 +62,22 @@ def test_the_language_is_restored_after_a_kernel_that_raises(monkeypatch):
     assert np.isfinite(run_traced(PROBLEM).output).all()
 
 
+def test_a_remembered_shape_is_not_that_of_other_numbers():
+    block = tl.block_type(tl.float32, [16, 4])
+    assert tl.block_type(tl.float32, [16, 4]) == block != tl.block_type(tl.float16, [16, 4])
+    for wrong in ([16.0, 4], [True, 12]):
+        with pytest.raises((TypeError, ValueError)):
+            tl.block_type(tl.float32, wrong)
+
+
 def test_an_unknown_version_runs_unchanged(monkeypatch):
     monkeypatch.setattr("triton.__version__", "9.9.9")
     monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
-    assert ours.patch_once_per_launch() is ours.skip_unused_checks() is False
+    assert (
+        ours.patch_once_per_launch()
+        is ours.skip_unused_checks()
+        is ours.remember_types.__wrapped__()
+        is False
+    )
     assert triton_interpreter._patch_lang is not None
     assert not hasattr(triton_interpreter._patch_lang, "once_per_launch")
