@@ -4,17 +4,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from viz.explore.first_visit import SIDEBAR, is_first_visit
+from viz.explore.first_visit import SIDEBAR, STATE
 from viz.shared.link import remember_link, say_refused
 from viz.shared.options import named_file
 
-first_visit = is_first_visit()
-st.set_page_config(
-    page_title="FlashAttention, played back",
-    page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
-    layout="wide",
-    initial_sidebar_state="collapsed" if first_visit else st.session_state.get(SIDEBAR, "auto"),
-)
 page = st.navigation(
     [
         st.Page("viz/explore/page.py", title="Explore", icon=":material/play_circle:", default=True),
@@ -27,7 +20,14 @@ page = st.navigation(
     ],
     position="hidden" if st.context.is_embedded else "top",
 )
+st.set_page_config(
+    page_title="FlashAttention, played back",
+    page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
+    layout="wide",
+    initial_sidebar_state="auto" if page.url_path else st.session_state.get(SIDEBAR, "auto"),
+)
 begins = page.url_path == "" and not st.query_params  # a link to a page leads to that page
+st.session_state.setdefault(STATE, begins)
 if begins and not st.session_state.get("has_begun"):
     st.session_state["has_begun"] = True
     if named_file("--talk"):

@@ -9,7 +9,7 @@ from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
 from viz.explore.figures import ledger_table, ledgers_of
-from viz.explore.first_visit import FIRST_PROBLEM, end_first_visit, stays_first_visit
+from viz.explore.first_visit import FIRST_PROBLEM, end_first_visit, is_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
@@ -25,7 +25,7 @@ from viz.shared.run_request import RunRequest, own_tiles
 
 def show() -> None:
     machine = this_machine()
-    is_first = stays_first_visit()
+    is_first = is_first_visit()
     header("FlashAttention, played back", machine.store, has_chip=not is_first)
     glossary_style(colors())
     algorithm, versus = FIRST, None
