@@ -2,15 +2,15 @@
 
 During a launch the interpreter replaces the functions of `triton.language`. It replaces them again whenever
 one jitted function calls another (`tl.max` and `tl.sum` are jitted too), although they are already replaced.
-That takes about half of the time of a tile step. `patch_once_per_launch` skips the inner replacements.
+That takes about half of the time of a tile step. `_patch_once_per_launch` skips the inner replacements.
 Results do not change, because the same functions are in place.
 
 With each sum, difference and product of integers the interpreter also computes whether it overflows, for an
 assertion that it then leaves out, because it has `debug` off. That takes half of the remaining time.
-`skip_unused_checks` skips it.
+`_skip_unused_checks` skips it.
 
 Each value has a type, and each type of a tile is checked and named anew, with its shape twice, as numbers and
-as constants. `remember_types` makes each once, which takes another third.
+as constants. `_remember_types` makes each once, which takes another third.
 """
 
 import contextlib
@@ -27,20 +27,24 @@ SUPPORTED = ("3.6.", "3.7.", "3.8.", "3.9.")
 """Triton versions whose interpreter was read and tested. Other versions run unchanged."""
 
 
-def patch_once_per_launch() -> bool:
-    """Patch the language once per launch, not once per nested call. False if this Triton is not SUPPORTED."""
+@functools.cache
+def quicken() -> bool:
+    """Apply all three. False if this Triton is not SUPPORTED."""
     import triton
 
-    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
-    original = getattr(interpreter, "_patch_lang", None)
-    if not triton.__version__.startswith(SUPPORTED) or not isinstance(original, types.FunctionType):
+    if not triton.__version__.startswith(SUPPORTED):
         return False
-    if getattr(original, "once_per_launch", False):
-        return True
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
+    _patch_once_per_launch(interpreter)
+    _skip_unused_checks(interpreter.interpreter_builder)
+    _remember_types(interpreter, interpreter.tl.core)
+    return True
 
-    import triton.language as tl
 
-    languages = {id(tl), id(tl.core)}
+def _patch_once_per_launch(interpreter: Any) -> None:
+    """Patch the language once per launch, not once per nested call."""
+    original = interpreter._patch_lang
+    languages = {id(interpreter.tl), id(interpreter.tl.core)}
     modules_of: dict[int, frozenset[int]] = {}
     scopes: list = []  # of the launch that runs
     patched: set[int] = set()
@@ -50,6 +54,7 @@ def patch_once_per_launch() -> bool:
             scopes.pop().restore()
         patched.clear()
 
+    @functools.wraps(original)
     def patch_lang(function: Callable) -> types.SimpleNamespace:
         names = function.__globals__
         if id(names) not in modules_of:
@@ -60,33 +65,16 @@ def patch_once_per_launch() -> bool:
             patched.update(modules_of[id(names)])
         return types.SimpleNamespace(restore=restore if outermost else lambda: None)
 
-    patch_lang.once_per_launch = True  # type: ignore[attr-defined]  # a mark on our own function
-    patch_lang.original = original  # type: ignore[attr-defined]  # likewise
     interpreter._patch_lang = patch_lang
-    return True
 
 
-def skip_unused_checks() -> bool:
-    """Do not compute what nobody reads of integer overflow. False if this Triton is not SUPPORTED."""
-    import triton
-
-    builder: Any = importlib.import_module("triton.runtime.interpreter").interpreter_builder
-    options: Any = getattr(builder, "options", None)
-    if not triton.__version__.startswith(SUPPORTED) or not hasattr(options, "sanitize_overflow"):
-        return False
-    builder.options = dataclasses.replace(options, sanitize_overflow=options.debug)
-    return True
+def _skip_unused_checks(builder: Any) -> None:
+    """Do not compute what nobody reads of integer overflow."""
+    builder.options = dataclasses.replace(builder.options, sanitize_overflow=builder.options.debug)
 
 
-@functools.cache
-def remember_types() -> bool:
-    """Make the type of each kind of value once. False if this Triton is not SUPPORTED."""
-    import triton
-
-    if not triton.__version__.startswith(SUPPORTED):
-        return False
-    core: Any = triton.language.core
-    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
+def _remember_types(interpreter: Any, core: Any) -> None:
+    """Make the type of each kind of value once."""
     make_block, make_tensor = core.block_type.__init__, core.tensor.__init__
     unwrap, are_equal, elements_of = core._unwrap_if_constexpr, core.tuple.__eq__, interpreter._get_np_dtype
     plain = {int, bool, float, str, core.tensor, core.dtype, core.block_type, core.pointer_type}
@@ -131,7 +119,6 @@ def remember_types() -> bool:
     core.block_type.__init__, core.tensor.__init__ = init_block, init_tensor
     core.tuple.__eq__, core._unwrap_if_constexpr = equals, without_constexpr
     interpreter._get_np_dtype = element_type
-    return True
 
 
 replaced = unittest.mock.patch.object

@@ -21,11 +21,9 @@ DEVICE = "cuda" if BACKEND == "cuda" else "cpu"
 INTERPRETED = BACKEND == "interpreter"
 
 if INTERPRETED:
-    from kernels.device.interpreter import patch_once_per_launch, remember_types, skip_unused_checks
+    from kernels.device.interpreter import quicken
 
-    patch_once_per_launch()
-    skip_unused_checks()
-    remember_types()
+    quicken()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ from kernels.device import interpreter as ours
 import triton.language as tl
 
 triton_interpreter = importlib.import_module("triton.runtime.interpreter")
-REMEMBERED = (
+REPLACED = (
+    (triton_interpreter, "_patch_lang"),
     (tl.core.block_type, "__init__"),
     (tl.core.tensor, "__init__"),
     (tl.core.tuple, "__eq__"),
@@ -39,11 +40,10 @@ def counted(monkeypatch):
 def test_results_are_the_same_with_and_without(counted, monkeypatch):
     quick = run_traced(PROBLEM)
     once = len(counted)
-    monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
     builder = triton_interpreter.interpreter_builder
     assert not builder.options.sanitize_overflow
     monkeypatch.setattr(builder, "options", triton_interpreter.InterpreterOptions())
-    for owner, name in REMEMBERED:
+    for owner, name in REPLACED:
         monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
     counted.clear()
     slow = run_traced(PROBLEM)
@@ -72,12 +72,6 @@ def test_a_remembered_shape_is_not_that_of_other_numbers():
 
 def test_an_unknown_version_runs_unchanged(monkeypatch):
     monkeypatch.setattr("triton.__version__", "9.9.9")
-    monkeypatch.setattr(triton_interpreter, "_patch_lang", triton_interpreter._patch_lang.original)
-    assert (
-        ours.patch_once_per_launch()
-        is ours.skip_unused_checks()
-        is ours.remember_types.__wrapped__()
-        is False
-    )
-    assert triton_interpreter._patch_lang is not None
-    assert not hasattr(triton_interpreter._patch_lang, "once_per_launch")
+    before = [getattr(owner, name) for owner, name in REPLACED]
+    assert ours.quicken.__wrapped__() is False
+    assert before == [getattr(owner, name) for owner, name in REPLACED]
