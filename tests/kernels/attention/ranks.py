@@ -23,13 +23,13 @@ CASES = (
     ({"mask": "causal", "q_heads": 4, "kv_heads": 4}, "all_to_all", "zigzag"),
     ({}, "all_gather", "contiguous"),
 )
-RANKS = 6
-GROUPS = {range(6): 1, range(4): 5, range(3): 2, range(4, 6): 2}
+RANKS = 4
+GROUPS = {range(4): 5, range(3): 2, range(2, 4): 2}
 """Ranks that share a sequence out, and how many of the cases they try."""
 
 
 def failures(device, progress):
-    """What is wrong in any of the cases, with groups of six, four, three and two ranks."""
+    """What is wrong in any of the cases, with groups of four, three and two ranks."""
     found = refusals(device, dist.get_rank())
     for ranks, count in GROUPS.items():
         group = dist.new_group([*ranks]) if len(ranks) < RANKS else None
