@@ -7,10 +7,11 @@ import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
-import { drawBlock, drawMatrix } from "./matrix.js";
+import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
 import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
+import { drawLens } from "./lens.js";
 import { drawState } from "./state.js";
 
 const PAD = 14;
@@ -39,6 +40,9 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
 }
+
+// Whether the numbers of the scores can be read there.
+export const hasRoom = ({ slots: { S } }, { data }) => !S || isReadable(S.w / data.problem.block_n);
 
 // The room for the words of a text beside the rows of the scores, and above their columns.
 function wordsRoom(model, kernel, chip) {
@@ -100,6 +104,8 @@ export function drawBench(context, chip, bench, how) {
   if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
+  const top = chip.y + HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + 8;
+  if (bench.state && strong > 0.5) drawLens(context, bench, top, { ...how, kernel });
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
@@ -191,7 +197,10 @@ function drawSlot(context, slot, box, how) {
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   if (!isRecorded) drawBlock(context, slot, box, all);
-  else if (shown) (shown.isSum && how.only === null ? drawSum : drawMatrix)(context, slot, box, all);
+  else if (!shown) return;
+  else if (shown.isSum && !(how.only !== null && isReadable(box.w / countsOf(model, slot, how.only)[1])))
+    drawSum(context, slot, box, all, how.only === null ? null : [how.only]);
+  else drawMatrix(context, slot, box, all);
 }
 
 // How strong data are drawn: those that the phase in progress does nothing with step back.

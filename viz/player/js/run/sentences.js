@@ -11,12 +11,12 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } 
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
-    "A score is the dot product of a query and a key, divided by √{width}.",
-    "The largest for {who} is {largest}, with {key}.",
+    "A score says how well a query (row) fits a key (column): their dot product, divided by √{width}.",
+    "Best for {who}: {key}, {largest}.",
   ],
   mask: [
-    "{changed}A key that a row may not see, or past the last, gets −∞: it will weigh 0.",
-    "Not seen by {who}: {hidden}.",
+    "{changed}Keys that a row may not see, or past the last, get −∞: they will weigh 0.",
+    "Hidden from {who}: {hidden}.",
   ],
   "row max": [
     "The running max m of a row is its largest score so far.",
@@ -24,12 +24,12 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Scores become P = e^(score − m), at most 1. l is their sum so far, and divides at the end.",
+    "{changed}Each score becomes a weight, P = e^(score − m), at most 1.",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
   rescale: [
-    "The old l and O are sums of e^(score − old m). Where m grew, both shrink by α = e^(old m − new m).",
+    "The old sums l and O were weighed with the old m. Where m grew, they count less: both shrink by α.",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
@@ -39,11 +39,12 @@ export const SENTENCES = {
     "l and O stay 0",
   ],
   add: [
-    "Each value, times its number in P, is added to O. P is dropped: m, l and O hold all that is needed.",
+    "Each value, times its weight in P, is added to O. " +
+      "Scores and weights are dropped, and never go to HBM: m, l and O hold all that is needed.",
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "O is divided by l, and these rows are done. With it goes lse = m + ln l, for the gradients.",
+    "O is divided by l: weights must add up to 1. With it goes lse = m + ln l, for the gradients.",
     "Of {who}: {sumOfState} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],
@@ -99,7 +100,7 @@ const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  mask: "A key that a row may not see, or past the last, gets −∞: it will weigh 0.",
+  mask: "Keys that a row may not see, or past the last, get −∞: they will weigh 0.",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
   product: "A product of two tiles makes {makes}, on the chip.",
@@ -136,7 +137,7 @@ function wordsOf(model, at, row) {
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const index = rowNumber(model, { q: model.q[at.step], row });
-  const who = named(`row ${index}`, model.data.words?.[0][index % model.data.problem.q_len]);
+  const who = rowCalled(model, at.step, row);
   const sees = keysOfRow(model.data.problem, index, model.head[at.step]).length > 0;
   const state = softmaxState(model, at.step, row);
   const names = ["P", "lse", "partial lse", "D"];
@@ -155,8 +156,13 @@ function wordsOf(model, at, row) {
   };
 }
 
-// A row or a key by its number, with its word if the inputs are a text.
-const named = (name, word) => (word ? `“${word}” (${name})` : name);
+// A row or a key: its word if the inputs are a text, or its number.
+const named = (name, word) => (word ? `“${word}”` : name);
+
+export function rowCalled(model, step, row) {
+  const index = rowNumber(model, { q: model.q[step], row });
+  return named(`row ${index}`, model.data.words?.[0][index % model.data.problem.q_len]);
+}
 
 function changeWords({ softcap, alibi }) {
   const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
