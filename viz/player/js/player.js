@@ -253,7 +253,7 @@ export class Player extends Playback {
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));
-    this.aside.draw(pane, at, picked, shows);
+    this.aside.draw(pane, at, picked);
     if (this.lanes.canvas.clientWidth) {
       this.lanes.follow(tilesAt(timeline, at));
       this.lanes.draw();

@@ -49,7 +49,7 @@ function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > 420 && Math.max(rows, keys) <= 16;
   if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
-  return { w: 66, h: chip.h > 330 || chip.w > 480 ? 44 : 0 };
+  return { w: 66, h: chip.h > 240 ? 44 : 0 };
 }
 
 function drawWords(context, { slots }, room, { model, palette, at, strong, row }) {

@@ -43,8 +43,9 @@ export function mapLayout(hbm, model) {
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 4, 24));
   cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
-  const x = hbm.x + left + Math.max(0, (w - width) / 2);
-  const y = hbm.y + top + Math.max(0, (h - all) / 2);
+  const aside = model.gridTensors.some(Boolean) ? 0.5 : 0; // in the middle of HBM, or in its corner
+  const x = hbm.x + left + Math.max(0, w - width) * aside;
+  const y = hbm.y + top + Math.max(0, h - all) * aside;
   return { x, y, cellWidth, cellHeight, width, height: all, strip, room: hbm.w };
 }
 

@@ -177,8 +177,10 @@ export function drawHbm(context, { x, y, w, h }, layouts, model, palette) {
   const isStored = isInHbm(model);
   if (isStored) roundBox(context, { x, y, w, h }, 12, { fill: palette.surface, line: palette.line });
   if (isStored || layouts.length > 1) return;
-  const inner = [layouts[0].x - APART, layouts[0].y - APART];
-  const corners = [[x + w, y], [x + w, inner[1]], inner, [inner[0], y + h], [x, y + h], [x, y]];
+  const [{ x: left, y: top, height }] = layouts;
+  const inner = [left - APART, top - APART];
+  const bottom = Math.min(y + h, top + height + 2 * APART);
+  const corners = [[x + w, y], [x + w, inner[1]], inner, [inner[0], bottom], [x, bottom], [x, y]];
   Object.assign(context, { fillStyle: palette.surface, strokeStyle: palette.line, lineWidth: 1 });
   context.beginPath();
   context.moveTo(x + w / 2, y);

@@ -4,7 +4,7 @@
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { difference, digitsFor, formatBytes, formatSteady, inDigits } from "./formats.js";
-import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } from "./model.js";
+import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
@@ -14,10 +14,7 @@ export const SENTENCES = {
     "A score says how well a query (row) fits a key (column): their dot product, divided by √{width}.",
     "Best for {who}: {key}, {largest}.",
   ],
-  mask: [
-    "{changed}Keys that a row may not see, or past the last, get −∞: they will weigh 0.",
-    "Hidden from {who}: {hidden}.",
-  ],
+  mask: ["{changed}Keys that a row may not see, or past the last, get −∞: they will weigh 0."],
   "row max": [
     "The running max m of a row is its largest score so far.",
     "m of {who} {grows} {m}.",
@@ -176,8 +173,7 @@ function pageWords({ page, kv, data }, step) {
 }
 
 function scoreWords(model, step, row) {
-  const scores = scoresOf(model, step, row);
-  const scaled = rowNamed(model, "QK^T", step, row) ?? scores;
+  const scaled = rowNamed(model, "QK^T", step, row) ?? scoresOf(model, step, row);
   if (!scaled) return {};
   const firstKey = Math.max(model.kv[step], 0) * model.data.problem.block_n;
   const number = rowNumber(model, { q: model.q[step], row });
@@ -185,11 +181,9 @@ function scoreWords(model, step, row) {
   const isSeen = (_, i) => holds(keys, firstKey + i);
   const largest = Math.max(...scaled.filter(isSeen)); // of the keys that the row may see
   const key = firstKey + scaled.findIndex((value) => Object.is(value, largest));
-  const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
     largest: Number.isFinite(largest) ? formatSteady(largest) : "",
     key: named(`key ${key}`, model.data.words?.[1][key]),
-    hidden: rangesOf(hidden).join(", ") || "none of these",
   };
 }
 
@@ -247,38 +241,13 @@ export function rescaleWords(state, given) {
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");
 
-// "From HBM to the chip: rows 8 to 11 of K, 128 B."
+// "From HBM to the chip: K, 128 B."
 function movedWords(model, { step, phase }, direction) {
   const names = phase[direction];
   if (!names.length) return "";
   const isNamed = (_, t) => names.includes(model.data.tensors[t].name);
   const bytes = sum(bytesOfPhase(model, step, phase).filter(isNamed));
-  const rows = names.map((name) => rowsOf(model, step, name)).find(Boolean) ?? "";
-  return `${WAYS[direction]}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
-}
-
-// "rows 8 to 11 of ", for a tensor that is cut along the queries or the keys.
-function rowsOf(model, step, name) {
-  const strip = model.data.strips.find((each) => each.name === name);
-  if (!strip || model.data.problem.packed) return "";
-  const { block_m: rows, block_n: keys, q_len: queries, kv_len: length } = model.data.problem;
-  const [tile, block, end] =
-    strip.side === "top"
-      ? [model.kv[step], keys, length]
-      : [tileNumber(model, Math.max(model.q[step], 0)), rows, queries];
-  if (tile < 0) return "";
-  const [first, last] = [tile * block, Math.min((tile + 1) * block, end) - 1];
-  return first === last ? `row ${first} of ` : `rows ${first} to ${last} of `;
-}
-
-// Ascending numbers in words: ["3", "5 to 9"].
-function rangesOf(numbers) {
-  const ranges = [];
-  for (const each of numbers) {
-    if (ranges.at(-1)?.last === each - 1) ranges.at(-1).last = each;
-    else ranges.push({ first: each, last: each });
-  }
-  return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
+  return `${WAYS[direction]}: ${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
 }
 
 export const capital = (words) => words[0].toUpperCase() + words.slice(1);
