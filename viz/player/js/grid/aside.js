@@ -23,10 +23,11 @@ export class Aside {
     this.node = element("div", { class: "fa-right" }, [this.source, this.title, this.rows]);
   }
 
-  draw({ model, palette }, at, picked) {
+  draw({ model, palette, pinned }, at, picked) {
     if (!this.node.clientWidth) return; // it has no place, and costs nothing
     drawRows(this.rows, model, palette, at, picked);
-    write(this.title, rowWords(model, at, picked));
+    const kept = pinned && !model.data.observed ? " (picked; click it again to let go)" : "";
+    write(this.title, rowWords(model, at, picked) + kept);
     this.light(model, at);
   }
 

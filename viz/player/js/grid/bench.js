@@ -298,7 +298,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   const fitting = FAR_SIZES.map((each) => placeWords(context, chip, asked, each)).find(Boolean);
   const { size, line, places } = fitting;
   const style = { size, alpha: at.scan };
-  const about = `Weight of each word for “${asking[row]}” (random vectors)`;
+  const about = `Weights of “${asking[row]}”, its row of the map (random vectors)`;
   text(context, about, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
