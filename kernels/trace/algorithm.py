@@ -308,10 +308,8 @@ class Algorithm(Particular):
     """"triton" for kernels of ours, "torch" if torch runs it tile by tile."""
     top: tuple[str, ...] = ("K", "V")
     """Strips above the grid: tensors cut along the keys."""
-    left: tuple[str, ...] = ("Q",)
-    """Strips left of the grid: tensors cut along the queries that are only read."""
-    right: tuple[str, ...] = ("O",)
-    """Strips right of the grid: tensors cut along the queries."""
+    left: tuple[str, ...] = ("Q", "O")
+    """Strips left of the grid: tensors cut along the queries, from the grid outwards."""
     grid: tuple[str, ...] = ()
     """Tensors in HBM with one tile per tile of the grid, such as the scores of standard attention."""
     each_kernel_anew: bool = False

@@ -37,7 +37,7 @@ def test_the_way_from_the_landing_page_starts_at_the_top_and_a_prediction_stays_
     page.get_by_role("button", name="Next: 2 Softmax").click()
     page.get_by_text(CHAPTERS[1].question).first.wait_for(timeout=60_000)
     page.get_by_role("button", name="Go on: 2.").click(timeout=60_000)
-    page.wait_for_url("**/learn?chapter=softmax&softmax_part=Just+add")
+    page.wait_for_url("**/learn?chapter=softmax&softmax_part=Old+sums+go+wrong")
     page.wait_for_function(f"({SCROLLED})() === 0", timeout=60_000)
     page.evaluate(SETTLED)
     page.locator(".st-key-softmax_part button", has_text="One pass").click()
@@ -70,7 +70,7 @@ nowhere."""
 def test_the_kernel_chapter_tells_each_phase_and_the_curves_of_a_row_end_at_the_present_step(visit):
     shown = visit("/learn?chapter=kernel").wait_for_player()
     assert shown.page.evaluate(REACHES) == -1
-    for told in ("a query and a key", "The running max m", "Scores become P"):
+    for told in ("how well a query", "The running max m", "Each score becomes"):
         shown.page.wait_for_function(
             f"(words) => {PLAYER}.querySelector('.fa-caption').textContent.includes(words)", arg=told
         )

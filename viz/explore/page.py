@@ -65,7 +65,7 @@ def show() -> None:
 
 
 def _ways_on(is_first: bool) -> None:
-    """From the picture to what it means, to one's own problem and model, and to its speed."""
+    """From the picture to what it means, and to one's own problem and model."""
     with st.container(horizontal=True, vertical_alignment="center", key="first_ways" if is_first else "ways"):
         st.page_link(
             "viz/learn/page.py",
@@ -77,7 +77,6 @@ def _ways_on(is_first: bool) -> None:
             words = "Your own sizes and words"
             st.button(words, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
         st.page_link("viz/model/page.py", label="For your model", icon=":material/deployed_code:")
-        st.page_link("viz/measure/page.py", label="Measure it", icon=":material/speed:")
 
 
 @fragment()

@@ -116,15 +116,16 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
     naive, fused, x = found
     at = f"{sweep.LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
     against = f"{sweep.peer_label(fused.peer)} against naive attention, {naive.source}"
-    shown = []
+    shown, ratios = [], []
     for label, metric, less, how in (
         (f"Speed-up {fused.direction}", "time", "", "median of each"),
         ("Memory", "memory", " less", "peak of allocated bytes beyond the inputs; results count"),
     ):
         theirs, ours = (curve.values(metric).get(x, 0) for curve in (naive, fused))
         both = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
-        ratio = format_ratio(theirs / (ours or 1)) + less
-        shown.append(Card(f"{label} · {at}", ratio, both, f"{against}: {how}."))
+        ratios.append(format_ratio(theirs / (ours or 1)))
+        shown.append(Card(f"{label} · {at}", ratios[-1] + less, both, f"{against}: {how}."))
+    st.markdown(WORDS("result", speed=ratios[0], memory=ratios[1], direction=fused.direction, at=at))
     draw_cards(shown)
 
 

@@ -78,25 +78,27 @@ def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) ->
     with chart:
         plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")
     with table:
-        st.markdown(words.table(shown))
-        st.caption("  \n".join(map(plain, words.nearest_words(shown))))
-    st.markdown(_sdpa(shown, store, backend))
+        chosen, where = _sdpa(shown, store, backend)
+        st.markdown(words.table(shown, chosen))
+        st.caption(
+            "  \n".join([words.sdpa_words(shown, chosen, where), *map(plain, words.nearest_words(shown))])
+        )
     for kind in model.kinds:
         _ways_on(model, kind, length, shown.batch, backend == "cuda")
 
 
-def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> str:
-    """What SDPA picks, asked of torch if there is a GPU here."""
+def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> tuple[str, str]:
+    """What SDPA picks and where, asked of torch if there is a GPU here; "" if nobody is asked."""
     kind = next(iter(shown.model.kinds))
     problem = shown.model.problem(shown.length, kind=kind)
     device = store.client.device if store else None
     is_too_long = problem.mask == "window" and problem.q_len > LONGEST_SDPA_MASK
     if store is None or device is None or backend != "cuda" or is_too_long:
-        return words.sdpa_words(shown)
+        return "", ""
     job = asked_job(store, SdpaChoiceRequest(problem), 0.5, "Ask torch")
     chosen = result_of(store, job, "sdpa") or ""
     where = f"torch {device.torch} on {device.name}, asked now" if chosen else ""
-    return words.sdpa_words(shown, chosen, where)
+    return chosen, where
 
 
 def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:

@@ -30,6 +30,7 @@ SDPA_PEERS = {
     "MATH": "sdpa_math",
 }
 """Peers by their names in torch's SDPBackend."""
+FUSED = ("sdpa_cudnn", "sdpa_flash", "sdpa_efficient")
 ASKED = "torch 2.11.0 with cuDNN 9.19.0 on NVIDIA H100 80GB HBM3, 2026-11-25, of one sequence"
 """Asked there, as `sdpa_choice` asks, of 27 shapes: 12 to 64 query heads, with and without groups, head_dim
 64 to 256, 1k to 32k tokens; causal, full and one query each, a window up to 8k. In 16 bits it was cuDNN."""
@@ -106,22 +107,35 @@ def _time_card(shown: Shown, phase: str) -> Card:
     return Card(f"{name} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
 
 
-def table(shown: Shown) -> str:
+def table(shown: Shown, chosen: str = "") -> str:
+    """Naive attention, the fused kernel that SDPA picks (see `sdpa_words`; "–" if not known), and ours."""
+    peer = _sdpa_peer(shown, chosen)
     rows = []
     for phase, name in TIMES.items():
-        both = [shown.costs(phase, peer) for peer in (NAIVE, OURS)]
-        times = [_known(shown, each, each.ms, format_ms) for each in both]
-        energies = [_known(shown, each, each.joules, format_joules) for each in both]
+        found = [shown.costs(phase, each) for each in (NAIVE, peer, OURS)]
+        flops = [format_flops(each.flops).removesuffix("FLOP") for each in found]
+        times = [_known(shown, each, each.ms, format_ms) for each in found]
+        energies = [_known(shown, each, each.joules, format_joules) for each in found]
         cells = {
-            "bytes, modelled": [format_bytes(each.moved_bytes) for each in both],
-            "FLOPs of the tiles computed, modelled": [
-                format_flops(each.flops).removesuffix("FLOP") for each in both
-            ],
-            f"time, {shown.origin(both[1].times)}": times,
-            f"energy, {shown.origin(both[1].energies)}": energies,
+            "bytes, modelled": [format_bytes(each.moved_bytes) for each in found],
+            "FLOPs of the tiles computed, modelled": flops,
+            f"time, {shown.origin(found[2].times)}": times,
+            f"energy, {shown.origin(found[2].energies)}": energies,
         }
-        rows += [{"phase": name, "what": what, "naive": a, "ours": b} for what, (a, b) in cells.items()]
+        for what, (naive, sdpa, ours) in cells.items():
+            known = sdpa if peer in FUSED and not _takes_mask(shown, found[1], found[2]) else "–"
+            rows.append({"phase": name, "what": what, "naive": naive, "sdpa": known, "ours": ours})
     return WORDS.rows("table", rows)
+
+
+def _sdpa_peer(shown: Shown, chosen: str) -> str:
+    return SDPA_PEERS.get(chosen or ("CUDNN_ATTENTION" if _was_asked(shown) else ""), "")
+
+
+def _takes_mask(shown: Shown, sdpa: Costs, ours: Costs) -> bool:
+    """Whether a window goes to SDPA as a mask of N × N, and was not recorded so."""
+    is_window = any(each.problem.mask == "window" for _, each in ours.times)
+    return is_window and shown.origin(sdpa.times) == NEAREST
 
 
 def _fits(shown: Shown, found: Costs) -> bool:
@@ -156,25 +170,13 @@ def _was_asked(shown: Shown) -> bool:
 
 
 def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
-    """What F.scaled_dot_product_attention picks, how far it is above naive, and these kernels beside it.
-
-    `chosen` is what torch said `where`; without it, what it said when it was asked on another machine.
-    """
+    """What SDPA picks: `chosen`, said `where`; else what torch said when it was asked on another machine."""
     if not chosen and not _was_asked(shown):
         return ""
-    peer = SDPA_PEERS.get(chosen or "CUDNN_ATTENTION", "")
-    where = where or ASKED
-    said = [WORDS("picked", peer=peer_label(peer), where=where)]
-    for phase, name in TIMES.items():
-        naive, theirs, ours = (shown.costs(phase, each) for each in (NAIVE, peer, OURS))
-        is_window = any(each.problem.mask == "window" for _, each in ours.times)
-        if is_window and shown.origin(theirs.times) == NEAREST:
-            said.append(WORDS("window as a mask"))
-        elif naive.ms and theirs.ms and ours.ms:
-            faster = f"{format_ratio(naive.ms / theirs.ms)} faster than naive attention"
-            above = faster if _fits(shown, naive) else "naive attention does not fit"
-            beside = {"above": above, "times": ours.ms / theirs.ms, "origin": shown.origin(theirs.times)}
-            said.append(WORDS("beside", phase=name, **beside))
+    peer = _sdpa_peer(shown, chosen)
+    said = [WORDS("picked", peer=peer_label(peer), where=where or ASKED)]
+    if any(_takes_mask(shown, *(shown.costs(phase, each) for each in (peer, OURS))) for phase in TIMES):
+        said.append(WORDS("window as a mask"))
     if shown.model.scores:
         said.append(WORDS("scores apart", name=shown.model.name))
     return " ".join(said)

@@ -80,7 +80,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
             for name, size in requested_ledger(problem, algorithm.direction).items()
             if algorithm.name != "standard"
         ],
-        "standard_words": "standard, same rows" if share < 1 else "standard, same tiles",
+        "standard_words": "Standard, same rows" if share < 1 else "Standard attention",
         "strips": _strips(algorithm),
         "key_parts": key_parts(trace, algorithm),
         "pages": _pages(drawn),
@@ -213,7 +213,7 @@ def title_of(trace: Trace) -> str:
 
 def _strips(algorithm: Algorithm) -> list[dict]:
     """The strips around the grid: which tensor, on which side, and its place counted from the grid's edge."""
-    sides = {"top": algorithm.top, "left": algorithm.left, "right": algorithm.right}
+    sides = {"top": algorithm.top, "left": algorithm.left}
     combining = [phase for kernel in algorithm.kernels if kernel.combines_parts for phase in kernel.step]
     parted = {name for phase in combining for name in phase.loads}
     places = [(side, place, name) for side, names in sides.items() for place, name in enumerate(names)]

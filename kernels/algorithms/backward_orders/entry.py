@@ -112,7 +112,6 @@ def _entry(kernels: tuple[Kernel, ...], order: str, checked: str, **own: Any) ->
         runner=f"{FOLDER}run:{order.upper()}",
         rank=6,
         top=("K", "V", "dK", "dV"),
-        left=("Q", "dO"),
         step_cost=2.9,
         timed_as=FLASH_ATTENTION,
         checked=f"FlashAttention-2 forward, backward in the {checked} order",
@@ -128,7 +127,7 @@ KV_OUTER_ENTRY = _entry(
     "key-outer",
     label="Backward, key outer",
     idea="dQ travels to HBM and back at every step",
-    right=("O", "lse", "D", "dQ"),
+    left=("Q", "dO", "O", "lse", "D", "dQ"),
     each_kernel_anew=True,
     recorded=("text", "gpt2"),
 )
@@ -138,7 +137,7 @@ Q_OUTER_ENTRY = _entry(
     "query-outer",
     label="Backward, query outer",
     idea="dK and dV travel to HBM and back at every step",
-    right=("O", "lse", "dQ"),
+    left=("Q", "dO", "O", "lse", "dQ"),
     recorded=("text", "gpt2", "tiny", "ragged"),
 )
 ENTRIES = (KV_OUTER_ENTRY, Q_OUTER_ENTRY)

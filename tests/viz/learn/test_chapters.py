@@ -35,7 +35,7 @@ WRONG_URLS = (
     ("roofline", {"q": 3, "k": "", "d": 9999, "gpu": "<b>", "view": ""}),
     ("softmax", {"part": "One pass", "step": 99, "block": 99, "x": "1000, 0"}),
     ("softmax", {"part": "One pass", "step": -(10**9), "block": -1, "x": LONG_ROW}),
-    ("softmax", {"part": "Just add", "block": 1, "x": "-1e6 1e6 65504 -65504 0"}),
+    ("softmax", {"part": "Old sums go wrong", "block": 1, "x": "-1e6 1e6 65504 -65504 0"}),
     ("tiling", {"part": "Softmax in between", "step": "x", "tile": 99, "join": "?"}),
 )
 

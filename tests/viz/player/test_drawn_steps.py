@@ -40,7 +40,7 @@ def test_the_sampled_tiles_have_a_row_each_and_the_player_says_so(trace, sampled
     assert sampled["sms"] == 0  # of a sample it is not known which of them work
     rows = 16 + 16 + 13
     assert sampled["standard_bytes"] == round(standard_requested(SAMPLED) * rows / (2 * 77))
-    assert sampled["standard_words"] == "standard, same rows"
+    assert sampled["standard_words"] == "Standard, same rows"
 
 
 @pytest.mark.parametrize("algorithm", ANYWHERE)
@@ -105,7 +105,7 @@ def test_bytes_are_those_of_what_is_drawn(monkeypatch, problem, limit, rows):
     data = player_data(trace, "", GPUS["A100"])
     share = rows / (problem.heads * problem.q_len)
     assert data["standard_bytes"] == round(share * standard_requested(problem))
-    assert data["standard_words"] == f"standard, same {'rows' if share < 1 else 'tiles'}"
+    assert data["standard_words"] == ("Standard, same rows" if share < 1 else "Standard attention")
 
 
 def test_grouped_steps_keep_all_bytes_and_all_attention(monkeypatch):

@@ -30,7 +30,7 @@ def sum_figure(steps: tuple[OnlineStep, ...], now: int, colors: theme.Palette) -
         )
         for label, values, color in (
             ("α · old sum", [step.alpha * step.l_before for step in seen], colors.state),
-            ("terms of this block", [step.added for step in seen], colors.now),
+            ("terms of this block", [step.added for step in seen], f"{colors.state}73"),  # as on the stage
         )
     ]
     figure = _sums(bars, steps, max(step.l for step in steps), colors, bargap=0.55, barmode="stack")

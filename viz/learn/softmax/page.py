@@ -30,10 +30,10 @@ def show() -> None:
     row, values, block = given
     steps = lesson.online_steps(row, block)
     draws = {
-        "Subtract the max": functools.partial(_overflow, row),
-        "Just add": functools.partial(_just_add, row, steps),
+        "Exponentials overflow": functools.partial(_overflow, row),
+        "Old sums go wrong": functools.partial(_just_add, row, steps),
         "One pass": functools.partial(_one_pass, row, values, steps),
-        "Three passes, two, one": functools.partial(_passes, row, values, block),
+        "How often it is read": functools.partial(_passes, row, values, block),
     }
     parts("softmax_part", draws, "softmax_step", "softmax_reads")
     _links(steps)

@@ -21,6 +21,7 @@ const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
 const NO_NUMBERS = "The code that ran here does not record the numbers of its tiles. FlashAttention-2 does.";
 const NO_STEP = "The trace has no step about this tile.";
+const soFar = (part, all, how) => `${formatBytes(part)} of ${formatBytes(all)} ${how}`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
 export class Player extends Playback {
@@ -90,7 +91,7 @@ export class Player extends Playback {
     }
     const { model } = this.pane;
     const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
-    this.showBytes = byteBars(this.bytes, [countedRow(model, "bytes so far"), ...compared], this.palette);
+    this.showBytes = byteBars(this.bytes, [countedRow(model, model.data.label), ...compared], this.palette);
     const moves = isNew && !this.pane.reduced;
     if (moves && state.plays) this.transport.direct(overtureOf(model));
     else if (moves && this.isPlain && !state.plain && !state.step) this.transport.toggle();
@@ -239,11 +240,10 @@ export class Player extends Playback {
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
     const { active, bytes, share } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
-    this.showBytes(0, bytes.perTensor, `${formatBytes(bytes.total)} counted`);
-    const standard = model.data.standard_parts.map((each) => each.bytes * share);
-    if (standard.length) {
-      this.showBytes(1, standard, `${formatBytes(model.data.standard_bytes * share)} modelled`);
-    }
+    this.showBytes(0, bytes.perTensor, soFar(bytes.total, model.bytes[model.count], "counted"));
+    const { standard_parts: parts, standard_bytes: all } = model.data;
+    const standard = parts.map((each) => each.bytes * share);
+    if (parts.length) this.showBytes(1, standard, soFar(all * share, all, "modelled"));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);
@@ -253,7 +253,7 @@ export class Player extends Playback {
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));
-    this.aside.draw(pane, at, picked, shows);
+    this.aside.draw(pane, at, picked);
     if (this.lanes.canvas.clientWidth) {
       this.lanes.follow(tilesAt(timeline, at));
       this.lanes.draw();

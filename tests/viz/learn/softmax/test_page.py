@@ -4,7 +4,7 @@ from tests.app.pages import open_chapter
 from tests.viz.learn.shown import errors, formulas, html
 from viz.shared.formats import plain
 
-ONE_PASS, JUST_ADD, PASSES = "One pass", "Just add", "Three passes, two, one"
+ONE_PASS, JUST_ADD, PASSES = "One pass", "Old sums go wrong", "How often it is read"
 
 
 def test_overflow_of_large_scores_is_one_click_away_and_in_the_url(no_worker):

@@ -5,7 +5,7 @@ import { fillBox, fitCanvas, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { curveOf, recordedSeries, shownRow } from "../run/series.js";
 import { isInPart } from "../run/model.js";
-import { rowHint, rowWords } from "../run/words.js";
+import { rowWords } from "../run/words.js";
 
 const NAMES = 118; // width of the names and values: "−0.326 after tile 15"
 const TALLEST = 64;
@@ -18,21 +18,16 @@ const heading = (words) => element("div", { class: "fa-part" }, [words]);
 export class Aside {
   constructor() {
     this.source = element("div", { class: "fa-source", tabindex: "0", "aria-label": "kernel source" });
-    [this.title, this.hint] = [element("span"), element("span", { class: "fa-row-hint" })];
+    this.title = element("div", { class: "fa-head" });
     this.rows = canvas("rows", "state of one row over the steps");
-    this.node = element("div", { class: "fa-right" }, [
-      this.source,
-      element("div", { class: "fa-head" }, [this.title, this.hint]),
-      this.rows,
-    ]);
+    this.node = element("div", { class: "fa-right" }, [this.source, this.title, this.rows]);
   }
 
-  // `picked` is the row that is told; `opened`: of a tile in its numbers.
-  draw({ model, palette }, at, picked, opened) {
+  draw({ model, palette, pinned }, at, picked) {
     if (!this.node.clientWidth) return; // it has no place, and costs nothing
     drawRows(this.rows, model, palette, at, picked);
-    write(this.title, rowWords(model, at, picked));
-    write(this.hint, rowHint(model, at, picked, opened));
+    const kept = pinned && !model.data.observed ? " (picked; click it again to let go)" : "";
+    write(this.title, rowWords(model, at, picked) + kept);
     this.light(model, at);
   }
 

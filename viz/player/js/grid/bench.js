@@ -7,10 +7,11 @@ import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
-import { drawBlock, drawMatrix } from "./matrix.js";
+import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
 import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
+import { drawLens } from "./lens.js";
 import { drawState } from "./state.js";
 
 const PAD = 14;
@@ -40,12 +41,15 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
 }
 
+// Whether the numbers of the scores can be read there.
+export const hasRoom = ({ slots: { S } }, { data }) => !S || isReadable(S.w / data.problem.block_n);
+
 // The room for the words of a text beside the rows of the scores, and above their columns.
 function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > 420 && Math.max(rows, keys) <= 16;
   if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
-  return { w: 66, h: chip.h > 330 || chip.w > 480 ? 44 : 0 };
+  return { w: 66, h: chip.h > 240 ? 44 : 0 };
 }
 
 function drawWords(context, { slots }, room, { model, palette, at, strong, row }) {
@@ -100,6 +104,8 @@ export function drawBench(context, chip, bench, how) {
   if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
+  const top = chip.y + HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + 8;
+  if (bench.state && strong > 0.5) drawLens(context, bench, top, { ...how, kernel });
   if (strong > 0.5) frameRow(context, bench, how);
 }
 
@@ -191,7 +197,10 @@ function drawSlot(context, slot, box, how) {
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   if (!isRecorded) drawBlock(context, slot, box, all);
-  else if (shown) (shown.isSum && how.only === null ? drawSum : drawMatrix)(context, slot, box, all);
+  else if (!shown) return;
+  else if (shown.isSum && !(how.only !== null && isReadable(box.w / countsOf(model, slot, how.only)[1])))
+    drawSum(context, slot, box, all, how.only === null ? null : [how.only]);
+  else drawMatrix(context, slot, box, all);
 }
 
 // How strong data are drawn: those that the phase in progress does nothing with step back.
@@ -289,7 +298,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   const fitting = FAR_SIZES.map((each) => placeWords(context, chip, asked, each)).find(Boolean);
   const { size, line, places } = fitting;
   const style = { size, alpha: at.scan };
-  const about = `Weight of each word for “${asking[row]}” (random vectors)`;
+  const about = `Weights of “${asking[row]}”, its row of the map (random vectors)`;
   text(context, about, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;

@@ -5,12 +5,12 @@ import { range, rowsOfTile, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower stage has HBM above the chip, if it is not low with an open tile
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
-const NARROW_NEAR = 0.51; // of its height, if HBM lies above the chip
+const NARROW_NEAR = 0.48; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name
 const LOWEST_HBM = 130; // its height, with strips of tensors and a map
 const PAD = 12;
-const LETTER = 18; // room for the letter of a tensor
 const FOOT = 18; // room for what is said below the map
+const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
 // The two places; with `isOpen` the chip has the room for its numbers.
 export function placesOf(width, height, isOpen = false) {
@@ -29,25 +29,24 @@ export function placesOf(width, height, isOpen = false) {
 }
 
 export function mapLayout(hbm, model) {
-  const beside = (side) => model.strips.filter((one) => one.side === side);
-  const count = (side) => beside(side).length;
+  const [above, beside] = ["top", "left"].map((side) => model.strips.filter((one) => one.side === side));
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
-  const each = strip + 5;
-  const letters = 10 * Math.max(...beside("top").map(({ name }) => name.length), 1) + 4;
-  const left = PAD + Math.max(count("left") * each, letters) + 4;
-  const letter = count("left") + count("right") ? LETTER : 0; // between the strips above and the map
-  const top = HEAD + count("top") * each + letter + 6;
+  const each = strip + BETWEEN;
+  const letters = 10 * Math.max(...above.map(({ name }) => name.length), 1) + 4;
+  const left = PAD + Math.max(beside.length * each, letters) + AWAY;
+  const top = HEAD + above.length * each + AWAY;
   const foot = PAD + FOOT;
-  const right = PAD + count("right") * each + 4;
+  const right = PAD + 4;
   const [w, h] = [hbm.w - left - right, hbm.h - top - foot];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
-  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 3, 24));
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 4, 24));
   cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
-  const x = hbm.x + left + Math.max(0, (w - width) / 2);
-  const y = hbm.y + top + Math.max(0, (h - all) / 2);
-  return { x, y, cellWidth, cellHeight, width, height: all, strip, letter, room: hbm.w };
+  const aside = model.gridTensors.some(Boolean) ? 0.5 : 0; // in the middle of HBM, or in its corner
+  const x = hbm.x + left + Math.max(0, w - width) * aside;
+  const y = hbm.y + top + Math.max(0, h - all) * aside;
+  return { x, y, cellWidth, cellHeight, width, height: all, strip, room: hbm.w };
 }
 
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
@@ -84,18 +83,17 @@ export function cellBox(layout, model, step) {
 
 export function stripBox({ side, place, along, edges }, layout) {
   const thick = layout.strip;
-  const away = 5 + place * (thick + 5) + thick;
+  const away = AWAY + place * (thick + BETWEEN) + thick;
   if (side === "top") {
     return {
       x: layout.x,
-      y: layout.y - layout.letter - away,
+      y: layout.y - away,
       step: along === "page" ? layout.width / (edges.length - 1) : layout.cellWidth, // pools have more pages
       thick,
       vertical: false,
     };
   }
-  const x = side === "left" ? layout.x - away : layout.x + layout.width + away - thick;
-  return { x, y: layout.y, step: layout.cellHeight, thick, vertical: true };
+  return { x: layout.x - away, y: layout.y, step: layout.cellHeight, thick, vertical: true };
 }
 
 export function stripTile(strip, layout, from, end) {

@@ -8,6 +8,7 @@ import { extent } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
+const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
@@ -171,16 +172,22 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
 export const NOWHERE = "stored nowhere";
 export const isInHbm = (model) => model.gridTensors.some(Boolean);
 
-// HBM around the maps; those that no algorithm stores are not in it: it is open there, or not drawn at all.
-export function drawHbm(context, hbm, layouts, model, palette) {
+// HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.
+export function drawHbm(context, { x, y, w, h }, layouts, model, palette) {
   const isStored = isInHbm(model);
-  if (isStored || layouts.length === 1)
-    roundBox(context, hbm, 12, { fill: palette.surface, line: palette.line });
+  if (isStored) roundBox(context, { x, y, w, h }, 12, { fill: palette.surface, line: palette.line });
   if (isStored || layouts.length > 1) return;
-  const [{ x, y, width }] = layouts;
-  const [left, top, right, bottom] = [x - 3.5, y - 7.5, x + width + 3.5, hbm.y + hbm.h + 1];
-  fillBox(context, palette.background, { x: left, y: top, w: right - left, h: bottom - top });
-  drawLine(context, palette.line, 1, [left, bottom, left, top, right, top, right, bottom]);
+  const [{ x: left, y: top, height }] = layouts;
+  const inner = [left - APART, top - APART];
+  const bottom = Math.min(y + h, top + height + 2 * APART);
+  const corners = [[x + w, y], [x + w, inner[1]], inner, [inner[0], bottom], [x, bottom], [x, y]];
+  Object.assign(context, { fillStyle: palette.surface, strokeStyle: palette.line, lineWidth: 1 });
+  context.beginPath();
+  context.moveTo(x + w / 2, y);
+  corners.forEach((corner, i) => context.arcTo(...corner, ...(corners[i + 1] ?? corners[0]), 10));
+  context.closePath();
+  context.fill();
+  context.stroke();
 }
 
 // What the map is: in HBM only what an algorithm writes there.
@@ -191,7 +198,7 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `a map of all scores: ${NOWHERE}`;
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `all scores: ${NOWHERE}`;
   if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);

@@ -11,6 +11,7 @@ import { KIND, once, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
 const [SMALLEST, SOURCE, LARGEST] = [9.9, 10.3, 17]; // of a number, and of one that another is made of
+export const isReadable = (wide) => wide / 3.3 >= SMALLEST; // a number in a cell
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
 const ABOVE = 0.47; // of a cell, for the number that the one below is made of
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more

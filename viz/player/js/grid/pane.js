@@ -1,6 +1,6 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { benchOf, cellAt, drawBench, drawFar } from "./bench.js";
+import { benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
@@ -113,9 +113,12 @@ export class Pane {
   drawChip(context, chip, layout, at, isOpen) {
     const { model, palette, reduced, pointed } = this;
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
-    // of large tiles one row is known, and opens alone
-    const only = isOpen && model.matrixRow !== null && knowsRow(model, row) ? model.matrixRow : null;
-    const bench = benchOf(chip, model.kernels[at.kernel], model, only, isOpen ? 3 : 1.5);
+    const benchWith = (only) => benchOf(chip, model.kernels[at.kernel], model, only, isOpen ? 3 : 1.5);
+    // of large tiles one row is known, or has room for its numbers: it opens alone
+    const isAlone =
+      isOpen && knowsRow(model, row) && (model.matrixRow !== null || !hasRoom(benchWith(null), model));
+    const only = isAlone ? model.offsets[row] : null;
+    const bench = benchWith(only);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
     const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
     const how = { model, palette, at, strong, row, only, pointed: isOpen && pointed, lines };

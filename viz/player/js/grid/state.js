@@ -8,15 +8,14 @@ import { softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
-const TOLD = 17; // size of alpha of the row that is told
-const ROOM_OF_ALPHA = 46; // beside the sums; in a narrow box the caption alone says it
-const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
+const TOLD = 17; // size of lse
+export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 
-export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
+export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
   const style = { size: 14, weight: "650", alpha: strong };
   const isWide = box.w > 110;
-  const [m, l, right] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
-  const place = { m, l, right, end: right - (isWide ? ROOM_OF_ALPHA : 0), half: box.w * 0.36, isWide };
+  const [m, l, end] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
+  const place = { m, l, end, half: box.w * 0.36 };
   const finish = finishOf(model, at);
   const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
@@ -33,7 +32,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     drawMax(context, state, middle, how);
-    drawL(context, state, middle, { ...how, isTold: row === told });
+    drawL(context, state, middle, how);
     const lse = isDone && tall > TOLD && formatNumber(state.m + Math.log(state.l));
     if (lse) text(context, lse, place.l, middle, palette.now, { size: TOLD, weight: "700" });
   }
@@ -62,9 +61,9 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, r
   fillBox(context, color, tick, (isFirst ? max : 1) * strong);
 }
 
-// The old sum shrinks, then what the tile adds stands on it.
-function drawL(context, { oldL, l, alpha }, middle, how) {
-  const { palette, strong, place, ranges, tall, rescale, finish, isTold } = how;
+// The old sum shrinks, then what the tile adds stands on it. Returns how long both are.
+export function drawL(context, { oldL, l, alpha }, middle, how) {
+  const { palette, strong, place, ranges, tall, rescale, finish } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
@@ -75,12 +74,10 @@ function drawL(context, { oldL, l, alpha }, middle, how) {
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
-  if (!isTold || !shrinks || !place.isWide || strong < 0.7 || finish > 0) return;
-  const style = { size: TOLD, weight: "700", align: "right" };
-  text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
+  return [kept, added];
 }
 
-function rangesOf(model, at) {
+export function rangesOf(model, at) {
   const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
   return once(steps, "ranges", () => {
     const rows = range(rowCount(model, model.q[at.step]));

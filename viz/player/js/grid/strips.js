@@ -18,10 +18,12 @@ export function drawStrips(context, layout, model, palette, at) {
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + box.thick / 2);
     const isTop = strip.side === "top";
     // names of strips side by side leave room for each other
-    const size = isTop ? 15 : clamp((box.thick + 5) / (0.6 * strip.name.length), LEAST, 15);
+    const size = isTop
+      ? Math.min(15, box.thick + 4)
+      : clamp((box.thick + 5) / (0.6 * strip.name.length), LEAST, 15);
     const style = { size, weight: "650", align: isTop ? "right" : "center" };
     const middle = box.thick / 2;
-    const [x, y] = isTop ? [box.x - 6, box.y + middle] : [box.x + middle, box.y - 10];
+    const [x, y] = isTop ? [box.x - 4, box.y + middle] : [box.x + middle, box.y - 8.5];
     text(context, strip.name, x, y, palette[strip.color], style);
   }
   if (model.page) drawPages(context, layout, model, palette, at);

@@ -9,17 +9,18 @@ import { countsOf } from "./layout.js";
 import { once, range, rowAbove, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 // A running sum as one row of bars per row of the tile: it shrinks by alpha, grows by what is added, and is
-// divided by l at the end. Between two recorded states the bars are between them too.
-export function drawSum(context, slot, box, { now, old, part, phase, held, model, palette, at, strong }) {
+// divided by l at the end. Between two recorded states the bars are between them too. `own`: of these rows.
+export function drawSum(context, slot, box, how, own = null) {
+  const { now, old, part, phase, held, model, palette, at, strong } = how;
   const [down, across] = countsOf(model, slot);
-  const [cw, ch] = [box.w / across, box.h / down];
+  const [cw, ch] = [box.w / across, box.h / (own?.length ?? down)];
   const largest = largestOfRows(model, slot, at);
   const divided = smooth(finishOf(model, at) * 2);
   const color = palette[slot.color];
-  for (let r = 0; r < now.rows; r++) {
-    const middle = box.y + (r + 0.5) * ch;
+  for (const [i, r] of (own ?? range(now.rows)).entries()) {
+    const middle = box.y + (i + 0.5) * ch;
     fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
-    const unit = (ch / 2 - 0.4) / largest[r];
+    const unit = (ch / 2 - 0.4) / (largest[r] ?? largest[0]); // of one row alone
     const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
     const factor = divided ? lerp(1, 1 / l, divided) : 1;
     const bar = (c, size, alpha) => {

@@ -84,16 +84,21 @@ export function seenShares(model, at, row) {
   return [now, now + 1].map((end) => Math.min(1, sum(shares.slice(0, end))));
 }
 
+// Rows whose old sums are seen to shrink in a step, with how far from a half.
+export function shrinkingRows(model, step) {
+  return range(rowCount(model, model.q[step])).flatMap((row) => {
+    const state = softmaxState(model, step, row);
+    const tells = state && state.oldL > 0 && state.alpha < MOST_TELLING && state.alpha > 1 - MOST_TELLING;
+    return tells ? [{ row, far: Math.abs(state.alpha - 0.5) }] : [];
+  });
+}
+
 // The drawn row of a step's query tile that tells most: whose old sums shrink to about half in this step, or
 // else whose max grows most often after its first key tile.
 export function tellingRow(model, step) {
   const q = model.q[step];
   if (q < 0) return 0;
-  const shrinks = range(rowCount(model, q)).flatMap((row) => {
-    const state = softmaxState(model, step, row);
-    const tells = state && state.oldL > 0 && state.alpha < MOST_TELLING && state.alpha > 1 - MOST_TELLING;
-    return tells ? [{ row, far: Math.abs(state.alpha - 0.5) }] : [];
-  });
+  const shrinks = shrinkingRows(model, step);
   if (shrinks.length) return shrinks.reduce((best, each) => (each.far < best.far ? each : best)).row;
   const steps = stepsOfTile(model, model.kernel[step], model.head[step], q);
   return once(steps, "telling row", () => {

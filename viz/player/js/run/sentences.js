@@ -4,32 +4,29 @@
 import { roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { difference, digitsFor, formatBytes, formatSteady, inDigits } from "./formats.js";
-import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum, tileNumber } from "./model.js";
+import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
-    "A score is the dot product of a query and a key, divided by √{width}.",
-    "The largest for {who} is {largest}, with {key}.",
+    "A score says how well a query (row) fits a key (column): their dot product, divided by √{width}.",
+    "Best for {who}: {key}, {largest}.",
   ],
-  mask: [
-    "{changed}A key that a row may not see, or past the last, gets −∞: it will weigh 0.",
-    "Not seen by {who}: {hidden}.",
-  ],
+  mask: ["{changed}Keys that a row may not see, or past the last, get −∞: they will weigh 0."],
   "row max": [
     "The running max m of a row is its largest score so far.",
     "m of {who} {grows} {m}.",
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Scores become P = e^(score − m), at most 1. l is their sum so far, and divides at the end.",
+    "{changed}Each score becomes a weight, P = e^(score − m), at most 1.",
     "With m = {m}, those of {who} add up to {added}.",
     "its row of P is 0",
   ],
   rescale: [
-    "The old l and O are sums of e^(score − old m). Where m grew, both shrink by α = e^(old m − new m).",
+    "The old sums l and O were weighed with the old m. Where m grew, they count less: both shrink by α.",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
@@ -39,11 +36,12 @@ export const SENTENCES = {
     "l and O stay 0",
   ],
   add: [
-    "Each value, times its number in P, is added to O. P is dropped: m, l and O hold all that is needed.",
+    "Each value, times its weight in P, is added to O. " +
+      "Scores and weights are dropped, and never go to HBM: m, l and O hold all that is needed.",
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "O is divided by l, and these rows are done. With it goes lse = m + ln l, for the gradients.",
+    "O is divided by l: weights must add up to 1. With it goes lse = m + ln l, for the gradients.",
     "Of {who}: {sumOfState} = {lseOfState}.{sink}",
     "its O is 0 and its lse −∞",
   ],
@@ -99,7 +97,7 @@ const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  mask: "A key that a row may not see, or past the last, gets −∞: it will weigh 0.",
+  mask: "Keys that a row may not see, or past the last, get −∞: they will weigh 0.",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
   product: "A product of two tiles makes {makes}, on the chip.",
@@ -136,7 +134,7 @@ function wordsOf(model, at, row) {
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
   const index = rowNumber(model, { q: model.q[at.step], row });
-  const who = named(`row ${index}`, model.data.words?.[0][index % model.data.problem.q_len]);
+  const who = rowCalled(model, at.step, row);
   const sees = keysOfRow(model.data.problem, index, model.head[at.step]).length > 0;
   const state = softmaxState(model, at.step, row);
   const names = ["P", "lse", "partial lse", "D"];
@@ -155,8 +153,13 @@ function wordsOf(model, at, row) {
   };
 }
 
-// A row or a key by its number, with its word if the inputs are a text.
-const named = (name, word) => (word ? `“${word}” (${name})` : name);
+// A row or a key: its word if the inputs are a text, or its number.
+const named = (name, word) => (word ? `“${word}”` : name);
+
+export function rowCalled(model, step, row) {
+  const index = rowNumber(model, { q: model.q[step], row });
+  return named(`row ${index}`, model.data.words?.[0][index % model.data.problem.q_len]);
+}
 
 function changeWords({ softcap, alibi }) {
   const cap = softcap ? `Scores are capped: ${softcap} · tanh(s / ${softcap}). ` : "";
@@ -170,8 +173,7 @@ function pageWords({ page, kv, data }, step) {
 }
 
 function scoreWords(model, step, row) {
-  const scores = scoresOf(model, step, row);
-  const scaled = rowNamed(model, "QK^T", step, row) ?? scores;
+  const scaled = rowNamed(model, "QK^T", step, row) ?? scoresOf(model, step, row);
   if (!scaled) return {};
   const firstKey = Math.max(model.kv[step], 0) * model.data.problem.block_n;
   const number = rowNumber(model, { q: model.q[step], row });
@@ -179,11 +181,9 @@ function scoreWords(model, step, row) {
   const isSeen = (_, i) => holds(keys, firstKey + i);
   const largest = Math.max(...scaled.filter(isSeen)); // of the keys that the row may see
   const key = firstKey + scaled.findIndex((value) => Object.is(value, largest));
-  const hidden = (scores ?? []).flatMap((score, i) => (score === -Infinity ? [firstKey + i] : []));
   return {
     largest: Number.isFinite(largest) ? formatSteady(largest) : "",
     key: named(`key ${key}`, model.data.words?.[1][key]),
-    hidden: rangesOf(hidden).join(", ") || "none of these",
   };
 }
 
@@ -241,38 +241,13 @@ export function rescaleWords(state, given) {
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");
 
-// "From HBM to the chip: rows 8 to 11 of K, 128 B."
+// "From HBM to the chip: K, 128 B."
 function movedWords(model, { step, phase }, direction) {
   const names = phase[direction];
   if (!names.length) return "";
   const isNamed = (_, t) => names.includes(model.data.tensors[t].name);
   const bytes = sum(bytesOfPhase(model, step, phase).filter(isNamed));
-  const rows = names.map((name) => rowsOf(model, step, name)).find(Boolean) ?? "";
-  return `${WAYS[direction]}: ${rows}${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
-}
-
-// "rows 8 to 11 of ", for a tensor that is cut along the queries or the keys.
-function rowsOf(model, step, name) {
-  const strip = model.data.strips.find((each) => each.name === name);
-  if (!strip || model.data.problem.packed) return "";
-  const { block_m: rows, block_n: keys, q_len: queries, kv_len: length } = model.data.problem;
-  const [tile, block, end] =
-    strip.side === "top"
-      ? [model.kv[step], keys, length]
-      : [tileNumber(model, Math.max(model.q[step], 0)), rows, queries];
-  if (tile < 0) return "";
-  const [first, last] = [tile * block, Math.min((tile + 1) * block, end) - 1];
-  return first === last ? `row ${first} of ` : `rows ${first} to ${last} of `;
-}
-
-// Ascending numbers in words: ["3", "5 to 9"].
-function rangesOf(numbers) {
-  const ranges = [];
-  for (const each of numbers) {
-    if (ranges.at(-1)?.last === each - 1) ranges.at(-1).last = each;
-    else ranges.push({ first: each, last: each });
-  }
-  return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
+  return `${WAYS[direction]}: ${names.join(", ")}${bytes > 0 ? `, ${formatBytes(bytes)}` : ""}.`;
 }
 
 export const capital = (words) => words[0].toUpperCase() + words.slice(1);

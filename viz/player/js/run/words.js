@@ -34,13 +34,6 @@ export function rowWords(model, at, pinned) {
   return `row ${number}${inHead}`;
 }
 
-// How to pick a row, or to let it go; `isOpen`: while a tile is shown in its numbers.
-export function rowHint(model, at, pinned, isOpen = false) {
-  if (model.data.observed || areOfKeys(model, at.kernel)) return "";
-  if (isOpen) return " (↑ and ↓ pick another)";
-  return pinned ? " (picked; click it again to let go)" : " (click the grid to follow another)";
-}
-
 // What is said aloud: which tiles and which phase the playback stands at, and its caption.
 export function saidWords({ model, order }, at, caption) {
   if (order === "gpu" || at.step < 0) return caption;
