@@ -75,7 +75,7 @@ function drawL(context, { oldL, l, alpha }, middle, how) {
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
-  if (!isTold || !shrinks || !place.isWide || strong < 0.7 || finish > 0) return;
+  if (!(isTold || tall > TOLD) || !shrinks || !place.isWide || strong < 0.7 || finish > 0) return;
   const style = { size: TOLD, weight: "700", align: "right" };
   text(context, `×${formatNumber(alpha, 2)}`, place.right, middle, palette.now, style);
 }
