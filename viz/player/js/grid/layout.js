@@ -118,9 +118,9 @@ export function tileAt(x, y, layouts, blockM) {
 const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
-const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.26 }; // a number has room
+const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.24 }; // a number has room
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
-const [NARROW_SIDE, NARROWEST] = [0.32, 0.2]; // of what a product has on its left; with two products
+const [NARROW_SIDE, NARROWEST] = [0.32, 0.17]; // of what a product has on its left; with two products
 const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
@@ -137,10 +137,11 @@ export function countsOf(model, slot, only = null) {
 // dV grow above K and V, each key over its column.
 const [FIRST, SECOND] = [
   { dK: [0, 1], K: [1, 1], Q: [2, 0], S: [2, 1], lse: [2, 2] },
-  { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], O: [2, 7], dQ: [2, 7] },
+  { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], dQ: [2, 7], O: [2, 8] },
 ];
 const BESIDE = { ...FIRST, ...SECOND };
-const TALL = { K: 0.6, V: 0.6, dK: 1.4, dV: 1.4 }; // there: what is summed up is seen to grow
+const [FACTOR, SUM] = [0.55, 1.3]; // their heights there: what is summed up is seen to grow
+const [LOW, LOWER] = [170, 0.55]; // height of a bench that has little for them, and what they have of it
 
 // Where things of these sizes begin, one after another, and where they end.
 const placesAfter = (sizes, from, unit, gap) =>
@@ -162,7 +163,8 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
     const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
     return Math.max(...own) === WIDE.head_dim && [0, 4].includes(column) ? narrow : Math.max(...own);
   });
-  const highOf = (slot) => HIGH[sidesOf(slot)[0]] * ((beside === BESIDE && TALL[slot.name]) || 1);
+  const part = (row) => (row < 2 ? [SUM, FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
+  const highOf = (slot) => HIGH[sidesOf(slot)[0]] * (beside === BESIDE ? part(slot.row) : 1);
   const highs = rows.map((row) => Math.max(...slots.filter((slot) => slot.row === row).map(highOf)));
   const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
