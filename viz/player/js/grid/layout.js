@@ -118,9 +118,9 @@ export function tileAt(x, y, layouts, blockM) {
 const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
-const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.24 }; // a number has room
+const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.26 }; // a number has room
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
-const [NARROW_SIDE, NARROWEST] = [0.32, 0.17]; // of what a product has on its left; with two products
+const [NARROW_SIDE, NARROWEST] = [0.32, 0.13]; // of what a product has on its left; with two products
 const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
