@@ -29,16 +29,17 @@ def forward_figure(
             RecordedMatrix("P", "S", "exponentials", "P = e^(score − m)", made_of=("QK^T",)),
             RecordedMatrix("V", "V", load_v),
             *loaded,
-            RecordedMatrix("O rescaled", "O", "rescale", "O, rescaled"),
+            RecordedMatrix("O rescaled", "O", "rescale", "O × α"),
             RecordedMatrix("acc", "O", "PV", "O so far", is_field=True),
         ),
         products=(SCORE_PRODUCT, Product("O", "S", "V", "row", "column", "PV")),
     )
 
 
+DK, DV = (Slot(name, row, 3, "kv_tile", "head_dim", transposed=True) for name, row in (("dK", 0), ("dV", 2)))
 GRADIENTS = {
-    "dV": (Slot("dV", 0, 2, "kv_tile", "head_dim"), Product("dV", "S", "dO", "column", "column", "dV")),
-    "dK": (Slot("dK", 0, 3, "kv_tile", "head_dim"), Product("dK", "dS", "Q", "column", "column", "dK")),
+    "dV": (DV, Product("dV", "S", "dO", "column", "column", "dV")),
+    "dK": (DK, Product("dK", "dS", "Q", "column", "column", "dK")),
     "dQ": (Slot("dQ", 1, 3, "q_tile", "head_dim"), Product("dQ", "dS", "K", "row", "column", "dQ")),
 }
 GRADIENT_FIELDS = {"dV": "acc_dv", "dK": "acc_dk", "dQ": "acc"}

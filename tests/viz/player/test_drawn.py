@@ -285,8 +285,8 @@ def test_enter_follows_a_link_during_a_talk(run):
 
 def test_a_talk_that_is_left_gives_the_keys_back(run, data):
     """And not when a rerun cleans up just before the next call."""
-    scene = {"title": "zero", "sentence": "", "hidden": [], "stops": [{"step": "1", "sentence": ""}]}
-    scene |= {"run": "r", "duel": "", "chart": None, "view": "grid", "row": None, "tells": ""}
+    scene = {"title": "zero", "sentence": "", "stops": [{"step": "1", "sentence": ""}]}
+    scene |= {"run": "r", "duel": "", "chart": None, "view": "grid", "row": None}
     talk = {"id": "t", "title": "T", "minutes": 1, "runs": {"r": data}, "duels": {}, "scenes": [scene]}
     script = f"""(async () => {{
       {OWNERS}

@@ -176,8 +176,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
-    alone: dict = {"standard_parts": []}  # one bar: two runs race in a scene of their own
-    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | alone for run, gpu in asked}
+    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
@@ -225,6 +224,7 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
         shares = [
             {"softmax_beside": f"{100 * each.hidden_share:.0f} %"}
             | {"sm_time": format_ms(each.event_end_ns.max() / 1e6)}
+            | {"unmarked_time": format_ms(each.plain_us / 1e3)}
             for each in (run.lanes for run in lanes)
         ]
         one, other = one | dict(*shares[:1]), shares[1:]
@@ -250,7 +250,7 @@ def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
 
 
 def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
-    fields = {name: getattr(scene, name) for name in ("view", "row", "hidden", "tells")}
+    fields = {name: getattr(scene, name) for name in ("view", "row")}
     source = chart["source"] if chart else _source(list(shown.values()))
     duel = " ".join(shown) if scene.versus else ""
     return fields | {"run": next(iter(shown), ""), "chart": chart, "duel": duel, "source": source}

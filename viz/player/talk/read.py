@@ -18,10 +18,6 @@ from viz.player.talk.scene import InvalidTalk, Scene, Stop, Talk, wrong
 from viz.shared.run_request import RunRequest
 
 
-def _some_of(*options: str) -> Any:
-    return tuple[Annotated[str, among(options)], ...]
-
-
 def _kind(pattern: str, *fields: tuple) -> Any:
     """A table [[scene]] with these fields, whose places have the form of a pattern."""
     step, seconds = Annotated[str, Meta(pattern=rf"\A({pattern})\Z")], Annotated[float, Meta(ge=0, le=60)]
@@ -37,16 +33,14 @@ RUN = (
     ("problem", str | dict),
     ("algorithm", Annotated[str, among(ALGORITHMS)], ""),
     ("row", Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], ""),
-    ("hidden", _some_of("sentence", "picture", "state"), ()),
-    ("tells", bool, False),
     ("gpu", Annotated[str, among(GPUS)], DEFAULT_GPU),
 )
 VIEW, VIEW_OF_TWO = (
-    Annotated[str, among(views)] for views in (("grid", "numbers", "row", "mask", "lanes"), ("grid", "mask"))
+    Annotated[str, among(views)] for views in (("grid", "numbers", "mask", "lanes"), ("grid", "mask"))
 )
 ONE_RUN = _kind(STEP.pattern, *RUN, ("view", VIEW, "grid"))
 KINDS = {
-    "chart": _kind("[1-9]", ("chart", Chart), ("hidden", _some_of("sentence", "picture"), ())),
+    "chart": _kind("[1-9]", ("chart", Chart)),
     "versus": _kind(PLACE.pattern, *RUN, ("versus", dict), ("view", VIEW_OF_TWO, "grid")),
 }
 """By the field that makes a scene another one than that of one run."""
@@ -125,8 +119,6 @@ def _run_scene(
     problem: str | dict,
     algorithm: str = "",
     versus: dict | None = None,
-    view: str = "grid",
-    hidden: Collection[str] = (),
     step: str = "",
     stops: Collection = (),
     **_: Any,
@@ -134,8 +126,6 @@ def _run_scene(
     """Those fields of a scene with one run or two that the file does not have as they are."""
     run = _run("problem", {"preset": problem} if isinstance(problem, str) else problem, algorithm)
     other = None if versus is None else _run("versus", versus, run.algorithm, run)
-    if "state" in hidden and view != "numbers":
-        raise InvalidField('hidden: "state" only with view = "numbers", whose m, l and α it hides')
     return {"run": run, "versus": other, "stops": _stops(step or ("bytes:0" if other else "0"), stops)}
 
 

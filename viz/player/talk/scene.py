@@ -44,9 +44,6 @@ class Scene:
     view: str = "grid"
     row: str = ""
     """The picked row as head and number of the row, "0.20"; empty for the row that tells most."""
-    hidden: tuple[str, ...] = ()
-    tells: bool = False
-    """Whether the run's own sentence of the phase stands in place of the scene's."""
     gpu: str = DEFAULT_GPU
     chart: Chart | None = None
     """A chart of the Measure page in place of a run; its stops count the peers that are drawn."""

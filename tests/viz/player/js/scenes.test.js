@@ -4,18 +4,18 @@ import { spread } from "../../../../viz/player/js/talk/chart.js";
 import { Link } from "../../../../viz/player/js/talk/presenter.js";
 import {
   beatsOf,
+  firstStop,
   moved,
   placeOfText,
   placeText,
   sentenceAt,
-  standing,
 } from "../../../../viz/player/js/talk/scenes.js";
 
 const SCENES = [
-  { sentence: "a", hidden: [], stops: [{ sentence: "" }, { sentence: "b" }, { sentence: "" }] },
-  { sentence: "c", hidden: ["state"], stops: [{ sentence: "" }] },
+  { sentence: "a", stops: [{ sentence: "" }, { sentence: "b" }, { sentence: "" }] },
+  { sentence: "c", stops: [{ sentence: "" }, { sentence: "" }] },
 ];
-const PLACES = ["1.1", "1.2", "1.3", "2.1", "2.2"]; // what is hidden has one beat more
+const PLACES = ["1.1", "1.2", "1.3", "2.1", "2.2"];
 
 for (const [direction, places] of [
   [1, PLACES],
@@ -34,29 +34,18 @@ test("any words are a place of the talk", () => {
   assert.deepEqual(places, ["1.1", "2.1", "2.2", "2.2", "1.1", "1.1", "1.3"]);
 });
 
-test("what is hidden is shown from the second beat on, and a sentence stays until the next", () => {
+test("a stop is a beat, and a sentence stays until the next", () => {
   assert.deepEqual(SCENES.map(beatsOf), [3, 2]);
-  const hidden = { stop: 0, isHidden: true };
-  assert.deepEqual([standing(SCENES[1], 0), standing(SCENES[1], 1)], [hidden, { stop: 0, isHidden: false }]);
   assert.deepEqual(
     [0, 1, 2].map((stop) => sentenceAt(SCENES[0], stop)),
     ["a", "b", "b"],
   );
 });
 
-test("a scene whose first way says its seconds opens on that way, also while it asks", () => {
-  const stops = [{ step: "1" }, { step: "2", seconds: 3 }, { step: "3" }];
-  const [shows, asks] = [[], ["state"]].map((hidden) => ({ hidden, stops }));
-  assert.deepEqual([shows, asks].map(beatsOf), [2, 3]);
-  assert.deepEqual(
-    [0, 1].map((beat) => standing(shows, beat)),
-    [1, 2].map((stop) => ({ stop, isHidden: false })),
-  );
-  assert.deepEqual(
-    [0, 1, 2].map((beat) => standing(asks, beat)),
-    [1, 1, 2].map((stop, beat) => ({ stop, isHidden: beat === 0 })),
-  );
-  assert.equal(beatsOf({ ...shows, chart: {} }), 3); // its stops are curves
+test("a scene whose first way says its seconds opens on that way", () => {
+  const scene = { stops: [{ step: "1" }, { step: "2", seconds: 3 }, { step: "3" }] };
+  assert.deepEqual([firstStop(scene), beatsOf(scene)], [1, 2]);
+  assert.equal(beatsOf({ ...scene, chart: {} }), 3); // its stops are curves
 });
 
 test("labels keep their order and do not touch", () => {

@@ -52,7 +52,6 @@ WRONG = {
         'algorithm = "flash9"',
         'step = "1\\n"',
         'stops = [{ step = "1", words = "w" }]',
-        'hidden = ["state"]',
         "colour = 3",
         "versus = { block_m = 7 }",
     ],

@@ -17,6 +17,7 @@ import { drawState } from "./state.js";
 const PAD = 14;
 const LOW = 160; // height of a chip that has no room for its memories
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
+const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
 const LONGEST_WORD = 9;
@@ -24,7 +25,7 @@ const [SMALLEST, NARROWEST] = [10.4, 9.5]; // size of a word, and a column that 
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
-const LOOSE = 4; // how far other matrices give way to the room
+const LOOSE = 2.6; // how far other matrices give way to the room
 const BACK = 0.45; // how strong is drawn what nothing happens to
 
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
@@ -33,7 +34,10 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const above = kernel.slots.some(({ name, columns }) => columns === "one" && name.length > 5)
     ? LONG_NAME
     : 0;
-  const top = HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + aside.h + above;
+  const gauges = hasGauges(kernel, chip)
+    ? MEMORIES + Math.max(...memoriesOf(model, kernel).map(({ high }) => high - GAUGE))
+    : 0;
+  const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   if (only !== null) return rowLayout(box, kernel.slots);
@@ -57,7 +61,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row }
   const [high, wide] = [slots.S.h / rows, slots.S.w / keys];
   const size = Math.max(SMALLEST, Math.min(14, high, wide));
   const [asking, asked] = model.data.words;
-  const above = slots.K ?? slots.S;
+  const above = slots.dK ?? slots.K ?? slots.S;
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
@@ -94,7 +98,7 @@ export function drawBench(context, chip, bench, how) {
   }
   if (strong < 0.05) return; // words stand in its place
   const slots = kernel.slots.filter(({ name }) => bench.slots[name]);
-  for (const slot of slots) drawSlot(context, slot, bench.slots[slot.name], how);
+  const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
   if (how.only !== null) return;
@@ -106,7 +110,7 @@ export function drawBench(context, chip, bench, how) {
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
   const top = chip.y + HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + 8;
   if (bench.state && strong > 0.5) drawLens(context, bench, top, { ...how, kernel });
-  if (strong > 0.5) frameRow(context, bench, how);
+  if (strong > 0.5) frameRow(context, bench, drawn, how);
 }
 
 // The number under a point, {slot, row, column}, or null. `only` is the row that is drawn alone.
@@ -141,18 +145,23 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
+function memoriesOf(model, kernel) {
+  return Object.entries(model.data.gpu.limits).map(([name, limit]) => {
+    const parts = kernel.parts.filter(({ memory }) => memory === name);
+    const all = sum(parts.map(({ bytes }) => bytes));
+    return { name, limit, parts, all, high: GAUGE + (all > limit ? TALLER : 0) };
+  });
+}
+
 // A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what
 // of that is filled. Its number is that of the tiles that have landed.
 function drawMemories(context, chip, { model, palette, at }) {
-  const memories = Object.entries(model.data.gpu.limits);
-  const kernel = model.kernels[at.kernel];
+  const memories = memoriesOf(model, model.kernels[at.kernel]);
   const left = nameWide(chip);
   const wide = (chip.w - left - PAD - 18 * (memories.length - 1)) / memories.length;
-  memories.forEach(([name, limit], i) => {
+  memories.forEach(({ name, limit, parts, all, high }, i) => {
     const [x, y] = [chip.x + left + i * (wide + 18), chip.y + 15];
-    const parts = kernel.parts.filter(({ memory }) => memory === name);
     const filled = parts.map((part) => filledOf(model, at, part));
-    const all = sum(parts.map(({ bytes }) => bytes));
     const landed = sum(parts.map((part) => part.bytes * filledOf(model, at, part, Math.floor)));
     const isOver = landed > limit;
     const words = `${formatNumber(landed / 1024, isOver ? 4 : 3)} of ${formatKib(limit)}`;
@@ -161,27 +170,33 @@ function drawMemories(context, chip, { model, palette, at }) {
     const beside = context.measureText(label).width + 8;
     const color = isOver ? palette.bad : palette.muted;
     if (beside + ROOM_FOR_SIZES < wide) text(context, words, x + beside, y, color, { size: 13 });
-    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: 10 }, 0.55);
+    fillBox(context, palette.line, { x, y: y + 11, w: wide, h: high }, 0.55);
     const scale = wide / Math.max(limit, all);
     let from = x;
     parts.forEach((part, k) => {
-      const box = { x: from, y: y + 11, w: part.bytes * filled[k] * scale, h: 10 };
+      const box = { x: from, y: y + 11, w: part.bytes * filled[k] * scale, h: high };
       fillBox(context, palette[part.color], box);
       from += box.w;
     });
     if (at.started)
-      roundBox(context, { x, y: y + 10, w: all * scale, h: 12 }, 2, { line: palette.muted, width: 1.2 });
+      roundBox(context, { x, y: y + 10, w: all * scale, h: high + 2 }, 2, {
+        line: palette.muted,
+        width: 1.2,
+      });
     const end = x + limit * scale;
-    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + 24]);
+    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + high + 14]);
   });
 }
 
+// Returns whether there is something: an open tile has no empty boxes.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
-  roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const isKnown = at.step >= 0 && (hasNumbers(model) || how.only !== null);
   const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
+  const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
+  if (how.isOpen && at.step >= 0 && !(isRecorded ? shown : heldIn(model, at, slot.name).held)) return false;
+  roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
@@ -191,16 +206,16 @@ function drawSlot(context, slot, box, how) {
   const words = fitted(context, [label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), palette[slot.color], style);
-  if (at.step < 0) return;
-  if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return; // it changes too fast to be seen
+  if (at.step < 0) return true;
+  if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return true; // it changes too fast to be seen
   const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
-  const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   if (!isRecorded) drawBlock(context, slot, box, all);
-  else if (!shown) return;
+  else if (!shown) return true;
   else if (shown.isSum && !(how.only !== null && isReadable(box.w / countsOf(model, slot, how.only)[1])))
     drawSum(context, slot, box, all, how.only === null ? null : [how.only]);
   else drawMatrix(context, slot, box, all);
+  return true;
 }
 
 // How strong data are drawn: those that the phase in progress does nothing with step back.
@@ -246,11 +261,9 @@ function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, stro
   }
 }
 
-function frameRow(context, { slots, state }, { model, palette, at, row }) {
+function frameRow(context, { slots, state }, drawn, { model, palette, at, row }) {
   if (model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
-  const beside = model.kernels[at.kernel].slots.filter(
-    ({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y,
-  );
+  const beside = drawn.filter(({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y);
   if (!beside.some(isSquare)) return;
   const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];
   const told = rowBox(model, slots.S, row);

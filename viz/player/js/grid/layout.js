@@ -116,9 +116,9 @@ export function tileAt(x, y, layouts, blockM) {
 const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
-const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.14 };
+const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.26 }; // a number has room
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
-const [NARROW_SIDE, NARROWEST] = [0.32, 0.22]; // of what a product has on its left; with two products
+const [NARROW_SIDE, NARROWEST] = [0.32, 0.13]; // of what a product has on its left; with two products
 const TALLEST = 1.25; // of a square: how far it gives way to the room
 
 // What a slot's rows and columns count, as they are drawn.
@@ -131,8 +131,15 @@ export function countsOf(model, slot, only = null) {
   return sidesOf(slot).map((side) => sizes[side]);
 }
 
-// [row, column] of the second product of the backward pass on a wide chip, where it stands beside the first.
-const BESIDE = { V: [0, 5], dO: [1, 4], dS: [1, 5], D: [1, 6], dV: [1, 7], dK: [1, 8], dQ: [1, 9] };
+// [row, column] of the backward pass on a wide chip: its second product stands beside the first, and dK and
+// dV grow above K and V, each key over its column.
+const [FIRST, SECOND] = [
+  { dK: [0, 1], K: [1, 1], Q: [2, 0], S: [2, 1], lse: [2, 2] },
+  { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], dQ: [2, 7], O: [2, 8] },
+];
+const BESIDE = { ...FIRST, ...SECOND };
+const [FACTOR, SUM] = [0.55, 1.3]; // their heights there: what is summed up is seen to grow
+const [LOW, LOWER] = [170, 0.55]; // height of a bench that has little for them, and what they have of it
 
 // Where things of these sizes begin, one after another, and where they end.
 const placesAfter = (sizes, from, unit, gap) =>
@@ -150,14 +157,13 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const columns = [...new Set(slots.map(({ column }) => column))].toSorted((a, b) => a - b);
   const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
   const narrow = beside === BESIDE ? NARROWEST : NARROW_SIDE;
-  const narrowed = columns.includes(8) ? [0, 4, 7, 8, 9] : [0, 4, 7]; // dQ alone is wide
   const widths = columns.map((column) => {
     const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
-    return Math.max(...own) === WIDE.head_dim && narrowed.includes(column) ? narrow : Math.max(...own);
+    return Math.max(...own) === WIDE.head_dim && [0, 4].includes(column) ? narrow : Math.max(...own);
   });
-  const highs = rows.map((row) =>
-    Math.max(...slots.filter((slot) => slot.row === row).map((slot) => HIGH[sidesOf(slot)[0]])),
-  );
+  const part = (row) => (row < 2 ? [SUM, FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
+  const highOf = (slot) => HIGH[sidesOf(slot)[0]] * (beside === BESIDE ? part(slot.row) : 1);
+  const highs = rows.map((row) => Math.max(...slots.filter((slot) => slot.row === row).map(highOf)));
   const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
   const across = (box.w - gaps) / (sum(widths) + (hasState ? STATE : 0));
@@ -170,9 +176,9 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
   const tops = placesAfter(highs, y + LABEL, tall, LABEL + 4);
   const placed = slots.map((slot) => {
-    const [height, width] = sidesOf(slot);
+    const [, width] = sidesOf(slot);
     const [i, j] = [columns.indexOf(slot.column), rows.indexOf(slot.row)];
-    const h = (slot.column > 6 ? highs[j] : Math.min(highs[j], HIGH[height])) * tall; // sums are seen to grow
+    const h = highOf(slot) * tall;
     const w = Math.min(widths[i], WIDE[width]) * unit;
     return [slot.name, { x: lefts[i], y: tops[j] + highs[j] * tall - h, w, h }];
   });

@@ -28,7 +28,7 @@ export function drawMatrix(context, slot, box, how) {
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
   const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
-  const hasRoom = size >= SMALLEST && strong === 1;
+  const hasRoom = size >= SMALLEST && (strong === 1 || slot.columns === "one");
   const hasBoth = square && hasRoom && beside > 0 && ch >= 2.2 * SOURCE;
   const gap = hasBoth ? 2 : Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
@@ -61,7 +61,8 @@ function drawCell(context, box, color, value, { palette, alpha, size }) {
   fillBox(context, color, box, alpha);
   if (size < SMALLEST || box.h < size || Number.isNaN(value)) return;
   const [x, y] = [box.x + box.w / 2, box.y + box.h / 2];
-  text(context, formatNumber(value, 2), x, y, inkOn(color, palette), { size, align: "center" });
+  const ink = inkOn(mixed(palette.surface, color, alpha), palette);
+  text(context, formatNumber(value, 2), x, y, ink, { size, align: "center" });
 }
 
 // How far a cell has come: a product goes row by row, exponentials go column by column.

@@ -58,7 +58,8 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    const tells = at.finished && model.data.words && hasNumbers(model);
+    const tells =
+      at.finished && model.data.words && hasNumbers(model) && model.kernels[at.kernel].bars === "l";
     at.scan = timeline.order === "gpu" ? 0 : tells ? 1 : scanOf(rate);
     at.melt = meltOf(rate);
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
@@ -121,7 +122,7 @@ export class Pane {
     const bench = benchWith(only);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
     const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
-    const how = { model, palette, at, strong, row, only, pointed: isOpen && pointed, lines };
+    const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);

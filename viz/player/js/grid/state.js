@@ -8,20 +8,21 @@ import { softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
-const TOLD = 17; // size of lse
+const [TOLD, ROOM_OF_ALPHA] = [17, 54]; // size of the numbers, and their room
 export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
   const style = { size: 14, weight: "650", alpha: strong };
   const isWide = box.w > 110;
-  const [m, l, end] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
-  const place = { m, l, end, half: box.w * 0.36 };
+  const { h: tall } = rowBox(model, slots.S, 0);
+  const isTold = isWide && tall > TOLD; // then each row has its numbers
+  const [m, l, right] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
+  const place = { m, l, end: right - (isTold ? ROOM_OF_ALPHA : 0), half: box.w * 0.36 };
   const finish = finishOf(model, at);
   const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isDone ? "lse" : isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
-  const { h: tall } = rowBox(model, slots.S, 0);
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
     progressIn(model, at, role, 1),
   );
@@ -33,8 +34,18 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     if (!state) continue;
     drawMax(context, state, middle, how);
     drawL(context, state, middle, how);
-    const lse = isDone && tall > TOLD && formatNumber(state.m + Math.log(state.l));
-    if (lse) text(context, lse, place.l, middle, palette.now, { size: TOLD, weight: "700" });
+    const write = (words, x, more) =>
+      text(context, words, x, middle, palette.now, { size: TOLD, weight: "700", ...more });
+    if (isTold && isDone) write(formatNumber(state.m + Math.log(state.l)), place.l);
+    else if (
+      isTold &&
+      strong > 0.7 &&
+      rescale > 0 &&
+      finish === 0 &&
+      state.oldL > 0 &&
+      state.alpha < UNCHANGED
+    )
+      write(`×${formatNumber(state.alpha, 2)}`, right, { align: "right" });
   }
 }
 

@@ -14,20 +14,24 @@ export function drawSum(context, slot, box, how, own = null) {
   const { now, old, part, phase, held, model, palette, at, strong } = how;
   const [down, across] = countsOf(model, slot);
   const [cw, ch] = [box.w / across, box.h / (own?.length ?? down)];
+  const deep = slot.transposed ? cw : ch; // its bars stand across it
   const largest = largestOfRows(model, slot, at);
   const divided = smooth(finishOf(model, at) * 2);
   const color = palette[slot.color];
   for (const [i, r] of (own ?? range(now.rows)).entries()) {
-    const middle = box.y + (i + 0.5) * ch;
-    fillBox(context, palette.line, { ...box, y: middle - 0.5, h: 1 }, 0.6 * strong);
-    const unit = (ch / 2 - 0.4) / (largest[r] ?? largest[0]); // of one row alone
+    const middle = (slot.transposed ? box.x : box.y) + (i + 0.5) * deep;
+    const line = slot.transposed ? { x: middle - 0.5, w: 1 } : { y: middle - 0.5, h: 1 };
+    fillBox(context, palette.line, { ...box, ...line }, 0.6 * strong);
+    const unit = (deep / 2 - 0.4) / (largest[r] ?? largest[0]); // of one row alone
     const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
     const factor = divided ? lerp(1, 1 / l, divided) : 1;
     const bar = (c, size, alpha) => {
-      const high = clamp(size * unit, -ch / 2, ch / 2);
-      const top = Math.min(middle, middle - high);
-      const w = Math.max(cw - 0.6, 0.5);
-      fillBox(context, color, { x: box.x + c * cw, y: top, w, h: Math.abs(high) }, alpha);
+      const high = clamp(size * unit, -deep / 2, deep / 2) * (slot.transposed ? -1 : 1);
+      const [from, long] = [Math.min(middle, middle - high), Math.abs(high)];
+      const place = slot.transposed
+        ? { x: from, y: box.y + c * ch, w: long, h: Math.max(ch - 0.6, 0.5) }
+        : { x: box.x + c * cw, y: from, w: Math.max(cw - 0.6, 0.5), h: long };
+      fillBox(context, color, place, alpha);
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];

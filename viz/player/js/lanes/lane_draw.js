@@ -21,20 +21,25 @@ const ELSEWHERE = "this tile ran on another SM";
 const TICK_ROOM = 84;
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
-export function layoutLanes(model, chosen, width) {
+// In a low room the tracks take what there is.
+export function layoutLanes(model, chosen, width, room = Infinity, h = TRACK) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
     const heading = y;
     y += HEADING;
     const tracks = run.sms[chosen[index]].tracks.map((track) => {
       if (track.begins) y += ROW_GAP;
-      const placed = { run, index, track, y, h: TRACK };
-      y += TRACK + 1;
+      const placed = { run, index, track, y, h };
+      y += h + 1;
       return placed;
     });
     y += RUN_GAP;
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
+  if (y > room) {
+    const lower = (y - room) / sum(runs.map(({ tracks }) => tracks.length));
+    return layoutLanes(model, chosen, width, Infinity, h - lower);
+  }
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
@@ -66,14 +71,15 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
   context.restore();
   for (const placed of layout.runs) {
-    if (head <= span.to) drawHead(context, layout, span, placed, { palette, head });
+    if (head <= span.to) drawHead(context, layout, span, placed, { model, palette, head });
     else drawElsewhere(context, layout, placed, { palette, marked, tiles });
   }
 }
 
-// What comes later is pale; beside the name of the run stands what a playback has come to.
-function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head }) {
-  const [top, bottom] = [tracks[0].y, tracks.at(-1).y + TRACK];
+// What comes later is pale; beside the name of the run stands what a playback has come to, and at the end how
+// much of softmax a product hid.
+function drawHead(context, layout, span, { run, index, sm, y, tracks }, { model, palette, head }) {
+  const [top, bottom] = [tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
   const x = xOf(layout, span, head);
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
@@ -85,9 +91,11 @@ function drawHead(context, layout, span, { run, sm, y, tracks }, { palette, head
   const until = Math.max(Math.min(head, last), span.from + 1);
   const share = Math.round(100 * productShare(run, sm, span.from, until));
   const time = ((until - span.from) / 1000).toFixed(1);
-  const words = `a product was under way for ${share} % of ${time} µs`;
-  const style = { size: 13, align: "right", weight: "600" };
-  text(context, words, layout.width - 4, y + HEADING / 2 + 1, palette.text, style);
+  const { name, values } = model.data.figures.find((each) => each.name.startsWith("Softmax"));
+  const isEnd = head >= span.last;
+  const words = isEnd ? `${name}: ${values[index]}` : `a product was under way for ${share} % of ${time} µs`;
+  const style = { size: isEnd ? 18 : 13, align: "right", weight: "700" };
+  text(context, words, layout.width - 4, y + HEADING / 2, isEnd ? palette.now : palette.text, style);
 }
 
 function drawAxis(context, layout, span, palette) {
@@ -160,7 +168,7 @@ function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
   context.lineWidth = 1;
   if (!look.isSolid) context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
   const [from, to] = [Math.max(x, layout.left), Math.min(x + w, layout.width)]; // what is seen of it
-  if (to - from < ROOM_FOR_WORDS) return;
+  if (to - from < ROOM_FOR_WORDS || h < TEXT_SIZE) return;
   const style = { size: TEXT_SIZE, align: "center", weight: "600" };
   context.font = `${style.weight} ${TEXT_SIZE}px ${FONT}`;
   if (context.measureText(look.name).width + 6 > to - from) return;

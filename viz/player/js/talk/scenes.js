@@ -1,17 +1,10 @@
-// Where a talk stands: the scene, and the beat in it. A scene with something hidden has one beat before it is
-// shown; then each stop is a beat, but for the place that a scene opens from. No drawing here.
+// Where a talk stands: the scene, and the beat in it. Each stop is a beat, but for the place that a scene
+// opens from. No drawing here.
 
 // The first stop that a scene shows: 1 if it opens in motion, on the way to it.
 export const firstStop = ({ stops, chart }) => Number(!chart && stops[1]?.seconds > 0);
 
-const asks = ({ hidden }) => Number(hidden.length > 0); // beats before what is hidden is shown
-
-export const beatsOf = (scene) => scene.stops.length - firstStop(scene) + asks(scene);
-
-// The stop of a beat, and whether what the scene hides is still hidden.
-export function standing(scene, beat) {
-  return { stop: firstStop(scene) + Math.max(0, beat - asks(scene)), isHidden: beat < asks(scene) };
-}
+export const beatsOf = (scene) => scene.stops.length - firstStop(scene);
 
 // The place one beat on (1) or back (-1); the same at either end of the talk.
 export function moved(scenes, { scene, beat }, direction) {

@@ -9,14 +9,14 @@ import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
 import { modelOf, once, range } from "../run/model.js";
 import { Player } from "../player.js";
-import { firstStop, sentenceAt, standing } from "./scenes.js";
+import { firstStop, sentenceAt } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
 
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
+const LANES = 268; // height that lanes have
 const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
 const PER_TILE_S = 1.5;
-const HIDES = ["sentence", "picture"];
 
 export class Screen {
   // `onOpen` is called with the step of a tile that was clicked.
@@ -51,16 +51,13 @@ export class Screen {
   // Show a place; within a scene the picture glides from stop to stop.
   show({ scene: index, beat, open }, glides = false) {
     const scene = this.data.scenes[index];
-    const { stop, isHidden } = standing(scene, beat);
+    const stop = firstStop(scene) + beat;
     const isSame = this.scene === scene && this.open === open;
-    Object.assign(this, { scene, open, stop, isHidden });
+    Object.assign(this, { scene, open, stop });
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
     this.root.classList.toggle("fa-has-words", Boolean(this.data.runs[scene.run]?.words));
-    for (const name of HIDES) {
-      this[name].style.visibility = isHidden && scene.hidden.includes(name) ? "hidden" : "";
-    }
     this.title.textContent = scene.title;
     this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
     if (!isSame) this.size();
@@ -110,6 +107,7 @@ export class Screen {
     owner.dropKeys(); // the keys are the talk's
     if (kind === "duel") return owner;
     owner.onDrawn = (at) => this.say(at);
+    owner.lanes.room = LANES;
     owner.pane.onPick = null; // the other window would not know of the row
     owner.pane.stage.addEventListener("click", (event) => {
       if (!owner.pane.model.hasMatrices) return;
@@ -162,40 +160,21 @@ export class Screen {
       return;
     }
     const { order, position } = track.placeOf(step);
-    const isAnswered = !this.isHidden && this.asks(scene); // the answer stands beside the question
-    if (glides && order === track.order && position !== track.position && !isAnswered) {
-      if (owner.opened) owner.opened.predicts = this.asks(scene);
+    if (glides && order === track.order && position !== track.position) {
       owner.draw();
       const own = clamp(PER_TILE_S * track.tilesBetween(track.position, position), SHORTEST_S, LONGEST_S);
       owner.transport.glide(position, 1000 * (seconds || own));
     } else {
       owner.stand(this.stateOf(scene, this.open || step));
-      this.ask(owner, scene);
       owner.refresh();
     }
     if (scene.duel) this.say();
   }
 
-  // Hidden are m, l and alpha of the tile that the scene begins with, until the audience has guessed.
-  asks(scene) {
-    return scene.hidden.includes("state") && this.stop === firstStop(scene) && !this.open;
-  }
-
-  ask(player, scene) {
-    if (!this.asks(scene)) return;
-    player.opened.predicts = true;
-    player.draw();
-    if (!this.isHidden) player.opened.predict.reveal();
-  }
-
   say(at) {
     const { scene, stop, owners } = this;
-    const opens = !scene.hidden.length && stop === firstStop(scene); // then the scene's sentence stands
-    const own = opens || scene.stops[stop].sentence;
-    const tells = scene.tells && !own && !this.isHidden; // a question stands until it is answered
     const { model, pinned } = at ? owners.player.pane : {};
-    const isTold = at?.phase && (this.open || tells);
-    const told = isTold ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
+    const told = at?.phase && this.open ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
     write(this.sentence, told || sentenceAt(scene, stop));
     const tile = at && this.open ? `${owners.player.opened.title.textContent} · ` : "";
     write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
