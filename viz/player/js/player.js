@@ -198,12 +198,12 @@ export class Player extends Playback {
   }
 
   // What an arrow steps to is seen to happen, in a short time.
-  animate() {
+  animate(drawnAt = performance.now()) {
     cancelAnimationFrame(this.transition);
-    if (this.transport.playing || this.seenAt(performance.now()) === this.timeline.position) return;
+    if (this.transport.playing || this.seenAt(drawnAt) === this.timeline.position) return;
     this.transition = requestAnimationFrame((now) => {
       this.draw(now);
-      this.animate();
+      this.animate(now); // the last frame is drawn too
     });
   }
 

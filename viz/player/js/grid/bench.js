@@ -195,7 +195,9 @@ function drawSlot(context, slot, box, how) {
   const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
-  if (how.isOpen && at.step >= 0 && !(isRecorded ? shown : heldIn(model, at, slot.name).held)) return false;
+  const isRescaled = shown?.phase?.rescales && !shown.old; // on the first tile there is nothing to rescale
+  const isThere = isRecorded ? shown && !isRescaled : heldIn(model, at, slot.name).held;
+  if (how.isOpen && at.step >= 0 && !isThere) return false;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
