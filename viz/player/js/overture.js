@@ -12,7 +12,6 @@ const BEFORE =
   "Here a tile of them is made on the chip, used and dropped.";
 const AFTER = "The same for all other tiles. O of a row goes to HBM once, after its last tile.";
 
-const evenly = (part) => part;
 const pace = (from, to) => (part) => from * (to / from) ** smooth(part);
 
 export function overtureOf(model) {
@@ -22,7 +21,7 @@ export function overtureOf(model) {
   return [
     { from: 0, to: 0, ms: STANDS_MS, rate: () => FIRST, says: BEFORE },
     { from: 0, to: first, ms: BEFORE_MS, rate: pace(FIRST, SLOW), says: BEFORE },
-    { from: first, to: next, ms: TILE_MS, rate: () => SLOW, shape: evenly },
+    { from: first, to: next, ms: TILE_MS, rate: () => SLOW, shape: (part) => part },
     { from: next, to: last, ms: AFTER_MS, rate: pace(SLOW, LAST), says: AFTER },
   ];
 }

@@ -119,7 +119,7 @@ export function controls(owner, sliderLabel) {
   return { panel, slider, count, rate, tell, showPlaying };
 }
 
-// Bars of bytes below each other on one scale, each with a line where it will end. A row is {name, title,
+// Bars of bytes below each other on one scale, each as long as it will be at the end. A row is {name, title,
 // parts}, a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
 export function byteBars(node, rows, palette) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
@@ -134,11 +134,11 @@ export function byteBars(node, rows, palette) {
     ...rows.flatMap(({ name, title }, i) => [
       element("span", { class: "fa-byte-name", title }, [name]),
       said[i],
-      element("div", { class: "fa-bar", style: `--fa-goal:${totals[i] * scale}%` }, bars[i]),
+      element("div", { class: "fa-bar", style: `width:${totals[i] * scale}%` }, bars[i]),
     ]),
   );
   return (i, bytes, words) => {
-    bytes.forEach((each, t) => (bars[i][t].style.width = `${each * scale}%`));
+    bytes.forEach((each, t) => (bars[i][t].style.width = `${(100 * each) / totals[i]}%`));
     write(said[i], words);
   };
 }

@@ -79,7 +79,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row }
   if (model.kv[at.step] < 0 || wide < NARROWEST || !room.h) return;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word) write(word, x, above.y - 22, false, { turned: true });
+    if (word) write(word, x, above.y - 24, false, { turned: true });
   });
 }
 

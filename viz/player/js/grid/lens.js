@@ -6,10 +6,10 @@ import { figureOf, softmaxState } from "../run/figure.js";
 import { formatNumber, formatSteady } from "../run/formats.js";
 import { rowBox } from "../run/model.js";
 import { rowCalled } from "../run/sentences.js";
-import { UNCHANGED, drawL, rangesOf } from "./state.js";
+import { UNCHANGED, drawL } from "./state.js";
 import { drawSum } from "./sums.js";
 
-const [NARROWEST, LOWEST, HIGHEST] = [150, 92, 150]; // of its room
+const [NARROWEST, LOWEST, HIGHEST] = [110, 84, 190]; // of its room
 const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 50, 8, 30];
 
 // `top` is where its room begins. In too little of it the factor stands alone.
@@ -39,7 +39,7 @@ export function drawLens(context, { state: { x, y, w }, slots }, top, how) {
   atEnd(`max m ${formatSteady(max < 0.5 ? oldM : m)}`, bottom - h + 13);
 
   const [from, end, middle] = [left + NAME, right - PAD - NUMBER, bottom - h + HEAD + 9];
-  const bar = { palette, strong, tall: 32, ranges: rangesOf(model, at), place: { l: from, end } };
+  const bar = { palette, strong, tall: 32, ranges: { most: Math.max(oldL, l) }, place: { l: from, end } };
   const [kept, added] = drawL(context, state, middle, { ...bar, rescale, finish });
   write("l", left, middle, palette.state);
   if (rescale > 0 && kept > WORD) write("old", from + 5, middle, inkOn(palette.state, palette));

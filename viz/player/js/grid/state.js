@@ -88,7 +88,7 @@ export function drawL(context, { oldL, l, alpha }, middle, how) {
   return [kept, added];
 }
 
-export function rangesOf(model, at) {
+function rangesOf(model, at) {
   const steps = stepsOfTile(model, at.kernel, at.head, model.q[at.step]);
   return once(steps, "ranges", () => {
     const rows = range(rowCount(model, model.q[at.step]));

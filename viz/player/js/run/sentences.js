@@ -26,7 +26,7 @@ export const SENTENCES = {
     "its row of P is 0",
   ],
   rescale: [
-    "The old sums l and O were weighed with the old m. Where m grew, they count less: both shrink by α.",
+    "The old sums l and O were weighed with the old m. Where m grew, they count less: both times α.",
     "In {who}: {rescaled}.",
     "l and O stay 0",
   ],
