@@ -9,7 +9,7 @@ import { rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
 import { drawSum } from "./sums.js";
 
-const [NARROWEST, LOWEST, HIGHEST] = [110, 84, 190]; // of its room
+const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
 const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 50, 8, 30];
 
 // `top` is where its room begins. In too little of it the factor stands alone.
