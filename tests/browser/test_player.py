@@ -183,7 +183,8 @@ def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sigh
     page.page.get_by_role("button", name="Your own sizes and words").click()
     in_sight = """() => {
       const { left, right, bottom } = document.querySelector("textarea")?.getBoundingClientRect() ?? {};
-      return left >= 0 && right <= innerWidth && bottom <= innerHeight;
+      const isWhole = document.querySelector("[data-testid=stNumberInput] input"); // the fields come one by one
+      return isWhole && left >= 0 && right <= innerWidth && bottom <= innerHeight;
     }"""
     page.page.wait_for_function(in_sight, timeout=60_000)
     page.page.locator("textarea").fill("A sentence of my own")
