@@ -30,7 +30,7 @@ const BACK = 0.45; // how strong is drawn what nothing happens to
 
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
-  const aside = only === null ? wordsRoom(model, kernel, chip) : NO_WORDS;
+  const aside = wordsRoom(model, kernel, chip);
   const above = kernel.slots.some(({ name, columns }) => columns === "one" && name.length > 5)
     ? LONG_NAME
     : 0;
@@ -40,7 +40,7 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
-  if (only !== null) return rowLayout(box, kernel.slots);
+  if (only !== null) return rowLayout(box, kernel.slots, aside.h);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
 }
@@ -56,8 +56,9 @@ function wordsRoom(model, kernel, chip) {
   return { w: 66, h: chip.h > 240 ? 44 : 0 };
 }
 
-function drawWords(context, { slots }, room, { model, palette, at, strong, row }) {
-  const { block_m: rows, block_n: keys, q_len: queries } = model.data.problem;
+function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
+  const { block_m, block_n: keys, q_len: queries } = model.data.problem;
+  const rows = only === null ? block_m : 1;
   const [high, wide] = [slots.S.h / rows, slots.S.w / keys];
   const size = Math.max(SMALLEST, Math.min(14, high, wide));
   const [asking, asked] = model.data.words;
@@ -68,10 +69,10 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row }
     text(context, cut, x, y, color, { size, weight: isTold ? "650" : "", alpha: strong, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
-  const first = tileNumber(model, Math.max(model.q[at.step], 0)) * rows;
+  const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    const isTold = i === model.offsets[row];
+    const isTold = (only ?? i) === model.offsets[row];
     const isNamed = high >= SMALLEST || (isTold && hasNumbers(model)); // of low rows one alone
     if (isNamed && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
       write(word, beside, y, isTold, { align: "right" });
@@ -101,11 +102,11 @@ export function drawBench(context, chip, bench, how) {
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
+  const room = wordsRoom(model, kernel, chip);
+  if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
   drawLaid(context, bench, how);
-  const room = wordsRoom(model, kernel, chip);
-  if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
   const top = chip.y + HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + 8;

@@ -189,10 +189,14 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 
 const LOWEST = 46; // of a row with its name
 
-export function rowLayout({ x, y, w, h }, slots) {
+// `above` is the room for the words of the keys, which stand above their scores.
+export function rowLayout({ x, y, w, h }, slots, above) {
   const own = slots.filter(({ rows }) => rows === "q_tile");
-  const high = Math.min(h / own.length, LOWEST * 2);
-  const boxes = own.map(({ name }, i) => [name, { x, y: y + i * high + LABEL, w, h: high - LABEL - 6 }]);
+  const more = above / 2; // words are longer than the room beside other boxes
+  const high = Math.min((h - more) / own.length, LOWEST * 2);
+  const scores = own.findIndex(({ name }) => name === "S");
+  const top = (i) => y + i * high + LABEL + (i < scores ? -above : more);
+  const boxes = own.map(({ name }, i) => [name, { x, y: top(i), w, h: high - LABEL - 6 }]);
   return { slots: Object.fromEntries(boxes), state: null };
 }
 
