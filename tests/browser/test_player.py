@@ -181,9 +181,9 @@ def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sigh
     page.wait_for_url("step=")
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.get_by_role("button", name="Your own sizes and words").click()
-    in_sight = """() => {
+    in_sight = """() => {  // and the fields come one by one
       const { left, right, bottom } = document.querySelector("textarea")?.getBoundingClientRect() ?? {};
-      const isWhole = document.querySelector("[data-testid=stNumberInput] input"); // the fields come one by one
+      const isWhole = document.querySelector("[data-testid=stNumberInput] input");
       return isWhole && left >= 0 && right <= innerWidth && bottom <= innerHeight;
     }"""
     page.page.wait_for_function(in_sight, timeout=60_000)
