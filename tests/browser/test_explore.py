@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.visit import PLAYER
+from tests.browser.visit import PLAYER, SETTLED
 from viz.shared import theme
 
 pytestmark = pytest.mark.browser
@@ -94,8 +94,7 @@ def test_a_rerun_and_a_theme_change_leave_the_step_alone(small):
 
 
 def test_the_exported_page_plays_from_a_file_without_a_server(small, visit, tmp_path):
-    # a click in a rerun, such as that of another theme, would be lost
-    small.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
+    small.page.evaluate(SETTLED)  # a click in a rerun, such as that of another theme, would be lost
     with small.page.expect_download(timeout=60_000) as download:
         small.page.get_by_role("button", name="Player as one HTML file").click()
     path = tmp_path / "player.html"
