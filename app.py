@@ -8,6 +8,11 @@ from viz.explore.first_visit import SIDEBAR, STATE
 from viz.shared.link import remember_link, say_refused
 from viz.shared.options import named_file
 
+st.set_page_config(  # before the pages, whose icons the browser would ask a machine elsewhere for
+    page_title="FlashAttention, played back",
+    page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
+    layout="wide",
+)
 page = st.navigation(
     [
         st.Page("viz/explore/page.py", title="Explore", icon=":material/play_circle:", default=True),
@@ -20,12 +25,7 @@ page = st.navigation(
     ],
     position="hidden" if st.context.is_embedded else "top",
 )
-st.set_page_config(
-    page_title="FlashAttention, played back",
-    page_icon=Path(__file__).parent / "viz" / "assets" / "icon.svg",
-    layout="wide",
-    initial_sidebar_state="auto" if page.url_path else st.session_state.get(SIDEBAR, "auto"),
-)
+st.set_page_config(initial_sidebar_state="auto" if page.url_path else st.session_state.get(SIDEBAR, "auto"))
 begins = page.url_path == "" and not st.query_params  # a link to a page leads to that page
 st.session_state.setdefault(STATE, begins)
 if begins and not st.session_state.get("has_begun"):

@@ -115,7 +115,8 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
         return
     naive, fused, x = found
     at = f"{sweep.LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
-    against = f"{sweep.peer_label(fused.peer)} against naive attention, {naive.source}"
+    peer = sweep.peer_label(fused.peer)
+    against = f"{peer} against naive attention, {naive.source}"
     shown, ratios = [], []
     for label, metric, less, how in (
         (f"Speed-up {fused.direction}", "time", "", "median of each"),
@@ -125,7 +126,8 @@ def cards(curves: list[PeerCurve], choice: Choice) -> None:
         both = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
         ratios.append(format_ratio(theirs / (ours or 1)))
         shown.append(Card(f"{label} · {at}", ratios[-1] + less, both, f"{against}: {how}."))
-    st.markdown(WORDS("result", speed=ratios[0], memory=ratios[1], direction=fused.direction, at=at))
+    said = {"peer": peer, "speed": ratios[0], "memory": ratios[1], "direction": fused.direction, "at": at}
+    st.markdown(WORDS("result", **said))
     draw_cards(shown)
 
 
