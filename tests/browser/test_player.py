@@ -189,6 +189,6 @@ def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sigh
     page.page.wait_for_function(in_sight, timeout=60_000)
     page.page.locator("textarea").fill("A sentence of my own")
     page.page.keyboard.press("Control+Enter")  # plays by itself, large, as the first one did
-    page.page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-notes')?.textContent.includes('run here')")
+    page.page.wait_for_function(f"() => {PLAYER}?.textContent.includes('run here')")
     page.page.wait_for_function(f"() => {PLAYER}?.classList.contains('fa-plain')")
     page.page.wait_for_function(f"() => !{PLAYER}.querySelector('.fa-count').textContent.includes('step 0')")
