@@ -64,6 +64,8 @@ class Compiled:
     """
     SOFTCAP: bool = False
     ALIBI: bool = False
+    BEFORE: bool = False
+    """Whether ALiBi meets no key after its query: what a row loses as a whole can leave the loop."""
     SINK: bool = False
 
     @property
@@ -97,6 +99,7 @@ def _made_of(
 ) -> tuple[Compiled, tuple[torch.Tensor, ...]]:
     lists = stretches = documents = np.empty((0, 0, 0), np.int32)
     fixed: dict[str, Any] = {"ALIBI": bool(pattern.slopes), "SINK": bool(pattern.sinks)}
+    fixed["BEFORE"] = fixed["ALIBI"] and pattern.band.right + pattern.rows_after <= 0
     if pattern.mask is not None:
         plan = plan_of(pattern, block_m, block_n)
         lists, stretches, documents = plan.tiles_of(axis), plan.stretches_of(axis), pattern.document_of()
@@ -213,6 +216,8 @@ class HeadMods(NamedTuple):
     end_of_stay: Any
     """(rows,): of each row of the tile that stays the document's number, or the ends of its stretch."""
     slope: Any
+    origin: Any
+    """The position among the keys from which `loss_of_rows` counts."""
     h: Any
     b: Any
 
@@ -221,7 +226,7 @@ class HeadMods(NamedTuple):
 def mods_of_head(mods, batch_head, stays, band, KEYS_STAY: tl.constexpr, FIXED: tl.constexpr):
     """`stays` are the rows of the tile that stays."""
     h, b = batch_head % mods.q_heads, batch_head // mods.q_heads
-    slope = mods.inverse_scale
+    slope, origin = mods.inverse_scale, mods.first_position
     document, first, end = stays, stays, stays
     if FIXED.PATTERN.PLANNED and FIXED.PATTERN.MASK is None:
         rows = band.kv_len if KEYS_STAY else band.q_len
@@ -233,7 +238,8 @@ def mods_of_head(mods, batch_head, stays, band, KEYS_STAY: tl.constexpr, FIXED: 
         document = document_at(mods.documents, positions, band.kv_len)
     if FIXED.PATTERN.ALIBI:
         slope = tl.load(mods.slopes + h) * mods.inverse_scale
-    return HeadMods(mods, document, first, end, slope, h, b)
+        origin += tl.min(stays, axis=0)
+    return HeadMods(mods, document, first, end, slope, origin, h, b)
 
 
 @triton.jit
@@ -272,10 +278,21 @@ def tanh(x):
 
 
 @triton.jit
-def change_scores(scores, stays, streamed, own, KEYS_STAY: tl.constexpr, FIXED: tl.constexpr):
+def loss_of_rows(queries, own):
+    """What ALiBi takes from each row of full tiles whose keys all lie before it.
+
+    It is the same for all keys, so `change_scores` leaves it to the softmax, which subtracts a number of each
+    row anyway.
+    """
+    return own.slope * (queries + own.mods.first_position - own.origin).to(tl.float32)
+
+
+@triton.jit
+def change_scores(scores, stays, streamed, own, KEYS_STAY: tl.constexpr, FIXED: tl.constexpr, loss=None):
     """Scores without their scale, capped and with ALiBi; and the derivative of the cap, for the gradients.
 
-    Their rows are those of the tile that stays, at `stays`; `streamed` is the number of the other tile.
+    Their rows are those of the tile that stays, at `stays`; `streamed` is the number of the other tile. They
+    still have to lose a `loss` of each row.
     """
     derivative = scores
     if FIXED.PATTERN.SOFTCAP:
@@ -284,7 +301,10 @@ def change_scores(scores, stays, streamed, own, KEYS_STAY: tl.constexpr, FIXED: 
         scores = capped * own.mods.cap
     if FIXED.PATTERN.ALIBI:  # positions as float32, which holds them: to convert each pair takes longer
         BLOCK: tl.constexpr = FIXED.BLOCK_M if KEYS_STAY else FIXED.BLOCK_N
-        shift = -own.mods.first_position if KEYS_STAY else own.mods.first_position
-        here, there = (stays + shift).to(tl.float32), positions_of(streamed, BLOCK, tl.float32)
-        scores -= own.slope * tl.abs(here[:, None] - there[None, :])
+        if loss is not None:
+            scores += own.slope * positions_of(streamed, BLOCK, tl.float32, own.origin)[None, :]
+        else:
+            shift = -own.mods.first_position if KEYS_STAY else own.mods.first_position
+            here, there = (stays + shift).to(tl.float32), positions_of(streamed, BLOCK, tl.float32)
+            scores -= own.slope * tl.abs(here[:, None] - there[None, :])
     return scores, derivative

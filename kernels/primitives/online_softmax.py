@@ -20,17 +20,22 @@ def share_of(part_lse, lse):
 
 
 @triton.jit
-def online_softmax(scores, m, l, scale_log2):
+def online_softmax(scores, m, l, scale_log2, loss=None):
     """One tile of scores (rows, keys) joins the state of its rows. Returns P, the new m and l, and alpha.
 
     m (rows,) is the row max in base-2 units and l (rows,) the row sum of exp2(score - m). alpha (rows,) is
-    the factor that old sums, and the accumulator, have to be multiplied by. scale_log2 >= 0.
+    the factor that old sums, and the accumulator, have to be multiplied by. scale_log2 >= 0. If a `loss`
+    (rows,) is given, the scores of a row are still that much too high.
     """
     # [row max]
-    m_new = tl.maximum(m, tl.max(scores, axis=1) * scale_log2)
+    highest = tl.max(scores, axis=1)
+    if loss is not None:
+        highest -= loss
+    m_new = tl.maximum(m, highest * scale_log2)
     shift = finite_or_zero(m_new)
     # [exponentials]
-    p = tl.exp2(scores * scale_log2 - shift[:, None])
+    taken = shift if loss is None else shift + loss * scale_log2
+    p = tl.exp2(scores * scale_log2 - taken[:, None])
     # [rescale]
     alpha = tl.exp2(m - shift)
     l = l * alpha + tl.sum(p, axis=1)

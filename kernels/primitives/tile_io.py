@@ -49,14 +49,14 @@ def tile_offsets(first_row, n_rows, BLOCK_ROWS: tl.constexpr, FIXED: tl.constexp
 
 
 @triton.jit
-def positions_of(tile, BLOCK_ROWS: tl.constexpr, DTYPE: tl.constexpr):
-    """Positions of the rows of a tile that are columns of a product, as int32 or float32.
+def positions_of(tile, BLOCK_ROWS: tl.constexpr, DTYPE: tl.constexpr, origin=0):
+    """Positions, from `origin` on, of the rows of a tile that are columns of a product; int32 or float32.
 
     A thread has the columns 8 i + 2 (thread % 4) + {0, 1} of a product. Added up as they are, each takes a
     register before a loop and through it. So what differs between threads, bits 1 and 2, joins the tile.
     """
     offs = tl.arange(0, BLOCK_ROWS)
-    return (tile * BLOCK_ROWS + (offs & 6)).to(DTYPE) + (offs & ~6).to(DTYPE)
+    return (tile * BLOCK_ROWS - origin + (offs & 6)).to(DTYPE) + (offs & ~6).to(DTYPE)
 
 
 @triton.jit

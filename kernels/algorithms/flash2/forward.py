@@ -20,7 +20,7 @@ from kernels.algorithms.flash2.recording import (
 from kernels.primitives.launch import TileConfig, launch_on_tiles
 from kernels.primitives.marks import RECORD, lane_of, mark_program
 from kernels.primitives.masking import mask_scores, sees_a_key
-from kernels.primitives.mods import ahead, change_scores, mods_of_head, tile_of, visits_listed
+from kernels.primitives.mods import ahead, change_scores, loss_of_rows, mods_of_head, tile_of, visits_listed
 from kernels.primitives.numbers import LN2, LOG2E, matmul, to_operand
 from kernels.primitives.online_softmax import online_softmax
 from kernels.primitives.recorder import Log, record_made, record_turn
@@ -45,6 +45,7 @@ def _attn_fwd_inner(
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    loss = loss_of_rows(offs_m, own) if FIXED.PATTERN.BEFORE and not MASKED else None
     if FIXED.PATTERN.PLANNED:
         listed = ahead(listed, first_turn, MASKED, FIXED)
     for turn in tl.range(first_turn, end_turn):
@@ -57,13 +58,15 @@ def _attn_fwd_inner(
         record_made(log, turn, scores, QK, HAS_S)
         if MASKED or FIXED.PATTERN.CHANGES_SCORES:
             # [mask]
-            scores, _ = change_scores(scores, offs_m, kv_tile, own, False, FIXED)
+            scores, _ = change_scores(scores, offs_m, kv_tile, own, False, FIXED, loss)
         if MASKED:
             scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
         # [row max]
-        p, m, l, alpha = online_softmax(scores, m, l, scale_log2)
+        p, m, l, alpha = online_softmax(scores, m, l, scale_log2, loss)
         # [rescale]
         acc = acc * alpha[:, None]
+        if loss is not None:
+            scores -= loss[:, None]
         record_softmax(log, turn, scores, p, acc, MASKED or FIXED.PATTERN.CHANGES_SCORES)
         # [load V] (BLOCK_N, BLOCK_D)
         v = load_tile(v_view, kv_tile, BLOCK_N, FIXED)

@@ -34,7 +34,7 @@ CASES = {
         40, 33, mask="expression", expression="k < q - 5 or abs(q - k) // 4 == 2", dtype="float32", **SIZES
     ),
     "softcap": tiny(40, 50, mask="causal", softcap=2, **SIZES),
-    "alibi": tiny(40, 50, mask="window", window_left=20, alibi=1, sink_logit=1, **SIZES),
+    "alibi": tiny(40, 50, mask="window", window_left=40, alibi=1, sink_logit=1, **SIZES),
     "all": tiny(
         40, 50, mask="documents", documents="20 20", softcap=1, alibi=1, sink_logit=1, head_dim=40, **SIZES
     ),
