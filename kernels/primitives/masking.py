@@ -19,8 +19,11 @@ def sees_a_key(offs_m, band):
 
 
 @triton.jit
-def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, own=None):
-    """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see."""
+def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, own=None, PART: tl.constexpr = 2):
+    """Scores (rows, BLOCK_N), with -inf for keys that do not exist or that the query does not see.
+
+    PART is that of `traversal.part_of_tiles`.
+    """
     offs_n = positions_of(kv_tile, FIXED.BLOCK_N, tl.int32)
     diagonal = offs_m + (band.kv_len - band.q_len)
     if FIXED.BOUND_RIGHT or FIXED.RAGGED:
@@ -31,14 +34,14 @@ def mask_scores(scores, offs_m, kv_tile, band, FIXED: tl.constexpr, own=None):
     if FIXED.BOUND_LEFT:
         scores = tl.where(offs_n[None, :] >= (diagonal - band.left)[:, None], scores, float("-inf"))
     if FIXED.PATTERN.PLANNED:
-        seen = pair_is_seen(offs_m, offs_n, own, band.kv_len, False, FIXED)
+        seen = pair_is_seen(offs_m, kv_tile, own, band.kv_len, PART, False, FIXED)
         scores = tl.where(seen, scores, float("-inf"))
     return scores
 
 
 @triton.jit
-def mask_transposed(tile_t, q_tile, offs_n, band, FIXED: tl.constexpr, own=None):
-    """Zero a (keys, queries) tile at the keys that a query does not see.
+def mask_transposed(tile_t, q_tile, offs_n, band, FIXED: tl.constexpr, own=None, PART: tl.constexpr = 2):
+    """Zero a (keys, queries) tile at the keys that a query does not see; PART as in `mask_scores`.
 
     Keys past the end need no mask: their rows of K are zero.
     """
@@ -49,7 +52,8 @@ def mask_transposed(tile_t, q_tile, offs_n, band, FIXED: tl.constexpr, own=None)
     if FIXED.BOUND_LEFT:
         tile_t = tl.where(offs_m[None, :] <= (diagonal + band.left)[:, None], tile_t, 0.0)
     if FIXED.PATTERN.PLANNED:
-        tile_t = tl.where(pair_is_seen(offs_m, offs_n, own, band.kv_len, True, FIXED), tile_t, 0.0)
+        seen = pair_is_seen(offs_n, q_tile, own, band.kv_len, PART, True, FIXED)
+        tile_t = tl.where(seen, tile_t, 0.0)
     return tile_t
 
 

@@ -34,14 +34,15 @@ import triton.language as tl
 @triton.jit
 def _attn_bwd_dk_dv_inner(
     dk, dv, k, v, q_stream, do_stream, lse_ptr, delta_ptr, first_turn, end_turn, listed, batch_head,
-    kv_tile, first_k, band, own, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    kv_tile, first_k, band, own, scale_log2, log, PART: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
     """Query tiles of turns [first_turn, end_turn) add to dk and dv (BLOCK_N, BLOCK_D); dk lacks the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
+    MASKED: tl.constexpr = PART != 1
     offs_n = first_k + tl.arange(0, BLOCK_N)
     if FIXED.PATTERN.PLANNED:
-        listed = ahead(listed, first_turn, MASKED, FIXED)
+        listed = ahead(listed, first_turn, PART, FIXED)
     for turn in tl.range(first_turn, end_turn):
         q_tile = tile_of(turn, listed)
         offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -59,7 +60,7 @@ def _attn_bwd_dk_dv_inner(
         record_made(log, turn, tl.trans(p_t), P)
         if MASKED:
             # [mask]
-            p_t = mask_transposed(p_t, q_tile, offs_n, band, FIXED, own)
+            p_t = mask_transposed(p_t, q_tile, offs_n, band, FIXED, own, PART)
         record_made(log, turn, tl.trans(p_t), MASKED_TILE, HAS_P)
         # [load dO] (BLOCK_M, BLOCK_D)
         do = load_streamed(do_stream, q_tile, BLOCK_M, FIXED)
@@ -144,7 +145,7 @@ def _attn_bwd_dk_dv(
             if (PART == 0 and before) or PART == 1 or (PART == 2 and after):
                 dk, dv = _attn_bwd_dk_dv_inner(
                     dk, dv, k, v, q_stream, do_stream, lse_ptr + rows, delta_ptr + rows, from_turn, to_turn,
-                    listed, batch_head, kv_tile, first_k, band, own, scale_log2, log, PART != 1, FIXED,
+                    listed, batch_head, kv_tile, first_k, band, own, scale_log2, log, PART, FIXED,
                 )  # fmt: skip
 
     # [store dK, dV]

@@ -35,14 +35,15 @@ import triton.language as tl
 @triton.jit
 def _attn_bwd_dq_inner(
     dq, q, do, lse, delta, k_stream, v_stream, first_turn, end_turn, listed, batch_head, q_tile, band,
-    own, scale_log2, log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    own, scale_log2, log, PART: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
     """The key tiles of turns [first_turn, end_turn) add to dq (BLOCK_M, BLOCK_D), which lacks the scale."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
+    MASKED: tl.constexpr = PART != 1
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     if FIXED.PATTERN.PLANNED:
-        listed = ahead(listed, first_turn, MASKED, FIXED)
+        listed = ahead(listed, first_turn, PART, FIXED)
     for turn in tl.range(first_turn, end_turn):
         kv_tile = tile_of(turn, listed)
         record_turn(log, turn)
@@ -55,7 +56,7 @@ def _attn_bwd_dq_inner(
             # [mask]
             scores, derivative = change_scores(scores, offs_m, kv_tile, own, False, FIXED)
         if MASKED:
-            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own, PART)
         # [P from lse] (BLOCK_M, BLOCK_N)
         p = tl.exp2(scores * scale_log2 - lse[:, None])
         record_weights(log, turn, scores, p)
@@ -121,7 +122,7 @@ def _attn_bwd_dq(
         if FIXED.HAS_PART[PART]:
             dq = _attn_bwd_dq_inner(
                 dq, q, do, lse, delta, k_stream, v_stream, from_turn, to_turn, listed, batch_head, q_tile,
-                band, own, scale_log2, log, PART != 1, FIXED,
+                band, own, scale_log2, log, PART, FIXED,
             )  # fmt: skip
 
     # [store dQ]

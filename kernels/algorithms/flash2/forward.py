@@ -39,15 +39,16 @@ import triton.language as tl
 @triton.jit
 def _attn_fwd_inner(
     acc, l, m, q, k_view, v_view, first_turn, end_turn, listed, batch_head, q_tile, band, own, scale_log2,
-    log, MASKED: tl.constexpr, FIXED: tl.constexpr,
+    log, PART: tl.constexpr, FIXED: tl.constexpr,
 ):  # fmt: skip
     """Attend to the key tiles of turns [first_turn, end_turn). acc is (BLOCK_M, BLOCK_D), l, m (BLOCK_M,)."""
     BLOCK_M: tl.constexpr = FIXED.BLOCK_M
     BLOCK_N: tl.constexpr = FIXED.BLOCK_N
+    MASKED: tl.constexpr = PART != 1
     offs_m = q_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     loss = loss_of_rows(offs_m, own) if FIXED.PATTERN.BEFORE and not MASKED else None
     if FIXED.PATTERN.PLANNED:
-        listed = ahead(listed, first_turn, MASKED, FIXED)
+        listed = ahead(listed, first_turn, PART, FIXED)
     for turn in tl.range(first_turn, end_turn):
         kv_tile = tile_of(turn, listed)
         record_turn(log, turn)
@@ -60,7 +61,7 @@ def _attn_fwd_inner(
             # [mask]
             scores, _ = change_scores(scores, offs_m, kv_tile, own, False, FIXED, loss)
         if MASKED:
-            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own)
+            scores = mask_scores(scores, offs_m, kv_tile, band, FIXED, own, PART)
         # [row max]
         p, m, l, alpha = online_softmax(scores, m, l, scale_log2, loss)
         # [rescale]
@@ -122,7 +123,7 @@ def _attn_fwd(
         if FIXED.HAS_PART[PART]:
             acc, l, m = _attn_fwd_inner(
                 acc, l, m, q, k_view, v_view, from_turn, to_turn, listed, batch_head, q_tile, band, own,
-                scale_log2, log, PART != 1, FIXED,
+                scale_log2, log, PART, FIXED,
             )  # fmt: skip
             mark_part(log, from_turn, to_turn)
 
