@@ -1,7 +1,9 @@
 """For tests through Streamlit's AppTest: the app, opened at a URL, and jobs that fail."""
 
+import functools
 import json
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -9,6 +11,9 @@ from kernels.worker.client import Job, WorkerClient
 from kernels.worker.requests import Request
 from tests import ROOT
 from viz.shared import runs
+
+# Each AppTest reads the metadata of every installed package: longer than most of our pages take.
+manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
 
 def open_page(page="", **query):
