@@ -17,7 +17,7 @@ from viz.shared.layout import download, header
 from viz.shared.link import takes_from_link
 from viz.shared.options import named_file
 from viz.shared.waiting import asked_job, result_of
-from viz.talk.shipped import NAMES, recorded_runs, talk_path
+from viz.talk.shipped import NAMES, recorded_data, recorded_runs, talk_path
 
 OWN = "own"  # name in the URL of the talk that the command line names
 # By label: what the name of the file ends with.
@@ -59,7 +59,7 @@ def _data_of(path: Path) -> dict | None:
     """What the stage shows; None if there is none yet, and the page says why."""
     try:
         talk = read_talk(path)
-        if data := _recorded_data(talk):  # refuses what is wrong before anything runs
+        if data := recorded_data(talk):  # refuses what is wrong before anything runs
             return data
         found = recorded_runs(talk)
         others = _live_runs(talk, found)
@@ -71,13 +71,6 @@ def _data_of(path: Path) -> dict | None:
 
 def _say(error: InvalidTalk | str) -> None:
     st.error(plain(str(error)), icon=":material/error:")
-
-
-@functools.lru_cache(maxsize=8)
-def _recorded_data(talk: Talk) -> dict | None:
-    """What the stage shows of a talk whose runs were all recorded; None for another. Raises InvalidTalk."""
-    data = talk_data(talk, recorded_runs(talk))
-    return data if len(data["scenes"]) == len(talk.scenes) else None
 
 
 def _live_runs(talk: Talk, found: Runs) -> Runs | None:
@@ -121,7 +114,7 @@ def _list(files: dict[str, Path]) -> None:
 def _entry(name: str, path: Path) -> None:
     try:
         talk = read_talk(path)
-        data = _recorded_data(talk)  # so that a talk that the stage refuses offers no file
+        data = recorded_data(talk)  # so that a talk that the stage refuses offers no file
     except InvalidTalk as error:
         _say(error)
         return
