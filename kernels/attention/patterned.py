@@ -9,6 +9,7 @@ from torch import Tensor
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.dispatch import attention_forward, plain_backward
 from kernels.attention.operators import Settings
+from kernels.primitives.replay import is_traced, repeat
 from kernels.problem import Band, Pattern
 from kernels.problem.expression import Node, parse
 
@@ -106,31 +107,50 @@ class _PatternedAttention(torch.autograd.Function):
         value: Tensor,
         slopes: Tensor | None,
         sinks: Tensor | None,
-        pattern: Pattern,
-        scale: float,
-    ) -> tuple[Tensor, Tensor]:
-        per_head = {
-            name: tensor.detach().float().contiguous()
-            for name, tensor in (("slopes", slopes), ("sinks", sinks))
-            if tensor is not None
-        }
-        asked: dict[str, Any] = {"band": pattern.band, "scale": scale, "pattern": pattern}
-        out, lse = attention_forward(query, key, value, **asked, per_head=per_head)
+        *settings: Any,
+    ) -> tuple[Tensor, ...]:
+        per_head = [
+            None if tensor is None else tensor.detach().float().contiguous() for tensor in (slopes, sinks)
+        ]
+        out, lse = _repeated(_launch_forward, (query, key, value, *per_head), settings)
         ctx.save_for_backward(query, key, value, out, lse, sinks)
         ctx.set_materialize_grads(False)
-        ctx.pattern, ctx.scale, ctx.per_head = pattern, scale, per_head
+        ctx.settings, ctx.per_head = settings, per_head
         return out, lse
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Tensor | None, d_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        query, key, value, out, lse, sinks = ctx.saved_tensors
+        *inputs, out, lse, sinks = ctx.saved_tensors
         d_out = torch.zeros_like(out) if d_out is None else d_out
         d_lse = None if d_lse is None else d_lse.contiguous()
-        given = (query, key, value, out, lse, d_out, ctx.pattern.band, ctx.scale, d_lse)
-        call = plain_backward(BackwardInputs(*given, ctx.pattern, ctx.per_head))
+        given = (*inputs, out, lse, d_out, d_lse, *ctx.per_head)
+        *gradients, delta = _repeated(_launch_backward, given, ctx.settings)
         d_sinks = None
         if sinks is not None:  # a key with no value: dP is 0, so dS = -P D
-            weights = torch.exp(ctx.per_head["sinks"][:, None] - lse)
-            d_sinks = -(weights * call.delta).sum(dim=(0, 2)).to(sinks.dtype)
-        return *call.gradients, None, d_sinks, None, None
+            weights = torch.exp(ctx.per_head[1][:, None] - lse)
+            d_sinks = -(weights * delta).sum(dim=(0, 2)).to(sinks.dtype)
+        return *gradients, None, d_sinks, None, None
+
+
+def _repeated(launcher: Any, tensors: tuple, settings: tuple) -> tuple[Tensor, ...]:
+    return launcher(*tensors, *settings) if is_traced() else repeat(launcher, tensors, settings)
+
+
+def _given(slopes: Tensor | None, sinks: Tensor | None) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in (("slopes", slopes), ("sinks", sinks)) if tensor is not None}
+
+
+def _launch_forward(*given: Any) -> tuple[Tensor, Tensor]:
+    *inputs, slopes, sinks, pattern, scale = given
+    asked = {"band": pattern.band, "scale": scale, "pattern": pattern, "per_head": _given(slopes, sinks)}
+    return attention_forward(*inputs, **asked)
+
+
+def _launch_backward(*given: Any) -> tuple[Tensor, ...]:
+    q, k, v, out, lse, d_out, d_lse, slopes, sinks, pattern, scale = given
+    per_head = _given(slopes, sinks)
+    call = plain_backward(
+        BackwardInputs(q, k, v, out, lse, d_out, pattern.band, scale, d_lse, pattern, per_head)
+    )
+    return *call.gradients, call.delta

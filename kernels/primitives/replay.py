@@ -281,8 +281,9 @@ class _Recording(DispatchMode):
         """A launch of `kernel`; `compiled` is what Triton returned."""
         given = dict(zip(kernel.arg_names, args, strict=False)) | kwargs
         arguments = [given[name] for name in kernel.arg_names]
-        tensors = [leaf.base if is_descriptor(leaf) else leaf for leaf in tree_leaves(arguments)]
-        if any(isinstance(tensor, Tensor) and id(tensor) not in self._slots for tensor in tensors):
+        # (A tensor that is neither given nor allocated was there before, and is held: the list of a plan.)
+        described = [leaf.base for leaf in tree_leaves(arguments) if is_descriptor(leaf)]
+        if any(id(tensor) not in self._slots for tensor in described):
             self.steps = None
         if self.steps is None:
             return

@@ -9,7 +9,7 @@ import torch
 
 import kernels.attention.flash_attention as front
 from kernels import flash_attention
-from kernels.attention import operators
+from kernels.attention import operators, patterned
 from kernels.device.runtime import DEVICE
 from kernels.primitives import replay
 from kernels.primitives.replay import is_traced, repeat, signature_of
@@ -68,6 +68,35 @@ def test_what_is_written_down_runs_no_launcher_and_reads_its_own_tensors(written
     assert runs == ["launch_forward"] * written_down_at
     assert torch.equal(got, first_call(*others))
     assert len(runs) == written_down_at + 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"documents": [7, 13], "mask": "k <= q and doc(q) == doc(k)", "softcap": 2.0},
+        {"is_causal": True},
+    ],
+)
+def test_a_call_with_a_pattern_is_written_down_too(options, monkeypatch):
+    """The lists of its plan are there before: made by the first call, and held."""
+    monkeypatch.setattr(replay, "WRITTEN_DOWN_AT", 2)
+    ran = []
+    for name in ("_launch_forward", "_launch_backward"):
+        launcher = getattr(patterned, name)
+        counted = lambda *given, launcher=launcher: (ran.append(1), launcher(*given))[1]  # noqa: E731
+        monkeypatch.setattr(patterned, name, counted)
+
+    def call(seed):
+        query, key, value = (draw(1, 2, 20, 16, seed=seed + place).requires_grad_() for place in range(3))
+        sinks, slopes = (draw(2, seed=seed + place).abs().requires_grad_(place == 3) for place in (3, 4))
+        out = flash_attention(query, key, value, sinks=sinks, alibi_slopes=slopes, **options)
+        return out, *torch.autograd.grad(out.sum(), (query, key, value, sinks))
+
+    got = [call(10 * number) for number in range(4)]
+    assert len(ran) == 4  # two calls, forward and backward
+    for number, tensors in enumerate(got):
+        forget()
+        assert all(map(torch.equal, tensors, call(10 * number)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
