@@ -97,14 +97,8 @@ export class Pane {
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
-    for (const step of active) {
-      drawHere(context, cellBox(layoutOf(step), model, step), {
-        palette,
-        at,
-        scan: at.finished ? 0 : at.scan,
-        thin,
-      });
-    }
+    const here = { palette, at, scan: at.finished ? 0 : at.scan, thin };
+    for (const step of active) drawHere(context, cellBox(layoutOf(step), model, step), here);
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
