@@ -9,7 +9,7 @@ const [STANDS_MS, BEFORE_MS, AFTER_MS] = [4000, 3500, 5000]; // before anything 
 const [A_GLANCE_MS, A_LETTER_MS] = [800, 28]; // a phase lasts until its sentence is read
 const [SCAN, FIRST, SLOW, LAST] = [20, 4, 0.2, 20]; // tiles per second, as they are seen
 const STANDS =
-  "Each word gets a score with each word before it. Standard attention writes all scores to slow memory.";
+  "Each word gets a score with every word so far. Standard attention writes all scores to slow memory.";
 const BEFORE = "FlashAttention makes a small tile of scores on the chip, uses it there, and drops it.";
 const AFTER = "The same for all other tiles. O of a row goes to HBM once, after its last tile.";
 
@@ -25,7 +25,7 @@ export function overtureOf(model) {
     return { from: first + k, to: first + k + 1, ms, rate: () => SLOW };
   });
   return [
-    { from: 0, to: 0, ms: STANDS_MS, rate: (part) => pace(SCAN, FIRST)(4 * part - 3), says: STANDS },
+    { from: 0, to: 0, ms: STANDS_MS, rate: (part) => pace(SCAN, FIRST)(6 * part - 5), says: STANDS },
     { from: 0, to: first, ms: BEFORE_MS, rate: pace(FIRST, SLOW), says: BEFORE },
     ...told,
     { from: next, to: last, ms: AFTER_MS, rate: pace(SLOW, LAST), says: AFTER },

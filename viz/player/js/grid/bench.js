@@ -9,7 +9,7 @@ import { figureOf, matrixNamed } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
-import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { range, rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
@@ -296,18 +296,20 @@ function placeWords(context, chip, words, size) {
 }
 
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
-// for the picked row of the query tile in progress, or its last.
+// for the picked row of the query tile in progress, or that of its last word.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
-  if (!(at.scan > 0 && model.data.words)) return;
+  const alpha = 2 * at.scan - 1; // it comes once the matrices have gone
+  if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
   const q = Math.max(model.q[Math.max(at.step, 0)], 0);
   const isHere = pinned?.q === q && pinned.head === at.head;
-  const row = isHere ? rowNumber(model, pinned) : Math.min((q + 1) * rows, all) - 1;
+  const last = Math.min((q + 1) * rows, all) - 1;
+  const word = range(last + 1, q * rows).findLast((i) => /\p{L}/u.test(asking[i])) ?? last;
+  const row = isHere ? rowNumber(model, pinned) : word;
   const weights = new Float64Array(asked.length).fill(NaN);
-  const done = stepsOfTile(model, at.kernel, at.head, q).filter(
-    (step) => step <= at.step && model.kv[step] >= 0,
-  );
+  const isDone = (step) => step <= at.step && model.kv[step] >= 0;
+  const done = stepsOfTile(model, at.kernel, at.head, q).filter(isDone);
   for (const step of done) {
     const weight = weightsOf(model, step, { step: done.at(-1), before: -1, part: 1 });
     if (!weight) return;
@@ -315,15 +317,15 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   }
   const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each));
   const { size, line, places } = placed.find(Boolean);
-  const style = { size, alpha: at.scan };
-  const weighed = `Weights of “${asking[row]}”, its row of the map (random vectors)`;
+  const style = { size, alpha };
+  const weighed = `How much “${asking[row]}” takes of each word (random vectors)`;
   const about = at.step < 0 ? `A text of ${asked.length} words` : weighed;
   text(context, about, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
     const isKnown = weights[i] >= 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
-    fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, at.scan);
+    fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
     const weight = isKnown && i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
     text(context, asked[i], x + 0.26 * size, y, ink, { ...style, weight });

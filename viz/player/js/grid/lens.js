@@ -22,7 +22,7 @@ export function drawLens(context, { state, slots, strip }, top, how) {
   const { oldM, oldL, m, l, alpha } = now;
   const [max, rescale] = ["max", "rescale"].map((role) => progressIn(model, at, role, 1));
   const finish = finishOf(model, at);
-  const isAdded = progressOfPhase(model, at, (phase) => sumOf(phase) === "O", 0) === 1;
+  const isAdded = progressOfPhase(model, at, (phase) => sumOf(phase) === "O", 0) > 0;
   const shrinks = rescale > 0 && oldL > 0 && alpha < UNCHANGED && !isAdded;
   const factor = finish > 0 ? `÷${formatSteady(l)}` : shrinks ? `×${formatNumber(alpha, 2)}` : "";
   const high = Math.min(state.y - HEAD - top, HIGHEST);

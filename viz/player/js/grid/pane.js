@@ -115,7 +115,7 @@ export class Pane {
     const only = isAlone ? model.offsets[row] : null;
     const bench = benchWith(only);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
-    const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
+    const strong = Math.max(0, 1 - (model.data.words ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how, this.pinned);
