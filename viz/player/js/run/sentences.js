@@ -124,8 +124,8 @@ export function sentenceOf(model, at, row) {
   if (isAfterSink) return filled(FIRST_AFTER_SINK);
   if (isFirst) return filled(FIRST);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
-  const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
-  const own = blind && words.isBlind ? blindly : isKnown ? filled(tells) : "";
+  const blindly = `{who} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
+  const own = blind && words.isBlind ? capital(filled(blindly)) : isKnown ? filled(tells) : "";
   return [...moved, filled(says), own].filter(Boolean).join(" ");
 }
 
