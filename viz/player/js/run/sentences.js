@@ -21,7 +21,7 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Each score becomes a weight, P = e^(score − m), at most 1.",
+    "{changed}Each score becomes a weight, P = e^(score − m): at most 1, so nothing overflows.",
     "Those of {who} add up to {added}.",
     "its row of P is 0",
   ],
