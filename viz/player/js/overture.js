@@ -5,12 +5,13 @@ import { shrinkingRows, toldRow } from "./run/figure.js";
 import { hasTile } from "./run/model.js";
 import { sentenceOf } from "./run/sentences.js";
 
-const [STANDS_MS, BEFORE_MS, AFTER_MS] = [4000, 3500, 5000]; // before anything moves, the tile, and the rest
+const [STANDS_MS, BEFORE_MS, AFTER_MS] = [4000, 4500, 5000]; // before anything moves, the tile, and the rest
 const [A_GLANCE_MS, A_LETTER_MS] = [800, 28]; // a phase lasts until its sentence is read
 const [SCAN, FIRST, SLOW, LAST] = [20, 4, 0.2, 20]; // tiles per second, as they are seen
 const STANDS =
   "Each word gets a score with every word so far. Standard attention writes all scores to slow memory.";
-const BEFORE = "FlashAttention makes a small tile of scores on the chip, uses it there, and drops it.";
+const BEFORE =
+  "FlashAttention makes a tile of scores on the chip, adds up what it gives, and drops it: sums are enough.";
 const AFTER = "The same for all other tiles. O of a row goes to HBM once, after its last tile.";
 
 const pace = (from, to) => (part) => from * (to / from) ** smooth(part);

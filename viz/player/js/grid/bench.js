@@ -278,7 +278,7 @@ function frameRow(context, { slots, state }, drawn, { model, palette, at, row })
   roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
-const FAR_SIZES = [19, 17, 15, 13, 11.5]; // of the words of a text: the largest that leaves room for all
+const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size) {

@@ -51,7 +51,7 @@ export function drawLens(context, { state, slots, strip }, top, how) {
   if (rescale > 0 && kept > WORD) write("old", from + 5, middle, inkOn(palette.state, palette));
   if (added > WORD) write("new", from + kept + 5, middle, palette.text);
   if (factor) large(ends, middle);
-  else atEnd(formatSteady(rescale < 1 ? oldL : l), ends, middle);
+  else atEnd(formatSteady(rescale < 0.5 ? oldL : l), ends, middle);
 
   const slot = kernel.slots.find(({ name }) => name === "O");
   const figure = slot && figureOf(model, at.step);

@@ -187,10 +187,9 @@ export class Timeline extends Track {
 
 // How long a phase is shown, against others: a sum that shrinks or grows needs longer to be seen.
 function lengthOf(phase) {
-  const { loads, stores, rescales } = phase;
   if (finishes(phase)) return 1.5;
-  if (rescales || (loads.length && sumOf(phase))) return 1.7;
-  return loads.length || stores.length ? 0.8 : 1;
+  if (phase.rescales || (phase.loads.length && sumOf(phase))) return 1.7;
+  return phase.loads.length || phase.stores.length ? 0.8 : 1;
 }
 
 function timesOf({ count, phases, phaseStart }) {
