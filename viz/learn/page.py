@@ -50,9 +50,9 @@ if asked not in slugs:
 place = slugs.index(chosen)
 top = st.container()  # before the chapter, which may rerun a part of itself
 st.subheader(CHAPTERS[place].question, anchor=False)
-CHAPTERS[place].show()
 if CHAPTERS[place].idea:
-    say(f"**In one sentence:** {CHAPTERS[place].idea}")
+    say(f"**In short:** {CHAPTERS[place].idea}")
+CHAPTERS[place].show()
 with top:
     start_at_top(f"{chosen}/{st.session_state.pop(PART_SHOWN, '')}")
 onward(place)

@@ -9,7 +9,7 @@ from kernels.measure.nearest import NAIVE
 from kernels.models import Model
 from kernels.models.cost import OURS, layer_memory
 from viz.shared import theme
-from viz.shared.figures.charts import LEGEND_BELOW, chart, line, log_ticks, note
+from viz.shared.figures.charts import chart, line, log_ticks, note
 from viz.shared.figures.sweep import value_ticks
 from viz.shared.formats import format_bytes, format_length
 
@@ -41,11 +41,11 @@ def memory_figure(model: Model, length: int, batch: int, gpu: Gpu, colors: theme
     figure = chart(
         lines,
         colors,
-        400,
-        "memory against length, modelled",
+        424,
+        "memory against tokens, modelled",
         log_ticks(shown, [format_length(x) for x in shown], minor_ticks=""),
         log_ticks(*zip(*value_ticks(values, "memory"), strict=True)),
-        legend=LEGEND_BELOW,
+        margin_t=112,
         hovermode="closest",
     )
     figure.add_hline(y=gpu.hbm_bytes, line={"color": colors.muted, "dash": "dash", "width": 1.5})

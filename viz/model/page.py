@@ -68,7 +68,8 @@ def _own_model() -> Model | None:
 def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) -> None:
     model, length = shown.model, shown.length
     facts = f"config.json of huggingface.co/{model.source}" if model.source else "config.json of yours"
-    said = [f"**{words.model_line(model)}** ({facts})", words.apart_words(model), *model.notes]
+    said = [words.result(shown), f"{words.model_line(model)} ({facts})"]
+    said += [words.apart_words(model), *model.notes]
     if model.max_length and length > model.max_length:
         said.append(words.WORDS("positions", most=model.max_length, length=length))
     st.markdown("  \n".join(filter(None, said)))
@@ -97,16 +98,14 @@ def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> tupl
         return "", ""
     job = asked_job(store, SdpaChoiceRequest(problem), 0.5, "Ask torch")
     chosen = result_of(store, job, "sdpa") or ""
-    where = f"torch {device.torch} on {device.name}, asked now" if chosen else ""
-    return chosen, where
+    return chosen, f"torch {device.torch} on {device.name}, asked now" if chosen else ""
 
 
 def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
     """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
     st.markdown(words.kind_words(model, kind, length))
-    head = model.head(length, kind)
-    is_played = on_gpu or head in recorded_problems(FIRST)
+    is_played = on_gpu or model.head(length, kind) in recorded_problems(FIRST)
     played, checked = (length if is_played else PLAYED_ON_CPU), (length if on_gpu else CHECKED_ON_CPU)
     with st.container(horizontal=True):
         problem_link("explore", *_one_head("Play one head", model, kind, length, played))

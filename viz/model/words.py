@@ -61,14 +61,19 @@ class Shown:
         return "measured" if here else "recorded"
 
 
-def cards(shown: Shown) -> list[Card]:
+def result(shown: Shown) -> str:
     naive, ours = shown.costs("prefill", NAIVE), shown.costs("prefill", OURS)
-    times = (_time_card(shown, phase) for phase in TIMES)
-    return [_scores_card(shown, naive, ours), _cache_card(shown), *times]
+    memory = format_ratio(naive.layer_memory_bytes / ours.layer_memory_bytes)
+    speed = format_ratio(naive.ms / ours.ms) if naive.ms and ours.ms and _fits(shown, naive) else ""
+    return WORDS("faster" if speed else "result", memory=memory, speed=speed)
 
 
-def _scores_card(shown: Shown, naive: Costs, ours: Costs) -> Card:
-    theirs, own = naive.layer_memory_bytes, ours.layer_memory_bytes
+def cards(shown: Shown) -> list[Card]:
+    return [_scores_card(shown), _cache_card(shown), *(_time_card(shown, phase) for phase in TIMES)]
+
+
+def _scores_card(shown: Shown) -> Card:
+    theirs, own = (shown.costs("prefill", each).layer_memory_bytes for each in (NAIVE, OURS))
     words = f"naive attention {format_bytes(theirs)}"
     if theirs > shown.gpu.hbm_bytes:
         words += f", more than an {shown.gpu.name} has"
@@ -87,15 +92,11 @@ def _cache_card(shown: Shown) -> Card:
     return Card("KV cache · modelled", format_bytes(size), words, explained)
 
 
-TIMES = {"prefill": "Prefill", "decode": "Decoding step"}
+TIMES = {"prefill": "Prefill (prompt)", "decode": "Decoding (new token)"}
 
 
 def _time_card(shown: Shown, phase: str) -> Card:
-    name, naive, ours = (
-        f"{TIMES[phase]}, attention alone",
-        shown.costs(phase, NAIVE),
-        shown.costs(phase, OURS),
-    )
+    naive, ours = shown.costs(phase, NAIVE), shown.costs(phase, OURS)
     name = f"{TIMES[phase]}, attention alone"
     if ours.ms is None:
         return Card(name, "–", "not recorded")

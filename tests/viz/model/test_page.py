@@ -52,7 +52,7 @@ def test_the_first_view_is_a_model_with_the_origin_of_each_number():
 def test_a_time_that_was_not_taken_says_how_far_its_recording_is():
     app = open_model(tokens=5000)
     assert app.metric[2].label.endswith(NEAREST)
-    assert "Prefill: scaled from length 8,192, not 5,000" in words(app).replace("\\", "")
+    assert "Prefill (prompt): scaled from length 8,192, not 5,000" in words(app).replace("\\", "")
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(MODELS)])

@@ -84,7 +84,7 @@ test("with all programs at once, bytes so far are those of the steps that are do
 
 // In every phase: bytes grow if it loads or stores, and a value is there from its phase on.
 for (const name of given("algorithms")) {
-  test(`bytes and values of ${name} come in their phases`, () => {
+  test(`bytes and values of ${name} come in their phases, which all have words`, () => {
     const { model } = givenRun(name);
     const line = new Timeline(model);
     let before = 0;
@@ -94,6 +94,7 @@ for (const name of given("algorithms")) {
       at.isDone = (step) => line.isDone(at, step);
       const { total } = bytesSoFar(line, at);
       assert.equal(total > before, at.phase.loads.length + at.phase.stores.length > 0, line.text());
+      assert.doesNotMatch(sentenceOf(model, at, 0), /undefined|[{}]/);
       before = total;
       for (const series of recordedSeries(model, model.kernel[at.step])) {
         const phases = model.phases[at.step];

@@ -1,5 +1,6 @@
 // The elements of a player and of a duel. They know nothing of positions.
 
+import { meant } from "../run/formats.js";
 import { sum } from "../run/model.js";
 
 const [HTML, SVG] = ["http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"];
@@ -126,7 +127,7 @@ export function byteBars(node, rows, palette) {
   const scale = 100 / Math.max(...totals);
   const piece = ({ name, title, color, bytes }) =>
     element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [
-      bytes * scale < ROOM_FOR_A_NAME ? "" : name,
+      bytes * scale < ROOM_FOR_A_NAME ? "" : meant(name),
     ]);
   const bars = rows.map(({ parts }) => parts.map(piece));
   const said = rows.map(() => element("span", { class: "fa-byte-words" }));

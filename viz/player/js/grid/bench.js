@@ -2,19 +2,20 @@
 // beside the scores, and what of the chip's memories is filled.
 
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
-import { formatKib, formatNumber } from "../run/formats.js";
+import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
-import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { range, rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
-import { drawLens } from "./lens.js";
+import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
 
 const PAD = 14;
+const NARROW_CHIP = 420; // width of one that has neither them nor words, but its told row across
 const LOW = 160; // height of a chip that has no room for its memories
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
@@ -28,21 +29,24 @@ const BESIDE = 14; // pixels to the next matrix
 const LOOSE = 2.6; // how far other matrices give way to the room
 const BACK = 0.45; // how strong is drawn what nothing happens to
 
+const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
+
 // `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = wordsRoom(model, kernel, chip);
-  const above = kernel.slots.some(({ name, columns }) => columns === "one" && name.length > 5)
-    ? LONG_NAME
-    : 0;
+  const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
   const gauges = hasGauges(kernel, chip)
     ? MEMORIES + Math.max(...memoriesOf(model, kernel).map(({ high }) => high - GAUGE))
     : 0;
-  const top = HEAD + gauges + aside.h + above;
+  const hasState = kernel.series.includes("m") && kernel.series.includes("l");
+  const hasStrip = only === null && hasState && hasNumbers(model) && chip.w < NARROW_CHIP && chip.h > LOW;
+  const strip = hasStrip && { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
+  const top = HEAD + gauges + aside.h + above + (strip ? STRIP + 6 : 0);
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   if (only !== null) return rowLayout(box, kernel.slots, aside.h);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
-  return benchLayout(box, kernel.slots, kernel.series.includes("m") && kernel.series.includes("l"), most);
+  return { ...benchLayout(box, kernel.slots, hasState, most), ...(strip && { strip }) };
 }
 
 // Whether the numbers of the scores can be read there.
@@ -51,7 +55,7 @@ export const hasRoom = ({ slots: { S } }, { data }) => !S || isReadable(S.w / da
 // The room for the words of a text beside the rows of the scores, and above their columns.
 function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
-  const isThere = model.data.words && chip.w > 420 && Math.max(rows, keys) <= 16;
+  const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
   if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
   return { w: 66, h: chip.h > 240 ? 44 : 0 };
 }
@@ -143,7 +147,7 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
   for (const { slot, by, index } of lines) frame(slot, ...(by === "row" ? [index, null] : [null, index]));
 }
 
-const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW;
+const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW && chip.w > NARROW_CHIP;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
 function memoriesOf(model, kernel) {
@@ -179,11 +183,8 @@ function drawMemories(context, chip, { model, palette, at }) {
       fillBox(context, palette[part.color], box);
       from += box.w;
     });
-    if (at.started)
-      roundBox(context, { x, y: y + 10, w: all * scale, h: high + 2 }, 2, {
-        line: palette.muted,
-        width: 1.2,
-      });
+    const taken = { x, y: y + 10, w: all * scale, h: high + 2 };
+    if (at.started) roundBox(context, taken, 2, { line: palette.muted, width: 1.2 });
     const end = x + limit * scale;
     if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + high + 14]);
   });
@@ -206,7 +207,8 @@ function drawSlot(context, slot, box, how) {
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && strong > 0.5 && !isReady ? said.label : short;
   const style = { size, weight: "650" };
-  const words = fitted(context, [label, short], box.w, size);
+  const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
+  const words = fitted(context, [meaning, label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), palette[slot.color], style);
   if (at.step < 0) return true;
@@ -276,7 +278,7 @@ function frameRow(context, { slots, state }, drawn, { model, palette, at, row })
   roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
-const FAR_SIZES = [19, 17, 15, 13, 11.5]; // of the words of a text: the largest that leaves room for all
+const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size) {
@@ -294,34 +296,37 @@ function placeWords(context, chip, words, size) {
 }
 
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
-// for the picked row of the query tile in progress, or its last.
+// for the picked row of the query tile in progress, or that of its last word.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
-  if (!(at.scan > 0 && model.data.words)) return;
+  const alpha = 2 * at.scan - 1; // it comes once the matrices have gone
+  if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
   const q = Math.max(model.q[Math.max(at.step, 0)], 0);
   const isHere = pinned?.q === q && pinned.head === at.head;
-  const row = isHere ? rowNumber(model, pinned) : Math.min((q + 1) * rows, all) - 1;
+  const last = Math.min((q + 1) * rows, all) - 1;
+  const word = range(last + 1, q * rows).findLast((i) => /\p{L}/u.test(asking[i])) ?? last;
+  const row = isHere ? rowNumber(model, pinned) : word;
   const weights = new Float64Array(asked.length).fill(NaN);
-  const done = stepsOfTile(model, at.kernel, at.head, q).filter(
-    (step) => step <= at.step && model.kv[step] >= 0,
-  );
+  const isDone = (step) => step <= at.step && model.kv[step] >= 0;
+  const done = stepsOfTile(model, at.kernel, at.head, q).filter(isDone);
   for (const step of done) {
     const weight = weightsOf(model, step, { step: done.at(-1), before: -1, part: 1 });
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
-  const fitting = FAR_SIZES.map((each) => placeWords(context, chip, asked, each)).find(Boolean);
-  const { size, line, places } = fitting;
-  const style = { size, alpha: at.scan };
-  const about = `Weights of “${asking[row]}”, its row of the map (random vectors)`;
+  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each));
+  const { size, line, places } = placed.find(Boolean);
+  const style = { size, alpha };
+  const weighed = `How much “${asking[row]}” takes of each word (random vectors)`;
+  const about = at.step < 0 ? `A text of ${asked.length} words` : weighed;
   text(context, about, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
     const isKnown = weights[i] >= 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
-    fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, at.scan);
-    const weight = i === row && asked[i] === asking[row] ? "700" : "";
+    fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
+    const weight = isKnown && i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
     text(context, asked[i], x + 0.26 * size, y, ink, { ...style, weight });
   }

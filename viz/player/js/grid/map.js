@@ -203,8 +203,9 @@ export function nameMap(context, layout, model, palette) {
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
   const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;
+  const hidden = model.data.words ? "later words: hidden" : "hidden by the mask";
   if (isSkipped && width > 240)
-    text(context, "hidden by the mask", x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });
+    text(context, hidden, x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });
 }
 
 // Of each query tile the last step that its state is known of, the one before, and how far it has come.

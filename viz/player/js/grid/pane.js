@@ -97,14 +97,8 @@ export class Pane {
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
-    for (const step of active) {
-      drawHere(context, cellBox(layoutOf(step), model, step), {
-        palette,
-        at,
-        scan: at.finished ? 0 : at.scan,
-        thin,
-      });
-    }
+    const here = { palette, at, scan: at.finished ? 0 : at.scan, thin };
+    for (const step of active) drawHere(context, cellBox(layoutOf(step), model, step), here);
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
@@ -121,7 +115,7 @@ export class Pane {
     const only = isAlone ? model.offsets[row] : null;
     const bench = benchWith(only);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
-    const strong = 1 - (model.data.words ? 1 : 0.75) * at.scan;
+    const strong = Math.max(0, 1 - (model.data.words ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how, this.pinned);

@@ -70,3 +70,8 @@ export function difference(a, b, digits = 3) {
   const [from, minus] = [a, b].map((each) => inDigits(each, digits));
   return `${from} − ${b < 0 ? `(${minus})` : minus}`;
 }
+
+const MEANS = { Q: "queries", K: "keys", V: "values", O: "outputs", S: "scores", P: "weights" };
+
+// "K keys"
+export const meant = (name, as = name) => (MEANS[name] ? `${as} ${MEANS[name]}` : as);

@@ -11,23 +11,23 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./mode
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
   scores: [
-    "A score says how well a query (row) fits a key (column): their dot product, divided by √{width}.",
+    "A score says how well a query (row) fits a key (column): q · k / √{width}.",
     "Best for {who}: {key}, {largest}.",
   ],
-  mask: ["{changed}Keys that a row may not see, or past the last, get −∞: they will weigh 0."],
+  mask: ["{changed}{hidden}"],
   "row max": [
     "The running max m of a row is its largest score so far.",
     "m of {who} {grows} {m}.",
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Each score becomes a weight, P = e^(score − m), at most 1.",
-    "With m = {m}, those of {who} add up to {added}.",
+    "{changed}Each score becomes a weight, P = e^(score − m): at most 1, so nothing overflows.",
+    "Those of {who} add up to {added}.",
     "its row of P is 0",
   ],
   rescale: [
-    "The old sums l and O were weighed with the old m. Where m grew, they count less: both times α.",
-    "In {who}: {rescaled}.",
+    "Old weights used the old m. Where m grew they count less: the old sums l and O shrink by α.",
+    "\nIn {who}: {rescaled}.",
     "l and O stay 0",
   ],
   "rescale output": [
@@ -36,13 +36,12 @@ export const SENTENCES = {
     "l and O stay 0",
   ],
   add: [
-    "Each value, times its weight in P, is added to O. " +
-      "Scores and weights are dropped, and never go to HBM: m, l and O hold all that is needed.",
+    "Each value, times its weight, is added to O. Scores are dropped, not stored: m, l and O are enough.",
   ],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "O is divided by l: weights must add up to 1. With it goes lse = m + ln l, for the gradients.",
-    "Of {who}: {sumOfState} = {lseOfState}.{sink}",
+    "O was divided by l, so its weights add up to 1. lse = m + ln l is kept for training.",
+    "In {who} the sink holds {sink} % of the weight, and adds no value.",
     "its O is 0 and its lse −∞",
   ],
   "finish part": [
@@ -93,11 +92,21 @@ const FIRST =
 const FIRST_AFTER_SINK =
   "The sink came first, a logit of {oldM} with no value: l was 1. It shrinks by α too. In {who}: {rescaled}.";
 
+// What a loaded tensor says of each word of a text.
+const OF_WORDS = {
+  Q: "A query says what a word looks for.",
+  K: "A key says what a word is found by.",
+  V: "A value is what a word passes on.",
+};
+const HIDDEN = "Keys that a row may not see, or past the last, get −∞: they will weigh 0.";
+const LATER = "A word may not see later ones: the model learns to predict them. They get −∞, and weigh 0.";
+
 const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  mask: "Keys that a row may not see, or past the last, get −∞: they will weigh 0.",
+  move: "{meaning}",
+  mask: "{hidden}",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
   product: "A product of two tiles makes {makes}, on the chip.",
@@ -106,12 +115,8 @@ const BY_ROLE = {
 // The sentence of the phase in progress, told for a row of the step's tile.
 export function sentenceOf(model, at, row) {
   if (at.step < 0 || !at.phase) return "";
-  const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [];
+  const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [BY_ROLE[roleOf(at.phase)] ?? ""];
   const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
-  if (!says)
-    return [...moved, BY_ROLE[roleOf(at.phase)]?.replace("{makes}", at.phase.makes.join(", "))]
-      .filter(Boolean)
-      .join(" ");
   const words = wordsOf(model, at, row);
   const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
   const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
@@ -119,8 +124,8 @@ export function sentenceOf(model, at, row) {
   if (isAfterSink) return filled(FIRST_AFTER_SINK);
   if (isFirst) return filled(FIRST);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
-  const blindly = `${capital(words.who)} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
-  const own = blind && words.isBlind ? blindly : isKnown ? filled(tells) : "";
+  const blindly = `{who} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
+  const own = blind && words.isBlind ? capital(filled(blindly)) : isKnown ? filled(tells) : "";
   return [...moved, filled(says), own].filter(Boolean).join(" ");
 }
 
@@ -130,6 +135,8 @@ function wordsOf(model, at, row) {
     makes: at.phase.makes.join(", "),
     width: model.data.problem.head_dim,
     changed: changeWords(model.data.problem),
+    hidden: model.data.words && model.data.problem.mask === "causal" ? LATER : HIDDEN,
+    meaning: (model.data.words && OF_WORDS[at.phase.loads[0]]) || "",
     ...(model.page && pageWords(model, at.step)),
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
@@ -191,9 +198,8 @@ const toCount = (parts, count) => parts.map((each) => inDigits(each, digitsFor(p
 
 function numberWords(state, P, { data, head }, step) {
   const { sinks } = data.problem;
-  const share = sinks && (100 * Math.exp(sinks[head[step] % sinks.length] - state.m)) / state.l;
-  const sink = sinks ? ` The sink holds ${formatSteady(share)} % of its weight, and adds no value.` : " ";
   const { oldM, oldL, m, l, alpha } = state;
+  const sink = sinks ? formatSteady((100 * Math.exp(sinks[head[step] % sinks.length] - m)) / l) : "";
   const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
   const added = P ? formatSteady(sum(P)) : "";
@@ -223,12 +229,8 @@ export function stateWords(model, at, row, name) {
 }
 
 // The exponent of e^(a − b), with the digits that give the power so many.
-const differenceOfPower = (a, b, digits = 3) =>
-  difference(
-    a,
-    b,
-    digitsFor([a, b], (x, y) => Math.exp(x - y), digits),
-  );
+const power = (a, b) => Math.exp(a - b);
+const differenceOfPower = (a, b, digits = 3) => difference(a, b, digitsFor([a, b], power, digits));
 
 export function rescaleWords(state, given) {
   const { oldM, oldL, m, l, alpha } = state;

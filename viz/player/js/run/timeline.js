@@ -187,11 +187,9 @@ export class Timeline extends Track {
 
 // How long a phase is shown, against others: a sum that shrinks or grows needs longer to be seen.
 function lengthOf(phase) {
-  const { loads, stores, rescales, needs, makes } = phase;
   if (finishes(phase)) return 1.5;
-  if (rescales || (loads.length && sumOf(phase))) return 1.7;
-  if (loads.length || stores.length) return 0.8;
-  return needs.some((name) => !makes.includes(name)) ? 1 : 0.6;
+  if (phase.rescales || (phase.loads.length && sumOf(phase))) return 1.7;
+  return phase.loads.length || phase.stores.length ? 0.8 : 1;
 }
 
 function timesOf({ count, phases, phaseStart }) {

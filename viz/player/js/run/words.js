@@ -59,7 +59,8 @@ function endWords(model) {
   if (!more.length) return words;
   const [size, names] = [sum(more.map(({ bytes }) => bytes)), more.map(({ name }) => name)];
   const listed = new Intl.ListFormat("en").format(names);
-  return `${words} Standard attention: ${formatBytes(standard)}, of it ${formatBytes(size)} for ${listed}.`;
+  const most = `${formatBytes(size)} for ${listed}, never stored here`;
+  return `${words} Standard attention: ${formatBytes(standard)}, of it ${most}.`;
 }
 
 function scanWords(model, at) {

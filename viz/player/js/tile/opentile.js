@@ -12,8 +12,7 @@ import { Predict } from "./predict.js";
 
 const NO_TILE = "This run has no tile with numbers.";
 const HINT =
-  "Point at a number to see how it was made (shift with ← and →). ↑ and ↓ pick a row, Esc closes. " +
-  "The code counts in base 2, exp2(x · log₂e) = eˣ. All numbers here are in base e.";
+  "Point at a number to see how it was made. The code computes with 2^x, these numbers are of e^x.";
 const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
 const NOT_RECORDED =
   "This run was recorded without the numbers of its tiles, and it cannot be run again here. " +
