@@ -68,10 +68,6 @@ class Recorder:
     max_steps: int
     buffers: TraceBuffers
 
-    @property
-    def with_acc(self) -> bool:
-        return self.buffers.acc is not None
-
     def rows_exist(self, steps: dict[str, np.ndarray], tile: str = "q_tile") -> np.ndarray:
         """bool (steps, block): which rows of each step's query tile, or key tile, lie inside the matrix."""
         block, total = self.block_m, self.rows

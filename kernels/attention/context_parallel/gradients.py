@@ -1,7 +1,7 @@
 """Gradients of queries that see one part of the keys after the other."""
 
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,15 +13,8 @@ from kernels.primitives.replay import repeat
 from kernels.problem import Band
 from kernels.problem.ranks import Runs
 
-
-class GradientsInParts(Protocol):
-    def of_keys(self, rows: slice, key: Tensor, value: Tensor, band: Band) -> tuple[Tensor, Tensor]:
-        """dK and dV of keys that these rows see; dQ is kept."""
-        ...
-
-    def of_queries(self) -> Tensor:
-        """dQ of all parts."""
-        ...
+if TYPE_CHECKING:
+    from kernels.algorithms.flash3_backward.launch import SweepsOfParts
 
 
 class _AddedUp:
@@ -32,6 +25,7 @@ class _AddedUp:
         self._sum = torch.zeros_like(inputs.query, dtype=torch.float32)
 
     def of_keys(self, rows: slice, key: Tensor, value: Tensor, band: Band) -> tuple[Tensor, Tensor]:
+        """dK and dV of keys that these rows see; dQ is kept."""
         given = self._inputs
         d_lse = None if given.d_lse is None else given.d_lse[:, :, rows].contiguous()
         query, out, d_out = (tensor[:, :, rows] for tensor in (given.query, given.out, given.d_out))
@@ -41,10 +35,11 @@ class _AddedUp:
         return d_key, d_value
 
     def of_queries(self) -> Tensor:
+        """dQ of all parts."""
         return self._sum.to(self._inputs.query.dtype)
 
 
-def gradients_in_parts(inputs: BackwardInputs, runs: Runs) -> GradientsInParts:
+def gradients_in_parts(inputs: BackwardInputs, runs: Runs) -> "_AddedUp | SweepsOfParts":
     """Of inputs whose keys are one of the parts; a part is seen by all rows, or by those of some `runs`."""
     lengths = [run.length for run in runs]
     d_lse = None if inputs.d_lse is None else inputs.d_lse.contiguous()
