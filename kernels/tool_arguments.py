@@ -40,7 +40,11 @@ def words(text: str) -> list[str]:
 
 def numbers(text: str) -> list[int]:
     """An argparse type: whole numbers, comma separated."""
-    return [int(part) for part in text.split(",")]
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        accepted = "expected whole numbers separated by commas, such as 64,128"
+        raise argparse.ArgumentTypeError(f"{text!r} is not accepted: {accepted}") from None
 
 
 def report_path(text: str) -> Path:

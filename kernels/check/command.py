@@ -117,12 +117,12 @@ def _list(given: Plan) -> int:
         print(f"{kernel.name if kernel else name}, seed {given.arguments.seed}: {len(of_kernel)} cases")
         rows = [
             {
-                "case": each.case.words,
-                "heads": each.case.heads_words,
-                "is there to catch": each.catches,
-                "fitted to limits": "; ".join(each.case.within),
+                "case": case.words,
+                "heads": case.heads_words,
+                "is there to catch": catches,
+                "fitted to limits": "; ".join(case.within),
             }
-            for each in of_kernel
+            for case, catches in of_kernel.items()
         ]
         _print(*reports.indented(*reports.table_text(rows).splitlines()))
     _print(reports.NOT_CHECKED, reports.NEEDS_GPU)

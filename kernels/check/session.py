@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kernels.check import requests
 from kernels.check.case import cases, fit, options
-from kernels.check.case.battery import Tried, tried
+from kernels.check.case.battery import battery
 from kernels.check.case.limits import Limits
 from kernels.check.report import machine
 from kernels.check.report import report as reports
@@ -61,12 +61,12 @@ class Plan:
         given = ", ".join(map(options.option, self.arguments.given))
         return f"Not the battery, but the cases that are asked for by {given}."
 
-    def battery(self, kernel: str, backend: str = "cuda") -> tuple[Tried, ...]:
+    def battery(self, kernel: str, backend: str = "cuda") -> dict[cases.CheckCase, str]:
         """The battery of one kernel on "cuda" or "interpreter", fitted to what its file declares."""
         arguments, limits = self.arguments, self.own[kernel].limits if kernel in self.own else Limits()
         base = cases.CheckCase(AttentionProblem(), kernel, not arguments.forward, arguments.repeats)
         base = replace(base, requires_kernel=arguments.require_kernel)
-        return tried(base, arguments.seed, limits, backend)
+        return battery(base, arguments.seed, limits, backend)
 
     def cases_of(self, kernel: str, backend: str) -> tuple[cases.CheckCase, ...]:
         """The cases of one kernel on "cuda" or "interpreter". Raises InvalidProblem."""
@@ -83,7 +83,7 @@ class Plan:
             requires_kernel=arguments.require_kernel,
         )
         if arguments.battery:
-            return tuple(each.case for each in self.battery(kernel, backend))
+            return tuple(self.battery(kernel, backend))
         shapes = None if arguments.shapes == "trusted" else cases.parse_shapes(arguments.shapes)
         return cases.grid_cases(case, shapes, arguments.head_dim, arguments.dtype, arguments.mask)
 

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 import pynvml
@@ -34,16 +34,10 @@ class Sustained:
 
     def then(self, other: "Sustained") -> "Sustained":
         """One call of this and one of the other."""
-        ms = self.ms + other.ms
-
-        def mean(name: str) -> float:
-            return (self.ms * getattr(self, name) + other.ms * getattr(other, name)) / ms
-
-        sums = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in ("joules", "low_joules", "high_joules")
-        }
-        return Sustained(ms, **sums, **{name: mean(name) for name in ("power_w", "idle_w", "sm_mhz")})
+        pairs = [*zip(astuple(self), astuple(other), strict=True)]
+        ms, *joules = (one + two for one, two in pairs[:4])
+        means = ((self.ms * one + other.ms * two) / ms for one, two in pairs[4:])
+        return Sustained(ms, *joules, *means)
 
 
 class Reading(NamedTuple):

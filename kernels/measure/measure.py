@@ -58,11 +58,12 @@ def measure(
 
 
 def _peer_names(peers: Iterable[str] | None, backend: str) -> list[str]:
+    here = {name: peer for name, peer in PEERS.items() if backend in peer.backends}
     if peers is None:
-        return [name for name, peer in PEERS.items() if peer.runs_on(backend) and peer.by_default]
-    names, known = list(peers), [name for name, peer in PEERS.items() if backend in peer.backends]
-    if unknown := [name for name in names if name not in known]:
-        raise InvalidProblem("peers", unknown[0], f"on this device expected some of {', '.join(known)}")
+        return [name for name, peer in here.items() if peer.is_installed and peer.by_default]
+    names = list(peers)
+    if unknown := [name for name in names if name not in here]:
+        raise InvalidProblem("peers", unknown[0], f"on this device expected some of {', '.join(here)}")
     return names
 
 

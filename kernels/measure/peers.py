@@ -47,9 +47,6 @@ class Peer:
         """Version of what it is from; "" if torch's own version says it."""
         return package_version(self.package) if self.package else self.library_version()
 
-    def runs_on(self, backend: str) -> bool:
-        return backend in self.backends and self.is_installed
-
 
 @functools.cache  # pages ask at every redraw
 def package_version(package: str) -> str:
@@ -81,7 +78,7 @@ def _ours(problem: AttentionProblem) -> Attention:
 
 def call_options(problem: AttentionProblem) -> dict[str, Any]:
     """The options of `flash_attention` for a problem, on the device at hand."""
-    options: dict[str, Any] = {"is_causal": problem.is_causal, "window": _window(problem), "enable_gqa": True}
+    options: dict[str, Any] = {"is_causal": problem.is_causal, "window": problem.window, "enable_gqa": True}
     if pattern := problem.pattern:
         import torch
 
@@ -93,10 +90,6 @@ def call_options(problem: AttentionProblem) -> dict[str, Any]:
             "softcap": pattern.softcap,
         }
     return options
-
-
-def _window(problem: AttentionProblem) -> tuple[int, int] | None:
-    return (problem.window_left, problem.window_right) if problem.mask == "window" else None
 
 
 def _ours_with_the_problems_tiles(problem: AttentionProblem) -> Attention:
@@ -199,7 +192,7 @@ def _flash_attention_4(problem: AttentionProblem) -> Attention:
     if problem.pattern:
         raise NotImplementedError("its masks and scores beyond a window are not timed here")
 
-    mask = {"causal": problem.is_causal, "window_size": _window(problem) or (None, None)}
+    mask = {"causal": problem.is_causal, "window_size": problem.window or (None, None)}
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         # Its tensors are (batch, length, heads, head_dim), of any strides.

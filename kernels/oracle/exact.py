@@ -107,7 +107,7 @@ def output_rounding(inputs: Inputs, *, scale: float, band: Rule) -> float:
         of_p, moved, out = weights.square(), weights.square() * of_s, weights @ values
         spread = moved @ values.square() - 2 * out * (moved @ values) + out.square() * moved.sum(-1, True)
         variance = of_p @ values.square() + spread
-        worst = max(worst, _largest_finite(variance))
+        worst = max(worst, largest_finite(variance))
     return 2 * rounding * math.sqrt(worst)
 
 
@@ -160,11 +160,13 @@ def gradient_rounding(
         of_delta = ((p @ v) * do).square_().sum(dim=-1, keepdim=True).sqrt_() * rounding
         of_ds = (p * of_dp * scale).square_()
         of_dq = of_ds @ k.square() + (of_delta * scale * (p @ k)).square_()
-        d_query = max(d_query, _largest_finite(of_dq))
+        d_query = max(d_query, largest_finite(of_dq))
         d_key[b, h // group] += (of_ds + (p * of_delta * scale).square_()).T @ q.square()
         d_value[b, h // group] += of_p.square_().T @ do.square()
-    return math.sqrt(d_query), math.sqrt(_largest_finite(d_key)), math.sqrt(_largest_finite(d_value))
+    return math.sqrt(d_query), math.sqrt(largest_finite(d_key)), math.sqrt(largest_finite(d_value))
 
 
-def _largest_finite(variance: torch.Tensor) -> float:
-    return float(variance.nan_to_num_(nan=0.0, posinf=0.0).max())
+def largest_finite(tensor: torch.Tensor) -> float:
+    """Largest |element| among the finite ones; 0 if there are none."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0

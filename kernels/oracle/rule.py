@@ -17,6 +17,7 @@ from kernels.oracle.exact import (
     attention_by_rows,
     gradient_rounding,
     gradients_by_heads,
+    largest_finite,
     output_rounding,
 )
 from kernels.oracle.report import FACTORS, ErrorReport
@@ -149,12 +150,6 @@ def absolute_error(got: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 def mean_of(error: torch.Tensor) -> float:
     """Mean of the elements; 0 if there are none."""
     return float(error.mean()) if error.numel() else 0.0
-
-
-def largest_finite(tensor: torch.Tensor) -> float:
-    """Largest |element| among the finite ones; 0 if there are none."""
-    finite = tensor[tensor.isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def _as_stored(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

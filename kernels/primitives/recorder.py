@@ -68,10 +68,6 @@ class Recorder:
     max_steps: int
     buffers: TraceBuffers
 
-    @property
-    def with_acc(self) -> bool:
-        return self.buffers.acc is not None
-
     def rows_exist(self, steps: dict[str, np.ndarray], tile: str = "q_tile") -> np.ndarray:
         """bool (steps, block): which rows of each step's query tile, or key tile, lie inside the matrix."""
         block, total = self.block_m, self.rows
@@ -156,9 +152,9 @@ def refuse_long_traces(problem: AttentionProblem, steps: int, needed_bytes: int)
         raise InvalidProblem("q_len", problem.q_len, accepted, remedy)
 
 
-def read_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
-    """Columns of `TraceBuffers.requested` for reads of these tensors."""
-    return tuple(tl.constexpr(kernel.column(tensor, "read")) for tensor in tensors)
+def columns_of(kernel: Kernel, way: str, *tensors: str) -> tuple[tl.constexpr, ...]:
+    """Columns of `TraceBuffers.requested` for these tensors, by way of "read" or "write"."""
+    return tuple(tl.constexpr(kernel.column(tensor, way)) for tensor in tensors)
 
 
 def matrix_numbers(kernel: Kernel, *names: str) -> tuple[tl.constexpr, ...]:
@@ -166,11 +162,6 @@ def matrix_numbers(kernel: Kernel, *names: str) -> tuple[tl.constexpr, ...]:
     assert kernel.figure is not None
     recorded = [matrix.name for matrix in kernel.figure.recorded]
     return tuple(tl.constexpr(recorded.index(name)) for name in names)
-
-
-def write_columns(kernel: Kernel, *tensors: str) -> tuple[tl.constexpr, ...]:
-    """Columns of `TraceBuffers.requested` for writes of these tensors."""
-    return tuple(tl.constexpr(kernel.column(tensor, "write")) for tensor in tensors)
 
 
 class Log(NamedTuple):

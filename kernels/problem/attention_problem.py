@@ -123,9 +123,13 @@ class AttentionProblem:
     @property
     def band(self) -> Band:
         """The mask if it is full, causal or a window; else the band that hides nothing."""
-        window = (self.window_left, self.window_right)
-        bounds = {"causal": (None, 0), "window": window}
-        return Band.of(self.q_len, self.kv_len, *bounds.get(self.mask, (None, None)))
+        bounds = (None, 0) if self.is_causal else self.window or (None, None)
+        return Band.of(self.q_len, self.kv_len, *bounds)
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Keys before and after the diagonal, if the mask is a window."""
+        return (self.window_left, self.window_right) if self.mask == "window" else None
 
     @property
     def mask_words(self) -> str | None:

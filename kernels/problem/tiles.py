@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernels.problem.pattern import FULL, PARTIAL, SKIPPED, parts_of, plan_of
+from kernels.problem.pattern import FULL, PARTIAL, SKIPPED, plan_of
 
 if TYPE_CHECKING:
     from kernels.problem.attention_problem import AttentionProblem
@@ -145,10 +145,6 @@ class VisitedTiles:
             return TileKind.SKIPPED
         return TileKind.FULL if self.first_full <= tile < self.end_full else TileKind.PARTIAL
 
-    def position(self, tile: int) -> int | None:
-        """The turn at which a visited tile comes, from 0; None if it is not visited."""
-        return tile - self.first if self.first <= tile < self.end else None
-
 
 @dataclass(frozen=True)
 class ListedTiles(VisitedTiles):
@@ -171,10 +167,6 @@ class ListedTiles(VisitedTiles):
 
     def kind(self, tile: int) -> TileKind:
         return (TileKind.SKIPPED, TileKind.PARTIAL, TileKind.FULL)[self.kinds[tile]]
-
-    def position(self, tile: int) -> int | None:
-        order = np.argsort(parts_of(np.array(self.kinds)), kind="stable").tolist()
-        return order.index(tile) if self.kinds[tile] != SKIPPED else None
 
 
 def kinds_of_plan(problem: "AttentionProblem", blocks: tuple[int, int] | None = None) -> np.ndarray | None:

@@ -341,10 +341,5 @@ def _accesses(watch: Watch, builder: Any, handle: Any) -> dict[str, Callable]:
         watch.product(left, right)
         return multiply(left, right, *options, **named)
 
-    return {
-        "create_dot": create_dot,
-        "create_masked_load": create_masked_load,
-        "create_masked_store": create_masked_store,
-        "create_atomic_rmw": create_atomic_rmw,
-        "create_atomic_cas": create_atomic_cas,
-    }
+    methods = (create_dot, create_masked_load, create_masked_store, create_atomic_rmw, create_atomic_cas)
+    return {method.__name__: method for method in methods}

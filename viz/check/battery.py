@@ -185,4 +185,5 @@ class BatteryRun:
 
     def results(self, context: CheckContext) -> list[CheckResult]:
         """Of the cases that have ended, the worst first."""
-        return report.worst_first(self._ended(context))
+        results = self._ended(context)
+        return sorted(results, key=lambda each: (report.ORDER.index(each.verdict), -each.worst_share))

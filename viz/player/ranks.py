@@ -12,6 +12,9 @@ from viz.shared import theme
 from viz.shared.formats import format_count, format_length, problem_words
 from viz.shared.provenance import library_versions
 
+SPAN_FIELDS = {name: name for name in ("rank", "step", "owner", "bytes", "places", "bounds")}
+SPAN_FIELDS |= {"begin": "begin_ns", "end": "end_ns"}
+"""What the script gets of a span, each by its field of RanksTrace."""
 LABELS = {"ring": "Ring", "all_gather": "All-gather", "all_to_all": "All-to-all"}
 
 
@@ -51,18 +54,9 @@ def notes_of(trace: RanksTrace, recorded: bool) -> str:
 
 def _run(trace: RanksTrace, name: str) -> dict:
     problem, world = trace.problem, trace.ranks
+    columns = {name: getattr(trace, f"span_{field}").tolist() for name, field in SPAN_FIELDS.items()}
     spans = [
-        {
-            "kind": KINDS[trace.span_kind[i]],
-            "rank": int(trace.span_rank[i]),
-            "step": int(trace.span_step[i]),
-            "owner": int(trace.span_owner[i]),
-            "begin": int(trace.span_begin_ns[i]),
-            "end": int(trace.span_end_ns[i]),
-            "bytes": int(trace.span_bytes[i]),
-            "places": trace.span_places[i].tolist(),
-            "bounds": trace.span_bounds[i].tolist(),
-        }
+        {"kind": KINDS[trace.span_kind[i]]} | {name: values[i] for name, values in columns.items()}
         for i in np.argsort(trace.span_begin_ns, kind="stable")
     ]
     rows = most_shared_rows(trace)

@@ -3,22 +3,21 @@
 from kernels.algorithms.backward.entry import DK_DV, PREPROCESS
 from kernels.primitives.numbers import LN2
 from kernels.primitives.recorder import (
+    columns_of,
     matrix_numbers,
-    read_columns,
     record_bytes,
     record_end,
     record_matrices,
     record_rows,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-READ_O, READ_DO = read_columns(PREPROCESS, "O", "dO")
-(WRITE_D,) = write_columns(PREPROCESS, "D")
+READ_O, READ_DO = columns_of(PREPROCESS, "read", "O", "dO")
+(WRITE_D,) = columns_of(PREPROCESS, "write", "D")
 QK, P, MASKED_TILE, DP, DS = matrix_numbers(DK_DV, "QK^T", "P", "masked", "dP", "dS")
 Q, K, V, DO, LSE, D = matrix_numbers(DK_DV, "Q", "K", "V", "dO", "lse", "D")
 """The kernels have the same figure but for their sums, and so the same numbers of its matrices."""

@@ -4,20 +4,19 @@ from kernels.algorithms.backward.entry import DK_DV, KEY_PROGRAM
 from kernels.algorithms.backward.recording import record_share, record_tiles
 from kernels.primitives.marks import mark, mark_numbers, mark_tile
 from kernels.primitives.recorder import (
-    read_columns,
+    columns_of,
     record_acc,
     record_bytes,
     record_end,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = read_columns(DK_DV, "K", "V", "Q", "dO", "lse", "D")
-WRITE_DK, WRITE_DV = write_columns(DK_DV, "dK", "dV")
+READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = columns_of(DK_DV, "read", "K", "V", "Q", "dO", "lse", "D")
+WRITE_DK, WRITE_DV = columns_of(DK_DV, "write", "dK", "dV")
 _, HAS_Q, HAS_S, HAS_P, HAS_DO, HAS_DV, HAS_DP, HAS_DS, HAS_DK, WROTE = mark_numbers(
     KEY_PROGRAM, *KEY_PROGRAM.marks
 )

@@ -4,22 +4,21 @@ from kernels.algorithms.backward.entry import DQ, QUERY_PROGRAM
 from kernels.algorithms.backward.recording import MASKED_TILE, P, record_share, record_tiles
 from kernels.primitives.marks import mark, mark_numbers, mark_tile
 from kernels.primitives.recorder import (
-    read_columns,
+    columns_of,
     record_acc,
     record_bytes,
     record_end,
     record_matrices,
     record_rows,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-READ_Q, READ_DO, READ_LSE, READ_D, READ_K, READ_V = read_columns(DQ, "Q", "dO", "lse", "D", "K", "V")
-(WRITE_DQ,) = write_columns(DQ, "dQ")
+READ_Q, READ_DO, READ_LSE, READ_D, READ_K, READ_V = columns_of(DQ, "read", "Q", "dO", "lse", "D", "K", "V")
+(WRITE_DQ,) = columns_of(DQ, "write", "dQ")
 _, HAS_K, HAS_S, HAS_P, HAS_V, HAS_DP, HAS_DS, HAS_DQ, WROTE = mark_numbers(
     QUERY_PROGRAM, *QUERY_PROGRAM.marks
 )

@@ -3,26 +3,25 @@
 from kernels.algorithms.backward.recording import record_share, record_tiles
 from kernels.algorithms.backward_orders.entry import KV_OUTER, Q_OUTER
 from kernels.primitives.recorder import (
-    read_columns,
+    columns_of,
     record_acc,
     record_bytes,
     record_end,
     record_rows,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-KV_READS_K, KV_READS_V, KV_READS_Q, KV_READS_DO, KV_READS_LSE, KV_READS_D, KV_READS_DQ = read_columns(
-    KV_OUTER, "K", "V", "Q", "dO", "lse", "D", "dQ"
+KV_READS_K, KV_READS_V, KV_READS_Q, KV_READS_DO, KV_READS_LSE, KV_READS_D, KV_READS_DQ = columns_of(
+    KV_OUTER, "read", "K", "V", "Q", "dO", "lse", "D", "dQ"
 )
-KV_WRITES_DQ, KV_WRITES_DK, KV_WRITES_DV = write_columns(KV_OUTER, "dQ", "dK", "dV")
-Q_READS_O, Q_READS_DO, Q_READS_LSE, Q_READS_Q = read_columns(Q_OUTER, "O", "dO", "lse", "Q")
-Q_READS_K, Q_READS_V, Q_READS_DK, Q_READS_DV = read_columns(Q_OUTER, "K", "V", "dK", "dV")
-Q_WRITES_DK, Q_WRITES_DV, Q_WRITES_DQ = write_columns(Q_OUTER, "dK", "dV", "dQ")
+KV_WRITES_DQ, KV_WRITES_DK, KV_WRITES_DV = columns_of(KV_OUTER, "write", "dQ", "dK", "dV")
+Q_READS_O, Q_READS_DO, Q_READS_LSE, Q_READS_Q = columns_of(Q_OUTER, "read", "O", "dO", "lse", "Q")
+Q_READS_K, Q_READS_V, Q_READS_DK, Q_READS_DV = columns_of(Q_OUTER, "read", "K", "V", "dK", "dV")
+Q_WRITES_DK, Q_WRITES_DV, Q_WRITES_DQ = columns_of(Q_OUTER, "write", "dK", "dV", "dQ")
 
 
 @triton.jit

@@ -2,23 +2,22 @@
 
 from kernels.algorithms.flash1.entry import FORWARD
 from kernels.primitives.recorder import (
+    columns_of,
     matrix_numbers,
-    read_columns,
     record_acc,
     record_bytes,
     record_end,
     record_matrices,
     record_state,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-READ_Q, READ_K, READ_V, READ_O, READ_M, READ_L = read_columns(FORWARD, "Q", "K", "V", "O", "m", "l")
-WRITE_O, WRITE_M, WRITE_L, WRITE_LSE = write_columns(FORWARD, "O", "m", "l", "lse")
+READ_Q, READ_K, READ_V, READ_O, READ_M, READ_L = columns_of(FORWARD, "read", "Q", "K", "V", "O", "m", "l")
+WRITE_O, WRITE_M, WRITE_L, WRITE_LSE = columns_of(FORWARD, "write", "O", "m", "l", "lse")
 Q, K, QK, S, P, V, OLD_O, RESCALED = matrix_numbers(
     FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O from HBM", "O rescaled"
 )

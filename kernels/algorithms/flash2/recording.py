@@ -6,8 +6,8 @@ Kernels that keep a query tile share it: the columns of their bytes and their fi
 from kernels.algorithms.flash2.entry import FORWARD, WARPS
 from kernels.primitives.marks import mark, mark_numbers, mark_tile
 from kernels.primitives.recorder import (
+    columns_of,
     matrix_numbers,
-    read_columns,
     record_acc,
     record_bytes,
     record_end,
@@ -15,15 +15,14 @@ from kernels.primitives.recorder import (
     record_matrix,
     record_state,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 
 import triton
 import triton.language as tl
 
-READ_Q, READ_K, READ_V = read_columns(FORWARD, "Q", "K", "V")
-WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
+READ_Q, READ_K, READ_V = columns_of(FORWARD, "read", "Q", "K", "V")
+WRITE_O, WRITE_LSE = columns_of(FORWARD, "write", "O", "lse")
 Q, K, QK, S, P, V, RESCALED = matrix_numbers(FORWARD, "Q", "K", "QK^T", "S", "P", "V", "O rescaled")
 _, HAS_S, HAS_P, DONE, WROTE = mark_numbers(WARPS, *WARPS.marks)
 

@@ -4,18 +4,17 @@ from kernels.algorithms.flash2.entry import FORWARD
 from kernels.primitives.numbers import LN2
 from kernels.primitives.recorder import (
     ROW_COLUMNS,
-    read_columns,
+    columns_of,
     record_bytes,
     record_times,
     record_where,
-    write_columns,
 )
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-READ_Q, READ_K, READ_V = read_columns(FORWARD, "Q", "K", "V")
-WRITE_O, WRITE_LSE = write_columns(FORWARD, "O", "lse")
+READ_Q, READ_K, READ_V = columns_of(FORWARD, "read", "Q", "K", "V")
+WRITE_O, WRITE_LSE = columns_of(FORWARD, "write", "O", "lse")
 
 
 @gluon.jit

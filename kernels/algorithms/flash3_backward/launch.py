@@ -62,7 +62,7 @@ class HopperBackwardCall(prepared.PreparedCall):
             **cases_of(self.inputs.band, BLOCK_N),
             BLOCK_D=self.block_d,
             TRACE=recorder is not None,
-            TRACE_ACC=recorder is not None and recorder.with_acc,
+            TRACE_ACC=recorder is not None and recorder.buffers.acc is not None,
         )
 
     def sweep(self, lanes: LaneBuffers | None = None, recorder: Recorder | None = None) -> LaunchInfo:

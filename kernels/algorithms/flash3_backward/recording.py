@@ -5,20 +5,19 @@ from typing import NamedTuple
 from kernels.algorithms.flash3_backward.entry import SWEEP
 from kernels.primitives.recorder import (
     ROW_COLUMNS,
-    read_columns,
+    columns_of,
     record_bytes,
     record_end,
     record_start,
     record_times,
     record_where,
-    write_columns,
 )
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = read_columns(SWEEP, "K", "V", "Q", "dO", "lse", "D")
-WRITE_DQ, WRITE_DK, WRITE_DV = write_columns(SWEEP, "dQ", "dK", "dV")
+READ_K, READ_V, READ_Q, READ_DO, READ_LSE, READ_D = columns_of(SWEEP, "read", "K", "V", "Q", "dO", "lse", "D")
+WRITE_DQ, WRITE_DK, WRITE_DV = columns_of(SWEEP, "write", "dQ", "dK", "dV")
 
 
 class Written(NamedTuple):

@@ -3,22 +3,21 @@
 from kernels.algorithms.flash3_backward.entry import FINISH, PREPARE
 from kernels.primitives.numbers import LOG2E
 from kernels.primitives.recorder import (
-    read_columns,
+    columns_of,
     record_bytes,
     record_end,
     record_start,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import load_rows, load_tile, row_bytes, store_tile, tile_bytes, tile_view
 
 import triton
 import triton.language as tl
 
-READ_O, READ_DO, READ_LSE = read_columns(PREPARE, "O", "dO", "lse")
-WRITE_LSE, WRITE_D, WRITE_SUM = write_columns(PREPARE, "lse", "D", "dQ")
-(READ_SUM,) = read_columns(FINISH, "dQ")
-(WRITE_DQ,) = write_columns(FINISH, "dQ")
+READ_O, READ_DO, READ_LSE = columns_of(PREPARE, "read", "O", "dO", "lse")
+WRITE_LSE, WRITE_D, WRITE_SUM = columns_of(PREPARE, "write", "lse", "D", "dQ")
+(READ_SUM,) = columns_of(FINISH, "read", "dQ")
+(WRITE_DQ,) = columns_of(FINISH, "write", "dQ")
 
 
 @triton.jit

@@ -2,14 +2,13 @@
 
 from kernels.algorithms.split_kv.entry import COMBINE, SPLIT_PAGED
 from kernels.primitives.recorder import (
+    columns_of,
     matrix_numbers,
-    read_columns,
     record_bytes,
     record_end,
     record_matrices,
     record_rows,
     record_where,
-    write_columns,
 )
 from kernels.primitives.tile_io import row_bytes, tile_bytes
 from kernels.trace.algorithm import BLOCK_TABLE, TABLE_ENTRY_BYTES
@@ -17,10 +16,10 @@ from kernels.trace.algorithm import BLOCK_TABLE, TABLE_ENTRY_BYTES
 import triton
 import triton.language as tl
 
-READ_PARTIAL_O, READ_PARTIAL_LSE = read_columns(COMBINE, "partial O", "partial lse")
-(READ_TABLE,) = read_columns(SPLIT_PAGED, BLOCK_TABLE)
+READ_PARTIAL_O, READ_PARTIAL_LSE = columns_of(COMBINE, "read", "partial O", "partial lse")
+(READ_TABLE,) = columns_of(SPLIT_PAGED, "read", BLOCK_TABLE)
 ENTRY_BYTES = tl.constexpr(TABLE_ENTRY_BYTES)
-WRITE_O, WRITE_LSE = write_columns(COMBINE, "O", "lse")
+WRITE_O, WRITE_LSE = columns_of(COMBINE, "write", "O", "lse")
 PARTIAL_LSE, LSE, PARTIAL_O, O = matrix_numbers(COMBINE, "partial lse", "lse", "partial O", "O")
 
 

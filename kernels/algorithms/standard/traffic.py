@@ -4,7 +4,7 @@ Two counts: requested bytes, where a tile that is read again counts again; and t
 kernel.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kernels.problem import AttentionProblem
 
@@ -15,23 +15,12 @@ Chu, Liu and Lin 2026, "Memory Versus Computation".
 """
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One kernel: bytes it moves between HBM and SRAM, and its floating-point operations."""
 
     name: str
-    bytes_read: int
-    bytes_written: int
+    bytes_moved: int
     flops: int
-
-    @property
-    def bytes_moved(self) -> int:
-        return self.bytes_read + self.bytes_written
-
-    @property
-    def intensity(self) -> float:
-        """Arithmetic intensity, FLOP per byte."""
-        return self.flops / self.bytes_moved
 
 
 def standard_stages(problem: AttentionProblem) -> tuple[Stage, Stage, Stage]:
@@ -40,15 +29,12 @@ def standard_stages(problem: AttentionProblem) -> tuple[Stage, Stage, Stage]:
     Dao et al. 2022, algorithm 0; Chu, Liu and Lin 2026, eq 30: 4 T^2 accesses for S and P. The mask saves
     no work: S is computed whole.
     """
-    square = problem.scores
-    row_block = problem.heads * problem.q_len * problem.head_dim * problem.itemsize
-    key_block = problem.heads * problem.kv_len * problem.head_dim * problem.itemsize
-    matrix = square * problem.itemsize
-    product = 2 * square * problem.head_dim
+    least, matrix = standard_ledger(problem), matrix_bytes(problem)
+    product = 2 * problem.scores * problem.head_dim
     return (
-        Stage("S = Q Kᵀ", row_block + key_block, matrix, product),
-        Stage("P = softmax(S)", matrix, matrix, SOFTMAX_FLOPS * square),
-        Stage("O = P V", matrix + key_block, row_block, product),
+        Stage("S = Q Kᵀ", least["Q"] + least["K"] + matrix, product),
+        Stage("P = softmax(S)", 2 * matrix, SOFTMAX_FLOPS * problem.scores),
+        Stage("O = P V", matrix + least["V"] + least["O"], product),
     )
 
 

@@ -3,8 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -122,51 +121,42 @@ def _left_out(problem: AttentionProblem, method: str, layout: str) -> str:
     return f"lengths are no multiple of {divisor}" if problem.q_len % divisor else ""
 
 
-Keep = Callable[[list[RanksTime]], None]
-
-
-@dataclass
-class Times:
-    """Times that are printed as they come."""
-
-    budget_s: float
-    keep: Keep
-    """Called with all times so far, after each."""
-    found: list[RanksTime] = field(default_factory=list)
-
-    def take(
-        self, problem: AttentionProblem, method: str, layout: str = "", directions: Iterable[str] = DIRECTIONS
-    ) -> None:
-        for time in measure_ranks(problem, method, layout, directions, self.budget_s):
-            self.found.append(time)
-            share = share_of_ideal(time, self.found)
+def measure(
+    arguments: argparse.Namespace, keep: Callable[[list[RanksTime]], None] = lambda times: None
+) -> None:
+    """Time ours, torch's and one GPU over the lengths; `keep` is called with all times so far, after each."""
+    found: list[RanksTime] = []
+    for asked in _timed(arguments):
+        for time in measure_ranks(*asked, arguments.budget):
+            found.append(time)
+            share = share_of_ideal(time, found)
             rate = f"{time.timing.median_ms:.2f} ms, {time.tflops:.0f} TFLOP/s" if time.timing else ""
             ideal = f", {share:.2f} of ideal" if share else ""
+            problem = time.problem
             shape = f"{problem.q_len} x {problem.kv_len}, {problem.q_heads} over {problem.kv_heads} heads"
-            _say(f"{shape}, {method} {layout} {time.direction}: {rate or time.refused}{ideal}")
-            self.keep(self.found)
+            _say(f"{shape}, {time.method} {time.layout} {time.direction}: {rate or time.refused}{ideal}")
+            keep(found)
 
 
-def measure(arguments: argparse.Namespace, keep: Keep = lambda times: None) -> None:
-    """Time ours, torch's and one GPU over the lengths."""
+def _timed(arguments: argparse.Namespace) -> Iterator[tuple[AttentionProblem, str, str, Iterable[str]]]:
+    """Problem, method, layout and directions of all that is timed."""
     world = dist.get_world_size()
     standard = [64 * world] if arguments.dry_run else sorted({*(world << k for k in (13, 15, 17)), 1 << 20})
     lengths, small = arguments.lengths or standard, SMALL if arguments.dry_run else {}
-    times = Times(arguments.budget, keep)
     for length in lengths if "ways" in arguments.parts else ():
         for shape in (LAYER, LAYER | EVERY_HEAD)[: 1 if length >= 1 << 20 else 2]:
             problem = AttentionProblem(**(shape | {"q_len": length, "kv_len": length} | small))
             if length <= LONGEST_ALONE:
-                times.take(problem, ONE_GPU)
+                yield problem, ONE_GPU, "", DIRECTIONS
             for method, layout in WAYS if shape is LAYER else WAYS[:1]:
                 if not _left_out(problem, method, layout):
-                    times.take(problem, method, layout)
+                    yield problem, method, layout, DIRECTIONS
             for method in TORCH if BACKEND == "cuda" else ():
-                times.take(problem, method)
+                yield problem, method, "", DIRECTIONS
     for length in (lengths[0], lengths[-1]) if "decoding" in arguments.parts else ():
         step = AttentionProblem(**(LAYER | {"q_len": 1, "kv_len": length, "mask": "full"} | small))
         for method in (ONE_GPU, DECODE):
-            times.take(step, method, "", DIRECTIONS[:1])
+            yield step, method, "", DIRECTIONS[:1]
 
 
 def record(arguments: argparse.Namespace) -> bool:

@@ -11,15 +11,15 @@ The partial results of chunks are merged by their lse. Backward, dK and dV trave
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from kernels.algorithms.backward.inputs import BackwardInputs
-from kernels.attention.context_parallel.gradients import gradients_in_parts
+from kernels.algorithms.dispatch import sweeps_of_parts
 from kernels.attention.context_parallel.log import NO_LOG, Log
 from kernels.attention.context_parallel.shards import shard, unshard
 from kernels.attention.context_parallel.transport import (
@@ -35,6 +35,9 @@ from kernels.primitives.merge import MOST_PARTS, Part, merged, state_dtype
 from kernels.primitives.replay import repeat
 from kernels.problem import Band
 from kernels.problem.ranks import Runs, Share, runs_of, shares_between
+
+if TYPE_CHECKING:
+    from kernels.algorithms.flash3_backward.launch import SweepsOfParts
 
 Method = Literal["ring", "all_gather", "all_to_all"]
 D_KV_LANE = 1
@@ -226,6 +229,39 @@ def _all_at_once(world: World, own: Tensor) -> Chunks:
         yield owner, parts[owner]
 
 
+class _AddedUp:
+    """Gradients of queries that see one part of the keys after the other, by whichever kernels fit.
+
+    Each dQ is added to a float32 sum.
+    """
+
+    def __init__(self, inputs: BackwardInputs) -> None:
+        self._inputs = inputs
+        self._sum = torch.zeros_like(inputs.query, dtype=torch.float32)
+
+    def of_keys(self, rows: slice, key: Tensor, value: Tensor, band: Band) -> tuple[Tensor, Tensor]:
+        """dK and dV of keys that these rows see; dQ is kept."""
+        given = self._inputs
+        d_lse = None if given.d_lse is None else given.d_lse[:, :, rows].contiguous()
+        query, out, d_out = (tensor[:, :, rows] for tensor in (given.query, given.out, given.d_out))
+        tensors = (query, key, value, out, given.lse[:, :, rows].contiguous(), d_out, d_lse)
+        d_rows, d_key, d_value = repeat(launch_backward, tensors, (band.left, band.right, given.scale))
+        self._sum[:, :, rows] += d_rows
+        return d_key, d_value
+
+    def of_queries(self) -> Tensor:
+        """dQ of all parts."""
+        return self._sum.to(self._inputs.query.dtype)
+
+
+def _in_parts(inputs: BackwardInputs, runs: Runs) -> "_AddedUp | SweepsOfParts":
+    """Gradients of inputs whose keys are one of the parts, which all rows see, or those of some `runs`."""
+    lengths = [run.length for run in runs]
+    d_lse = None if inputs.d_lse is None else inputs.d_lse.contiguous()
+    inputs = replace(inputs, lse=inputs.lse.contiguous(), d_lse=d_lse)
+    return sweeps_of_parts(inputs, lengths) or _AddedUp(inputs)
+
+
 class _ByChunks(torch.autograd.Function):
     """Attention to one chunk of keys after the other. Chunks are fetched again for the gradients."""
 
@@ -255,7 +291,7 @@ class _ByChunks(torch.autograd.Function):
         world, d_out = ctx.world, torch.zeros_like(out) if d_out is None else d_out
         part = Band.of(query.shape[2], key.shape[2])
         given = BackwardInputs(query, key, value, out, lse, d_out, part, world.scale, d_lse)
-        gradients = gradients_in_parts(given, world.runs(world.rank, query))
+        gradients = _in_parts(given, world.runs(world.rank, query))
         travel: Travel | None = None
         by_owner: dict[int, Tensor] = {}
         for owner, kv in ctx.chunks(world, torch.stack((key, value))):

@@ -38,8 +38,8 @@ class RunOrder:
 
 def options_of(problem: AttentionProblem) -> dict[str, Any]:
     """The mask and the scale of a problem, as `context_parallel_attention` takes them."""
-    window = (problem.window_left, problem.window_right) if problem.mask == "window" else None
-    return {"is_causal": problem.is_causal, "window": window, "scale": problem.scale, "enable_gqa": True}
+    masked = {"is_causal": problem.is_causal, "window": problem.window}
+    return masked | {"scale": problem.scale, "enable_gqa": True}
 
 
 def run_on_this_rank(

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -17,56 +17,41 @@ from kernels.problem import AttentionProblem
 BASE = AttentionProblem(q_heads=2, kv_heads=2, block_m=32, block_n=32)
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A case of the battery, and in one line what it is there to catch."""
-
-    catches: str
-    case: CheckCase
-
-
-def _read(cases: list[dict[str, Any]]) -> tuple[Tried, ...]:
-    return tuple(Tried(each["catches"], _case(**each["case"])) for each in cases)
-
-
 def _case(layout: str = LAYOUTS[0], scale: float | None = None, **problem: Any) -> CheckCase:
     return CheckCase(BASE.with_(**problem), layout=layout, scale=scale)
 
 
 _FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-BATTERY, PATTERN_BATTERY, GPU_BATTERY = (_read(_FILE[name]) for name in ("every", "patterns", "gpu"))
-"""For every kernel; for those that take masks and scores beyond a band; for the user's on a GPU."""
+BATTERY, PATTERN_BATTERY, GPU_BATTERY = (
+    {_case(**each["case"]): each["catches"] for each in _FILE[name]} for name in ("every", "patterns", "gpu")
+)
+"""Cases, each with one line on what it is there to catch: for every kernel; for those that take masks and
+scores beyond a band; for the user's on a GPU."""
 
 
 def battery(
     base: CheckCase, seed: int = 0, limits: Limits | None = None, backend: str = "interpreter"
-) -> tuple[CheckCase, ...]:
-    """The cases of `tried`."""
-    return tuple(each.case for each in tried(base, seed, limits, backend))
-
-
-def tried(
-    base: CheckCase, seed: int = 0, limits: Limits | None = None, backend: str = "interpreter"
-) -> tuple[Tried, ...]:
+) -> dict[CheckCase, str]:
     """The cases for the kernel of `base`, with its number of runs and whether its gradients are checked.
 
     A seed other than 0 draws other cases, which try the same. Cases outside of what the kernel declares are
     fitted to it. Only the user's kernels and flash_attention take a scale: others get the cases without.
+    Each case has its line on what it is there to catch.
     """
     entry = ALGORITHMS.get(base.kernel)
     takes_patterns = base.kernel == PUBLIC_CALL or (entry is not None and entry.takes_patterns)
     takes_scale = base.kernel in (*USERS, PUBLIC_CALL)
     found: dict[CheckCase, str] = {}
     on_gpu = backend == "cuda" and base.kernel in USERS
-    for each in (*BATTERY, *(PATTERN_BATTERY if takes_patterns else ()), *(GPU_BATTERY if on_gpu else ())):
-        case = _drawn(each.case, seed) if seed else each.case
+    every = BATTERY | (PATTERN_BATTERY if takes_patterns else {}) | (GPU_BATTERY if on_gpu else {})
+    for given, catches in every.items():
+        case = _drawn(given, seed) if seed else given
         scale = case.scale if takes_scale else None
         # gradients of large scores show how a kernel rounds more than what it computes
         learns = base.gradients and case.problem.inputs != "large"
         own = replace(base, problem=case.problem, layout=case.layout, scale=scale, gradients=learns)
-        found[own] = each.catches
-    cases = all_fitted([*found], limits or Limits())
-    return tuple(Tried(catches, case) for case, catches in zip(cases, found.values(), strict=True))
+        found[own] = catches
+    return dict(zip(all_fitted([*found], limits or Limits()), found.values(), strict=True))
 
 
 def _drawn(case: CheckCase, seed: int) -> CheckCase:

@@ -93,11 +93,6 @@ class Limits:
         }
         return {name: words for name, (words, is_so) in found.items() if is_so}
 
-    def excludes(self, case: CheckCase) -> str:
-        """Why the case is outside the limits; "" if it is inside."""
-        reasons = ", ".join(dict.fromkeys(self.outside(case).values()))
-        return f"{OUTSIDE}: {reasons}" if reasons else ""
-
     def words(self, name: str) -> str:
         """One of the limits of `outside` as a file declares it, such as "head_dims: 64, 128"."""
         given = getattr(self, name)

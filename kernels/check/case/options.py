@@ -13,14 +13,6 @@ from kernels.problem import BLOCKS, DTYPES, INPUTS, LIMITS, MASKS
 from kernels.tool_arguments import numbers, words
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        return numbers(text)
-    except ValueError:
-        accepted = "expected whole numbers separated by commas, such as 64,128"
-        raise argparse.ArgumentTypeError(f"{text!r} is not accepted: {accepted}") from None
-
-
 def _seed(text: str) -> int:
     """A number, or "random" for one that nobody knows beforehand."""
     if text == "random":
@@ -32,7 +24,7 @@ def _seed(text: str) -> int:
 
 READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("shapes", "documents", "expression", "inputs", "layout"), str),
-    **{"head_dim": _numbers, "dtype": words, "mask": words, "seed": _seed, "scale": float},
+    **{"head_dim": numbers, "dtype": words, "mask": words, "seed": _seed, "scale": float},
 }
 """Of the options that are not one whole number."""
 _NAMES = {"dtypes": ",".join(DTYPES), "masks": ",".join(MASKS), "layouts": ", ".join(LAYOUTS)}

@@ -12,7 +12,7 @@ from itertools import islice
 import torch
 
 from kernels.check.cause import variants
-from kernels.check.cause.patterns import PatternSetting, pattern_variants
+from kernels.check.cause.patterns import pattern_variants
 from kernels.check.judge.calls import Calls
 from kernels.check.result import MAX_SCORES, Cause
 from kernels.oracle.naive import whole_mask
@@ -37,8 +37,8 @@ class Evidence:
     def setting(self) -> variants.Setting:
         """The call as it should have been computed."""
         query, key, value = self.calls.tensors.inputs
-        given = (query, key, value, whole_mask(self.calls.band, query.device), self.calls.scale)
-        return PatternSetting(*given, self.pattern) if self.pattern else variants.Setting(*given)
+        visible = whole_mask(self.calls.band, query.device)
+        return variants.Setting(query, key, value, visible, self.calls.scale, self.pattern)
 
     @property
     def pattern(self) -> Pattern | None:
@@ -48,8 +48,8 @@ class Evidence:
     @property
     def output_variants(self) -> Iterator[tuple[str, variants.Compute]]:
         case, band = self.calls.case, self.calls.band
-        if isinstance(self.setting, PatternSetting):
-            yield from pattern_variants(self.setting, case.problem)
+        if self.pattern:
+            yield from pattern_variants(self.setting, self.pattern, case.problem)
         yield from variants.output_variants(
             self.setting, band.band if isinstance(band, Pattern) else band, case.layout
         )

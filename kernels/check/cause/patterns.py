@@ -1,47 +1,22 @@
 """Mistakes with masks and scores beyond a band: what a wrong O may equal."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
 
 from kernels.check.cause.variants import Named, Setting
-from kernels.oracle.naive import changed_scores, per_head, whole_mask
+from kernels.oracle.naive import whole_mask
 from kernels.problem import LIMITS, AttentionProblem, Pattern
 
 
-@dataclass(frozen=True)
-class PatternSetting(Setting):
-    """A call whose scores are changed, whose rows have a sink, or whose mask is no band."""
-
-    pattern: Pattern
-
-    def unmasked(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        scores, value = super().unmasked(dtype)
-        return changed_scores(scores, self.pattern)[0], value
-
-    def __call__(self, dtype: torch.dtype) -> torch.Tensor:
-        scores, value = self.scores(dtype)
-        weights = torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0)
-        if self.pattern.sinks:
-            lse = torch.logsumexp(scores, dim=-1, keepdim=True)
-            weights = weights * torch.sigmoid(lse - per_head(self.pattern.sinks, scores))
-        return weights @ value
-
-    def lse(self) -> torch.Tensor:
-        lse = super().lse()
-        sinks = self.pattern.sinks
-        return torch.logaddexp(lse, per_head(sinks, lse)[..., 0]) if sinks else lse
-
-
-def pattern_variants(setting: PatternSetting, problem: AttentionProblem) -> Iterator[Named]:
-    """What a wrong O may equal by a mistake in the problem's pattern, the simplest first."""
-    pattern = setting.pattern
+def pattern_variants(setting: Setting, pattern: Pattern, problem: AttentionProblem) -> Iterator[Named]:
+    """What a wrong O may equal by a mistake in its pattern, which is the problem's, the simplest first."""
     if pattern.softcap:
         yield "attention without the softcap", replace(setting, pattern=replace(pattern, softcap=0))
         after = "attention with the softcap applied after the mask: a hidden key has the score -softcap"
-        yield after, partial(_capped_after, setting)
+        yield after, partial(_capped_after, setting, pattern.softcap)
     if pattern.slopes:
         turned = replace(pattern, slopes=tuple(-slope for slope in pattern.slopes))
         words = "attention with ALiBi slopes of the wrong sign: farther keys count more"
@@ -86,6 +61,6 @@ def _last_key_before(pattern: Pattern, device: torch.device) -> torch.Tensor:
     return is_last & (after == of_query)
 
 
-def _capped_after(setting: PatternSetting, dtype: torch.dtype) -> torch.Tensor:
+def _capped_after(setting: Setting, softcap: float, dtype: torch.dtype) -> torch.Tensor:
     scores, value = setting.unmasked(dtype)
-    return torch.softmax(scores.masked_fill(~setting.visible, -setting.pattern.softcap), dim=-1) @ value
+    return torch.softmax(scores.masked_fill(~setting.visible, -softcap), dim=-1) @ value

@@ -12,8 +12,8 @@ from functools import partial
 import torch
 
 from kernels.check.case.layouts import laid_out
-from kernels.oracle.naive import group_size, one_key_head_per_query_head
-from kernels.problem import Band
+from kernels.oracle.naive import changed_scores, group_size, one_key_head_per_query_head, per_head
+from kernels.problem import Band, Pattern
 
 TILES = (16, 32, 64, 128)
 """Tile sizes that are tried, in rows or keys."""
@@ -39,12 +39,15 @@ class Setting:
     visible: torch.Tensor
     """bool (q_len, kv_len)"""
     scale: float
+    pattern: Pattern | None = None
+    """What changes its scores, and its sinks; what it hides is in `visible`."""
 
     def unmasked(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """Scaled scores before the mask, and V, one head per query head."""
         query, key, value = (tensor.to(dtype) for tensor in (self.query, self.key, self.value))
         key, value = one_key_head_per_query_head(query, key, value)
-        return query @ key.transpose(-2, -1) * self.scale, value
+        scores = query @ key.transpose(-2, -1) * self.scale
+        return changed_scores(scores, self.pattern)[0] if self.pattern else scores, value
 
     def scores(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """The same with -inf at keys that are not seen."""
@@ -54,11 +57,17 @@ class Setting:
     def __call__(self, dtype: torch.dtype) -> torch.Tensor:
         """O; 0 in rows that see no key."""
         scores, value = self.scores(dtype)
-        return torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0) @ value
+        weights = torch.softmax(scores, dim=-1).masked_fill(~self.visible, 0.0)
+        if self.pattern and self.pattern.sinks:
+            lse = torch.logsumexp(scores, dim=-1, keepdim=True)
+            weights = weights * torch.sigmoid(lse - per_head(self.pattern.sinks, scores))
+        return weights @ value
 
     def lse(self) -> torch.Tensor:
-        """In float64; -inf in rows that see no key."""
-        return torch.logsumexp(self.scores(torch.float64)[0], dim=-1)
+        """In float64; -inf in rows that see no key, or their sink."""
+        lse = torch.logsumexp(self.scores(torch.float64)[0], dim=-1)
+        sinks = self.pattern and self.pattern.sinks
+        return torch.logaddexp(lse, per_head(sinks, lse)[..., 0]) if sinks else lse
 
     def of_keys(self, change: Change) -> "Setting":
         return replace(self, key=change(self.key), value=change(self.value))

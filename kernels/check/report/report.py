@@ -184,10 +184,6 @@ def indented(*lines: str) -> list[str]:
     return [f"        {line}" for line in lines]
 
 
-def worst_first(results: Sequence[CheckResult]) -> list[CheckResult]:
-    return sorted(results, key=lambda result: (ORDER.index(result.verdict), -result.worst_share))
-
-
 def case_row(result: CheckResult) -> dict[str, str | int | float | None]:
     problem, repeats = result.case.problem, result.repeats
     return {

@@ -12,6 +12,7 @@ import torch
 
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.layouts import NAMES, Handed
+from kernels.check.case.limits import OUTSIDE
 from kernels.check.subject.hosted import CallRequest, OpenRequest, Reply
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
@@ -78,8 +79,8 @@ class Session:
             counted = count_launches() if INTERPRETED else count_compiled_launches()
             self._launches = stack.enter_context(counted)
             self.loaded = kernel.load()
-            if outside := self.loaded.limits.excludes(case):
-                raise Refused(outside)
+            if outside := dict.fromkeys(self.loaded.limits.outside(case).values()):
+                raise Refused(f"{OUTSIDE}: {', '.join(outside)}")
             try:
                 self._attend = self.loaded.attend(case)
             except InvalidProblem as error:

@@ -202,8 +202,8 @@ def call_arguments(function: UserFunction, case: CheckCase, device: str, limits:
     wanted: dict[str, Any] = {}
     if limits.gives_is_causal(problem):
         wanted[causal] = True
-    elif problem.mask == "window" and limits.window:
-        wanted[limits.window] = (problem.window_left, problem.window_right)
+    elif problem.window and limits.window:
+        wanted[limits.window] = problem.window
     elif problem.mask != "full":
         wanted["attn_mask"] = whole_mask(problem.rule, device=device)
     wanted |= _pattern_arguments(problem, taken, device)

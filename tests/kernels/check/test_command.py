@@ -203,7 +203,7 @@ def test_that_the_battery_is_not_run_is_said_and_it_can_be_listed(tmp_path, caps
     (tmp_path / "mine.py").write_text("CHECK = {'lengths': 64}\nraise SystemExit('nobody runs me')")
     assert command_line.main(["--list", "--kernel", f"{tmp_path}/mine.py:f"]) == 0
     said = capsys.readouterr().out
-    assert all(each.catches in said for each in BATTERY)
+    assert all(catches in said for catches in BATTERY.values())
     assert "70x109" not in said
     assert "128x192 d64 full batch 2" in said
     assert NOT_CHECKED in said

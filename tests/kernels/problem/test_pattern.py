@@ -96,7 +96,6 @@ def test_a_band_and_its_expression_have_the_same_tiles_in_the_same_order(mask, w
         assert (first_full, end_full) == (own.first_full - own.first, own.end_full - own.first)
         for tile in range(band.kv_tiles):
             assert own.kind(tile) is listed.kind(tile)
-            assert own.position(tile) == listed.position(tile)
     assert count_tiles(band) == count_tiles(same)
     assert streamed_keys(band) == streamed_keys(same)
     assert streamed_queries(band) == streamed_queries(same)

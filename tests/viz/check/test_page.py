@@ -168,7 +168,7 @@ def test_the_battery_of_several_kernels_is_one_table_side_by_side_and_fitted_to_
 ):
     mine.write_text(f"{RIGHT}    assert q.shape[2] % 32 == 0 and k.shape[2] % 32 == 0\n{RETURNS}")
     small = AttentionProblem(head_dim=16, block_m=16, block_n=16)
-    cases = tuple(battery.Tried("", CheckCase(small.with_(q_len=n, kv_len=n))) for n in (64, 40))
+    cases = {CheckCase(small.with_(q_len=n, kv_len=n)): "" for n in (64, 40)}
     monkeypatch.setattr(battery, "BATTERY", cases)
     monkeypatch.setattr(sys, "argv", sys.argv[:3])
     app = run_all(open_page(view="battery", kernel="buggy_kernel.py:attention", **FORWARD))
@@ -185,7 +185,7 @@ def test_the_battery_of_several_kernels_is_one_table_side_by_side_and_fitted_to_
     rows = SimpleNamespace(selection=SimpleNamespace(rows=[1]))
     state = {"battery-table": rows}
     monkeypatch.setattr(check_battery.st, "session_state", state)
-    check_battery._open([CheckResult(case.case, "", None, "", 0.0) for case in cases])
+    check_battery._open([CheckResult(case, "", None, "", 0.0) for case in cases])
     assert (state["view"], state["q_len"], state["kernel"]) == ("case", 40, "flash_attention")
 
 

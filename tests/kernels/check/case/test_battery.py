@@ -45,7 +45,7 @@ def case_of_each(kernel, seed):
 def test_a_seed_draws_other_cases_which_mean_the_same_and_draws_them_again():
     first = case_of_each("flash_attention", 0)
     drawn = [case_of_each("flash_attention", seed) for seed in SEEDS]
-    assert [case.problem for case in first] == [each.case.problem for each in (*BATTERY, *PATTERN_BATTERY)]
+    assert [case.problem for case in first] == [case.problem for case in (*BATTERY, *PATTERN_BATTERY)]
     assert drawn == [case_of_each("flash_attention", seed) for seed in SEEDS]
     for seed, cases in zip(SEEDS, drawn, strict=True):
         for case, other in zip(first, cases, strict=True):
@@ -76,10 +76,10 @@ def test_the_branches_in_which_kernels_err_are_tried_with_each_seed(seed):
 
 
 def test_a_kernel_that_knows_the_lengths_of_the_battery_fails_with_a_seed(checked):
-    lengths = {(each.case.problem.q_len, each.case.problem.kv_len) for each in BATTERY}
+    lengths = {(case.problem.q_len, case.problem.kv_len) for case in BATTERY}
     knows = f"value = value if (query.shape[2], key.shape[2]) in {lengths} else value * 1.05"
     source = SOURCE.replace("MISTAKE", knows)
-    assert checked(source, case=battery(USER)[1]).verdict == "pass"
+    assert checked(source, case=[*battery(USER)][1]).verdict == "pass"
     other = next(case for case in battery(USER, 1) if case.problem.kv_len < 128)
     assert checked(source, case=other).verdict == "fail"
 

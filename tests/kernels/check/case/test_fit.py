@@ -89,7 +89,7 @@ def test_without_limits_nothing_is_fitted_and_none_are_said():
     "takes",
     [
         lambda problem, case: False,
-        lambda problem, case: problem == BATTERY[0].case.problem,
+        lambda problem, case: problem == next(iter(BATTERY)).problem,
         lambda problem, case: (problem.q_len, problem.kv_len) == (128, 128),
     ],
 )

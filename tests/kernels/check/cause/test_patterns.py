@@ -85,4 +85,4 @@ def test_kernels_that_take_patterns_get_their_cases():
     for kernel, takes in (("flash2", True), ("flash_attention", True), ("flash1", False), ("user", False)):
         cases = battery(CheckCase(BASE, kernel, gradients=False, repeats=1))
         assert any(case.problem.pattern for case in cases) == takes
-    assert {tried.case.problem.mask for tried in PATTERN_BATTERY} >= {"documents", "sinks", "prefix"}
+    assert {case.problem.mask for case in PATTERN_BATTERY} >= {"documents", "sinks", "prefix"}
