@@ -97,6 +97,6 @@ ENTRY = Algorithm(
     step_cost=1.2,
     timed_as=TIMED,
     checked="Split-KV decoding, forward",
-    recorded=("decode",),
+    recorded=("text", "decode"),
     samples="heads",
 )
