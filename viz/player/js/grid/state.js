@@ -35,9 +35,8 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     drawMax(context, state, middle, how);
     const bar = sum(drawL(context, state, middle, how));
     if (!isTold) continue;
-    const { oldM, oldL, m: newM, l: newL } = state;
-    const nowM = max < 0.5 ? oldM : newM;
-    const nowL = isDone ? newM + Math.log(newL) : rescale < 1 ? oldL : newL;
+    const nowM = max < 0.5 ? state.oldM : state.m;
+    const nowL = isDone ? state.m + Math.log(state.l) : rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
     const write = (value, x) =>
       text(context, formatSteady(value), x, middle, color, { size: TOLD, weight: "700", alpha: strong });

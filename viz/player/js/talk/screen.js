@@ -68,10 +68,9 @@ export class Screen {
 
   // Whether the picture is on its way to where it stops.
   get moves() {
-    const { picture, owners, view } = this;
     const moves = ({ root, transport, lanes }) =>
-      !root.hidden && (transport.acts || (view === "lanes" && lanes.head < lanes.span.to));
-    return Object.values(owners).some(moves) || picture.getAnimations({ subtree: true }).length > 0;
+      !root.hidden && (transport.acts || (this.view === "lanes" && lanes.head < lanes.span.to));
+    return Object.values(this.owners).some(moves) || this.picture.getAnimations({ subtree: true }).length > 0;
   }
 
   useTheme() {
