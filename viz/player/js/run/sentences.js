@@ -231,8 +231,9 @@ function gradientWords(model, at, row, name) {
   const made = {
     "weights from lse": `P = e^(${differenceOfPower(S, lse)}) = ${formatSteady(P)}`,
     "d scores": `dS = ${formatSteady(P)} × (${difference(dP, D)}) = ${formatSteady(dS)}`,
-  }[at.phase?.tells];
-  return made ? `row ${name}, first key:  ${made}` : "";
+  };
+  const last = model.phases[at.step].findLast(({ tells }, k) => made[tells] && at.progress[k] > 0.5);
+  return last ? `row ${name}, first key:  ${made[last.tells]}` : "";
 }
 
 // "2.66 × 0.56 + 1.33 = 2.82"
