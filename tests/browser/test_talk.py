@@ -1,5 +1,7 @@
 """The keys of a talk and what its stage shows, in a real browser. One page is opened for all of it."""
 
+import re
+
 import pytest
 
 from tests.browser.stage import BEATS, ROOT
@@ -32,6 +34,21 @@ def test_a_scene_opens_in_motion_without_a_key(stage_of):
     before = stage.page.evaluate(words)
     stage.page.wait_for_function(f"(before) => {words} !== before", arg=before)
     assert stage.place == (2, 1)
+
+
+def test_next_on_the_way_ends_the_walk_and_then_goes_on(stage_of):
+    stage = stage_of(NAMES[0], reduced_motion="no-preference").press("2", "Enter")
+    places = [stage.press("Space").place for _ in range(4)]
+    assert places == [(2, 1), (2, 2), (2, 2), (2, 3)]
+
+
+def test_bars_have_one_scale_and_say_their_numbers(stage):
+    stage.press("6", "Enter", "Space", "Space")
+    bars = stage.page.locator(".fa-chart rect")
+    widths = [bar.bounding_box()["width"] for bar in bars.all()]
+    said = stage.page.locator(".fa-chart svg").get_attribute("aria-label")
+    numbers = [float(each) for each in re.findall(r" ([\d.]+)\sµs", said)]
+    assert widths[1] / widths[0] == pytest.approx(numbers[1] / numbers[0], rel=0.01)
 
 
 def test_the_end_says_what_was_shown(stage, talk):

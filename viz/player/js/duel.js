@@ -90,7 +90,7 @@ export class Duel extends Playback {
     this.shown = data;
     const differ = data.runs[0].grid_words !== data.runs[1].grid_words;
     const words = data.runs.map(({ label, title }) => [label, ...title.slice(label.length + 2).split(", ")]);
-    const names = ownWords(words).map((own, i) => `${"AB"[i]}  ${own}`);
+    const names = ownWords(words).map((own, i) => `${"AB"[i]}  ${data.names?.[i] ?? own}`);
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
       const claim = differ ? `. ${run.grid_words}` : "";

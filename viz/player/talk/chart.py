@@ -159,5 +159,6 @@ def chart_figures(chart: Chart) -> dict[str, str]:
     if common := set.intersection(*(set(known) for known in values.values())):
         last = max(common)
         figures |= {peer: sweep.format_metric(known[last], chart.metric) for peer, known in values.items()}
+        figures |= {f"{peer}_ratio": _ratio(known, [*values.values()][-1]) for peer, known in values.items()}
         figures["last"] = f"{last:,}"
     return figures

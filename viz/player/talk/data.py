@@ -81,8 +81,6 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
         "written": format_bytes(written),
         "standard_bytes": format_bytes(standard),
         "standard_ratio": significant(standard / (read + written), 2),
-        "matrix_bytes": format_bytes(problem.scores * problem.itemsize),
-        "on_chip": format_kib(algorithm.chip_bytes(problem)),
         "sms": f"{gpu.sm_count:,}",
         "gpu": gpu.name,
         "device": trace.device.name,
@@ -104,13 +102,12 @@ def _tiles(trace: Trace) -> dict[str, str]:
     if is_large(trace.problem):
         return {}
     kinds = tile_kinds(trace.problem, algorithm_of(trace))
-    skipped, masked, full, _ = np.bincount(kinds.ravel(), minlength=len(KIND_CODES)).tolist()
+    skipped, masked, *_ = np.bincount(kinds.ravel(), minlength=len(KIND_CODES)).tolist()
     return {
         "tiles": f"{kinds.size:,}",
         "visited_tiles": f"{kinds.size - skipped:,}",
         "skipped_tiles": f"{skipped:,}",
         "masked_tiles": f"{masked:,}",
-        "full_tiles": f"{full:,}",
         "skipped_percent": f"{100 * skipped / kinds.size:.0f} %",
     }
 
@@ -128,7 +125,8 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
     if measurement is None:
         return {}
     figures = {}
-    peers = {"naive": "naive", "sdpa_flash": "sdpa_flash", "flash_attention": FLASH_ATTENTION.peer}
+    peers = {name: name for name in ("naive", "sdpa_flash", "flash2")}
+    peers |= {"flash_attention": FLASH_ATTENTION.peer}
     peers |= {"ours": algorithm.timed_as.peer} if algorithm.timed_as.peer != "naive" else {}
     named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
     for name, result in named.items():
@@ -199,7 +197,9 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
-            data["duels"][" ".join(shown)] = _duel(shown)
+            title = " against ".join(run["title"] for run in shown.values())
+            duel = {"id": " ".join(shown), "title": title, "runs": list(shown), "names": scene.names}
+            data["duels"][duel["id"]] = duel
         data["scenes"].append(said | _scene(scene, shown, chart))
     return data | {"id": hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]}
 
@@ -207,11 +207,6 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
 def without_notes(data: dict) -> dict:
     """What the audience's window is given."""
     return {name: value for name, value in data.items() if name != "notes"}
-
-
-def _duel(shown: dict[str, dict]) -> dict:
-    title = " against ".join(run["title"] for run in shown.values())
-    return {"id": " ".join(shown), "title": title, "runs": list(shown)}
 
 
 def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
@@ -241,10 +236,11 @@ def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
             raise wrong(where, f"{field}: {error}") from None
 
     words: dict = {field: said(field, getattr(scene, field)) for field in ("title", "sentence", "notes")}
-    said_at = [said(f"stops, {stop.step}", stop.sentence) for stop in scene.stops]
     stops = [
-        msgspec.to_builtins(stop) | {"sentence": sentence}
-        for stop, sentence in zip(scene.stops, said_at, strict=True)
+        msgspec.to_builtins(stop)
+        | {"sentence": said(f"stops, {stop.step}", stop.sentence)}
+        | {"bars": [said(f"stops, {stop.step}, bars", each) for each in stop.bars]}
+        for stop in scene.stops
     ]
     return words | {"stops": stops}
 

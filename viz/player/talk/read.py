@@ -21,7 +21,7 @@ from viz.shared.run_request import RunRequest
 def _kind(pattern: str, *fields: tuple) -> Any:
     """A table [[scene]] with these fields, whose places have the form of a pattern."""
     step, seconds = Annotated[str, Meta(pattern=rf"\A({pattern})\Z")], Annotated[float, Meta(ge=0, le=60)]
-    stop: list[Any] = [("step", step), ("sentence", str, ""), ("seconds", seconds, 0)]
+    stop: list[Any] = [("step", step), ("sentence", str, ""), ("seconds", seconds, 0), ("bars", TEXTS, ())]
     table = msgspec.defstruct("Stop", stop, forbid_unknown_fields=True)
     of_all: list[Any] = [("title", WORDS), ("sentence", WORDS), ("notes", str, "")]
     places: list[Any] = [("step", step, ""), ("stops", list[step | table], [])]  # type: ignore[valid-type]
@@ -29,19 +29,20 @@ def _kind(pattern: str, *fields: tuple) -> Any:
 
 
 WORDS = Annotated[str, Meta(pattern=r"\S")]
+TEXTS = tuple[str, ...]
 RUN = (
     ("problem", str | dict),
     ("algorithm", Annotated[str, among(ALGORITHMS)], ""),
     ("row", Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], ""),
     ("gpu", Annotated[str, among(GPUS)], DEFAULT_GPU),
 )
-VIEW, VIEW_OF_TWO = (
+VIEW, PAIR_VIEW = (
     Annotated[str, among(views)] for views in (("grid", "numbers", "mask", "lanes"), ("grid", "mask"))
 )
 ONE_RUN = _kind(STEP.pattern, *RUN, ("view", VIEW, "grid"))
 KINDS = {
     "chart": _kind("[1-9]", ("chart", Chart)),
-    "versus": _kind(PLACE.pattern, *RUN, ("versus", dict), ("view", VIEW_OF_TWO, "grid")),
+    "versus": _kind(PLACE.pattern, *RUN, ("versus", dict), ("names", TEXTS, ()), ("view", PAIR_VIEW, "grid")),
 }
 """By the field that makes a scene another one than that of one run."""
 
@@ -104,7 +105,7 @@ def _scene(values: dict, number: int, file: str) -> Scene:
 
 def _stops(step: str, stops: Collection) -> tuple[Stop, ...]:
     later = [Stop(each) if isinstance(each, str) else each for each in stops]
-    return (Stop(step), *(Stop(stop.step, stop.sentence.strip(), stop.seconds) for stop in later))
+    return (Stop(step), *(Stop(stop.step, stop.sentence.strip(), stop.seconds, stop.bars) for stop in later))
 
 
 def _chart_scene(chart: Chart, step: str = "", stops: Collection = (), **_: Any) -> dict[str, Any]:

@@ -28,7 +28,8 @@ class Stop:
     sentence: str = ""
     """Stands in place of the scene's from this stop on; empty keeps the one before."""
     seconds: float = 0
-    """In which the picture gets there from the stop before; 0 for as long as the way suggests."""
+    """In which the picture gets there from the stop before; 0 for 3 s."""
+    bars: tuple[str, ...] = ()  # in place of the picture: names with a number at their end
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Scene:
     run: RunRequest | None
     stops: tuple[Stop, ...] = (Stop("0"),)
     versus: RunRequest | None = None
+    names: tuple[str, ...] = ()  # of two runs; empty for what differs in their titles
     notes: str = ""
     view: str = "grid"
     row: str = ""

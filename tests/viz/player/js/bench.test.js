@@ -145,12 +145,12 @@ test("P and dP stay while dS is made of them, and leave with the next phase", ()
   const slot = slots.find(hasDs);
   const seen = [1, 1.9].map((part) => {
     const at = standingAt(run, model.phaseStart[step] + k + part);
-    const { beside, old } = matricesIn(model, figureOf(model, step), slot, at);
-    return [heldIn(model, at, "S").used, beside, old.name];
+    const { old } = matricesIn(model, figureOf(model, step), slot, at);
+    return [heldIn(model, at, "S").used, old.name];
   });
   assert.deepEqual(seen, [
-    [0, 1, "dP"],
-    [1, 0, "dP"],
+    [0, "dP"],
+    [1, "dP"],
   ]);
 });
 

@@ -7,7 +7,6 @@ import {
   eventsOf,
   lanesModel,
   positionOf,
-  productShare,
   tileOf,
   tilesAt,
   visibleEvents,
@@ -142,20 +141,4 @@ test("the axis has round times, as many as fit, in the unit that suits them", ()
   assert.deepEqual(ticksOf({ from: 90, to: 510 }, 5), { step: 100, times: [100, 200, 300, 400, 500] });
   assert.equal(tickWords(300, 100, 510), "300 ns");
   assert.equal(tickWords(3000, 1000, 9000), "3 µs");
-});
-
-test("products that overlap count once, and only as far as a playback has come", () => {
-  const run = { begin: [10, 20, 15, 90, 0], end: [20, 40, 30, 95, 100] };
-  const tracks = [
-    { product: true, first: 0, end: 2 },
-    { product: true, first: 2, end: 4 },
-    { product: false, first: 4, end: 5 },
-  ];
-  for (const [to, busy] of [
-    [5, 0],
-    [25, 15],
-    [50, 30],
-    [100, 35],
-  ])
-    assert.equal(productShare(run, { tracks }, 0, to), busy / to);
 });

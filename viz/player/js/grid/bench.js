@@ -193,7 +193,8 @@ function drawMemories(context, chip, { model, palette, at }) {
 // Returns whether there is something: an open tile has no empty boxes.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
-  const isKnown = at.step >= 0 && (hasNumbers(model) || how.only !== null);
+  const isLaid = !how.isOpen && model.kernels[at.kernel].bars === "weight"; // layers of a sum are its numbers
+  const isKnown = at.step >= 0 && !isLaid && (hasNumbers(model) || how.only !== null);
   const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);

@@ -53,6 +53,7 @@ export function fitCanvas(canvas) {
   }
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.textRendering = "geometricPrecision"; // else small letters of a large stage stand unevenly
   return { context, width, height, ratio, zoom };
 }
 

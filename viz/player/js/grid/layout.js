@@ -115,7 +115,7 @@ export function tileAt(x, y, layouts, blockM) {
 
 const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
-const STATE = 0.7; // width of m and l at the end of the rows; that of the scores is 1
+const STATE = { beside: 0.7, open: 0.9 }; // width of m and l at the end of the rows; that of the scores is 1
 const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.26 }; // a number has room
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const [NARROW_SIDE, NARROWEST] = [0.32, 0.13]; // of what a product has on its left; with two products
@@ -164,15 +164,16 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const part = (row) => (row < 2 ? [SUM, FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
   const highOf = (slot) => HIGH[sidesOf(slot)[0]] * (beside === BESIDE ? part(slot.row) : 1);
   const highs = rows.map((row) => Math.max(...slots.filter((slot) => slot.row === row).map(highOf)));
+  const wide = hasState ? STATE[widest > 2 ? "open" : "beside"] : 0;
   const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
-  const across = (box.w - gaps) / (sum(widths) + (hasState ? STATE : 0));
+  const across = (box.w - gaps) / (sum(widths) + wide);
   const unit = Math.min(across, down * widest);
   const tall = Math.min(down, unit * TALLEST);
-  const all = unit * (sum(widths) + (hasState ? STATE : 0)) + gaps;
+  const all = unit * (sum(widths) + wide) + gaps;
   const x = box.x + Math.max(0, (box.w - all) / 2);
   const lefts = placesAfter(widths, x, unit, GAP);
-  const state = hasState ? { x: lefts.at(-1), w: STATE * unit } : null; // at the end: nothing flies over it
+  const state = hasState ? { x: lefts.at(-1), w: wide * unit } : null; // at the end: nothing flies over it
   const y = box.y + Math.max(0, (box.h - tall * sum(highs) - (LABEL + 4) * rows.length) / 2);
   const tops = placesAfter(highs, y + LABEL, tall, LABEL + 4);
   const placed = slots.map((slot) => {

@@ -10,14 +10,13 @@ import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf, workedPart
 import { KIND, once, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
-const [SMALLEST, SOURCE, LARGEST] = [9.9, 10.3, 17]; // of a number, and of one that another is made of
+const [SMALLEST, LARGEST] = [9.9, 17]; // of a number
 export const isReadable = (wide) => wide / 3.3 >= SMALLEST; // a number in a cell
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
-const ABOVE = 0.47; // of a cell, for the number that the one below is made of
 const USED = 0.3; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
-  const { now, old, part, phase, beside, held, used, last, model, palette, strong } = how;
+  const { now, old, part, phase, held, used, last, model, palette, strong } = how;
   const role = phase ? roleOf(phase) : "";
   if (role === "move" && part < 1) return; // it is on its way
   const square = isSquare(slot);
@@ -29,8 +28,7 @@ export function drawMatrix(context, slot, box, how) {
   const isSpent = square && last && roleOf(last) === "product";
   const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
   const hasRoom = size >= SMALLEST && (strong === 1 || slot.columns === "one");
-  const hasBoth = square && hasRoom && beside > 0 && ch >= 2.2 * SOURCE;
-  const gap = hasBoth ? 2 : Math.min(cw, ch) > 5 ? 1 : 0;
+  const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
@@ -40,29 +38,22 @@ export function drawMatrix(context, slot, box, how) {
       const scale = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
       if (scale < 0.04) continue;
       const [was, value] = [old ? old.at(r, c) : NaN, now.at(r, c)];
-      const before = old && colorOf(old, was);
-      const color = old && come < 1 ? mixed(before, colorOf(now, value), clamp(come)) : colorOf(now, value);
+      const after = colorOf(now, value);
+      const color = old && come < 1 ? mixed(colorOf(old, was), after, clamp(come)) : after;
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
-      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2 - w / 2, box.y + (i + 0.5) * ch - gap / 2 - h / 2];
-      const top = hasBoth ? ABOVE * beside * smooth(2 * come) * h : 0; // what it is made of stays above it
-      const write = hasRoom && scale >= 0.8 ? Math.min(size, (h - top) * 0.86) : 0;
-      const shown = come > 0.5 || !old ? value : top ? NaN : was;
-      drawCell(context, { x, y: y + top, w, h: h - top }, color, shown, { palette, alpha, size: write });
-      if (top) drawCell(context, { x, y, w, h: top }, before, was, { palette, alpha, size: SOURCE });
+      const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
+      fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
+      const shown = come > 0.5 || !old ? value : was;
+      if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
+      const words = shown && Math.abs(shown) < 1e-3 ? "≈ 0" : formatNumber(shown, 2);
+      const ink = inkOn(mixed(palette.surface, color, alpha), palette);
+      text(context, words, x, y, ink, { size, align: "center" });
     }
   }
   if (square && role === "product" && part < 1 && strong > 0.5) {
     const front = { x: box.x - 4, y: box.y + part * box.h - 1, w: box.w + 8, h: 2 };
     fillBox(context, palette.query, front, 0.9);
   }
-}
-
-function drawCell(context, box, color, value, { palette, alpha, size }) {
-  fillBox(context, color, box, alpha);
-  if (size < SMALLEST || box.h < size || Number.isNaN(value)) return;
-  const [x, y] = [box.x + box.w / 2, box.y + box.h / 2];
-  const ink = inkOn(mixed(palette.surface, color, alpha), palette);
-  text(context, formatNumber(value, 2), x, y, ink, { size, align: "center" });
 }
 
 // How far a cell has come: a product goes row by row, exponentials go column by column.

@@ -1,10 +1,10 @@
-// While all programs are shown at once: the time, and each SM, full while a program runs on it. At the end
-// it is filled by the part of the time in which it had one.
+// While all programs are shown at once: each SM, full while a program runs on it. At the end it is filled by
+// the part of the time in which it had one.
 
 import { fillBox, namePlace, roundBox, text } from "./draw.js";
 import { range, sum } from "../run/model.js";
 
-const [PAD, TOP, COLUMNS] = [14, 88, 11];
+const [PAD, TOP, COLUMNS] = [14, 72, 11];
 
 export function drawSms(context, box, { model, palette, moments: { start, end, last }, at }) {
   const parts = new Float64Array(model.data.sms); // of each SM
@@ -15,11 +15,9 @@ export function drawSms(context, box, { model, palette, moments: { start, end, l
   }
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", `${parts.length} SMs`, box, palette);
-  const [x, clock] = [box.x + PAD, `${(Math.max(at.time, 0) / 1000).toFixed(1)} µs`];
-  text(context, clock, x, box.y + 46, palette.now, { size: 26, weight: "700" });
-  const percent = Math.round((100 * sum(parts)) / parts.length);
-  const words = at.finished ? `at work ${percent} % of the time` : `${sum(parts)} at work`;
-  text(context, words, x, box.y + 72, palette.text, { size: 14, weight: "600" });
+  const x = box.x + PAD;
+  const words = `${Math.round((100 * sum(parts)) / parts.length)} % at work`;
+  text(context, words, x, box.y + 48, palette.now, { size: 24, weight: "700" });
   const wide = (box.w - 2 * PAD) / COLUMNS;
   const high = (box.h - TOP - PAD) / Math.ceil(parts.length / COLUMNS);
   parts.forEach((part, sm) => {

@@ -2,22 +2,22 @@
 // the tile adds stands on it.
 
 import { fillBox, text } from "./draw.js";
-import { formatNumber } from "../run/formats.js";
+import { formatSteady } from "../run/formats.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
-import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
+import { once, range, rowBox, rowCount, stepsOfTile, sum, valueAt } from "../run/model.js";
 
-const [TOLD, ROOM_OF_ALPHA] = [17, 54]; // size of the numbers, and their room
+const [TOLD, ROOM] = [13, 40]; // size of the numbers, and their room
 export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 
-export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
+export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
   const style = { size: 14, weight: "650", alpha: strong };
   const isWide = box.w > 110;
   const { h: tall } = rowBox(model, slots.S, 0);
-  const isTold = isWide && tall > TOLD; // then each row has its numbers
-  const [m, l, right] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
-  const place = { m, l, end: right - (isTold ? ROOM_OF_ALPHA : 0), half: box.w * 0.36 };
+  const isTold = isWide && tall > 1.3 * TOLD; // then each row has its numbers
+  const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
+  const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
   const finish = finishOf(model, at);
   const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
@@ -33,19 +33,15 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     drawMax(context, state, middle, how);
-    drawL(context, state, middle, how);
-    const write = (words, x, more) =>
-      text(context, words, x, middle, palette.now, { size: TOLD, weight: "700", ...more });
-    if (isTold && isDone) write(formatNumber(state.m + Math.log(state.l)), place.l);
-    else if (
-      isTold &&
-      strong > 0.7 &&
-      rescale > 0 &&
-      finish === 0 &&
-      state.oldL > 0 &&
-      state.alpha < UNCHANGED
-    )
-      write(`×${formatNumber(state.alpha, 2)}`, right, { align: "right" });
+    const bar = sum(drawL(context, state, middle, how));
+    if (!isTold) continue;
+    const nowM = max < 0.5 ? state.oldM : state.m;
+    const nowL = isDone ? state.m + Math.log(state.l) : rescale < 1 ? state.oldL : state.l;
+    const color = row === told ? palette.now : palette.text;
+    const write = (value, x) =>
+      text(context, formatSteady(value), x, middle, color, { size: TOLD, weight: "700", alpha: strong });
+    if (Number.isFinite(nowM)) write(nowM, place.m + place.half + 5);
+    if (isDone || nowL > 0) write(nowL, place.l + bar + (isDone ? 0 : 5));
   }
 }
 

@@ -1,7 +1,7 @@
 // Where the tracks of the shown SMs lie, and what is drawn of them: only what is seen.
 
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
-import { productShare, visibleEvents } from "./lane_model.js";
+import { visibleEvents } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
 import { sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
@@ -76,9 +76,8 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
 }
 
-// What comes later is pale; beside the name of the run stands what a playback has come to, and at the end how
-// much of softmax a product hid.
-function drawHead(context, layout, span, { run, index, sm, y, tracks }, { model, palette, head }) {
+// What comes later is pale; at the end it is said how much of softmax a product hid.
+function drawHead(context, layout, span, { index, y, tracks }, { model, palette, head }) {
   const [top, bottom] = [tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
   const x = xOf(layout, span, head);
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
@@ -87,15 +86,10 @@ function drawHead(context, layout, span, { run, index, sm, y, tracks }, { model,
   const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
   fillBox(context, palette.background, { x: inside - TICK_ROOM / 2, y: 0, w: TICK_ROOM, h: AXIS - 4 });
   text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
-  const last = Math.max(...sm.tracks.map(({ end }) => run.end[end - 1])); // of what is drawn of this SM
-  const until = Math.max(Math.min(head, last), span.from + 1);
-  const share = Math.round(100 * productShare(run, sm, span.from, until));
-  const time = ((until - span.from) / 1000).toFixed(1);
+  if (head < span.last) return;
   const { name, values } = model.data.figures.find((each) => each.name.startsWith("Softmax"));
-  const isEnd = head >= span.last;
-  const words = isEnd ? `${name}: ${values[index]}` : `a product was under way for ${share} % of ${time} µs`;
-  const style = { size: isEnd ? 18 : 13, align: "right", weight: "700" };
-  text(context, words, layout.width - 4, y + HEADING / 2, isEnd ? palette.now : palette.text, style);
+  const style = { size: 18, align: "right", weight: "700" };
+  text(context, `${name}: ${values[index]}`, layout.width - 4, y + HEADING / 2, palette.now, style);
 }
 
 function drawAxis(context, layout, span, palette) {

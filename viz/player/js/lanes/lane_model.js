@@ -81,20 +81,6 @@ export function visibleEvents(run, { first, end }, from, to) {
   return [low, high];
 }
 
-export function productShare(run, { tracks }, from, to) {
-  const own = tracks.filter(({ product }) => product);
-  const products = own.flatMap((track) => {
-    const [first, end] = visibleEvents(run, track, from, to);
-    return range(end, first).map((event) => [run.begin[event], Math.min(to, run.end[event])]);
-  });
-  let [busy, last] = [0, from];
-  for (const [begin, end] of products.toSorted(([a], [b]) => a - b)) {
-    busy += Math.max(0, end - Math.max(begin, last));
-    last = Math.max(last, end);
-  }
-  return busy / (to - from);
-}
-
 // The event of a track at a time, or the nearest one within `reach`; -1 if there is none.
 export function eventAt(run, track, time, reach) {
   const [first, end] = visibleEvents(run, track, time - reach, time + reach);

@@ -202,6 +202,7 @@ export class LanesView {
   // As when the playhead has come to the end of what is seen.
   end() {
     const { from, to } = this.span;
+    cancelAnimationFrame(this.playing);
     Object.assign(this, { played: [from, to], head: to });
   }
 

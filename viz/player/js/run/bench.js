@@ -81,7 +81,7 @@ export function heldIn(model, at, slot) {
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );
   const last = uses.at(-1);
-  // a product takes line by line; what others are made of stays beside them, and so does what is stored
+  // a product takes line by line; what is stored stays for a while
   const isEaten = last && roleOf(last) === "product";
   const used = isEaten && phases.includes(last) ? progress(last) : leftAfter(model, at, last);
   return { held: comes, used, last };
@@ -153,7 +153,5 @@ export function matricesIn(model, figure, slot, at) {
     part: last.phase ? workedPart(last.phase, last.part) : last.part,
     phase: last.phase,
     isSum: Boolean(sum),
-    beside:
-      second && last.matrix.made_of.includes(second.matrix.name) ? 1 - leftAfter(model, at, last.phase) : 0,
   };
 }

@@ -1,7 +1,7 @@
 // Numbers in words. viz/shared/formats.py has the same functions; a test holds these against them.
 
-const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
-const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 0 };
+export const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
+export const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 0 };
 
 export function formatBytes(count) {
   const [unit, size] = Object.entries(BYTES).find(([, each]) => count >= 0.9995 * each) ?? [];

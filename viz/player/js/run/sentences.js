@@ -1,9 +1,9 @@
 // What a phase does and why: what it moves, a sentence on it, and what it did to one row, in numbers. A phase
 // names its sentence by `tells`, the `sentence_key` of kernels/trace/algorithm.py.
 
-import { roleOf } from "./bench.js";
+import { finishOf, roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
-import { difference, digitsFor, formatBytes, formatSteady, inDigits } from "./formats.js";
+import { difference, digitsFor, formatBytes, formatNumber, formatSteady, inDigits } from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
@@ -218,14 +218,35 @@ function fromTo(isKnown, ...values) {
 // "row 5: m −∞ → 1.12, α 0, l 0 → 1.73": what is known by now.
 export function stateWords(model, at, row, name) {
   const state = softmaxState(model, at.step, row);
-  if (!state) return "";
+  if (!state) return gradientWords(model, at, row, name);
+  const { sumOfState, lseOfState } = numberWords(state, null, model, at.step);
+  if (finishOf(model, at) > 0.5) return `row ${name}:  lse = m + ln l = ${sumOfState} = ${lseOfState}`;
   const phases = model.phases[at.step];
   const now = at.complete ? phases.length : phases.indexOf(at.phase);
   const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = now >= phases.findIndex((phase) => phase.rescales);
   const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
-  const alpha = hasSum && state.oldL > 0 ? `   rescale factor α ${formatSteady(state.alpha)}` : "";
-  return `row ${name}:  max m ${m}${alpha}   sum l ${l}`;
+  return `row ${name}:  max m ${m}   sum l ${hasSum && state.oldL > 0 ? `= ${sumWords(state)}` : l}`;
+}
+
+// How the first number of a row was made, in the backward pass.
+function gradientWords(model, at, row, name) {
+  const read = (matrix) => rowNamed(model, matrix, at.step, row)?.[0];
+  const [S, P, lse, dP, D, dS] = ["QK^T", "P", "lse", "dP", "D", "dS"].map(read);
+  if (lse === undefined) return "";
+  const made = {
+    "weights from lse": `P = e^(${differenceOfPower(S, lse)}) = ${formatSteady(P)}`,
+    "d scores": `dS = ${formatSteady(P)} × (${difference(dP, D)}) = ${formatSteady(dS)}`,
+  };
+  const last = model.phases[at.step].findLast(({ tells }, k) => made[tells] && at.progress[k] > 0.5);
+  return last ? `row ${name}, first key:  ${made[last.tells]}` : "";
+}
+
+// "2.66 × 0.56 + 1.33 = 2.82"
+function sumWords({ oldL, l, alpha }) {
+  const [old, a, added] = [formatSteady(oldL), formatNumber(alpha, 2), formatSteady(l - alpha * oldL)];
+  const isRight = formatSteady(Number(old) * Number(a) + Number(added)) === formatSteady(l);
+  return `${old} × ${a} + ${added} ${isRight ? "=" : "≈"} ${formatSteady(l)}`;
 }
 
 // The exponent of e^(a − b), with the digits that give the power so many.

@@ -2,6 +2,7 @@
 // its own and its name at its end, so that nobody has to tell colours apart.
 
 import { element, isDark, svg } from "../controls/dom.js";
+import { BYTES, TIMES } from "../run/formats.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [110, 840, 44, 454]; // of the curves
@@ -63,6 +64,32 @@ export class ChartView {
     const clips = ["100%", "-9%"].map((right) => ({ clipPath: `inset(-99% ${right} -99% -9%)` }));
     if (flows) curves.at(-1).animate(clips, DRAWS_MS);
   }
+
+  // Names with their numbers, "ours 23.4 µs", as bars of one scale; if they flow, they grow, then say them.
+  drawBars(bars, palettes, flows) {
+    const { now, plain, text } = palettes[isDark(this.root) ? "dark" : "light"];
+    const sizes = bars.map((words) => sizeOf(words.split(" ").at(-1)));
+    const high = (HEIGHT - TOP) / bars.length;
+    const drawn = bars.map((words, i) => {
+      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * (LEFT + RIGHT))];
+      const isNew = i === bars.length - 1;
+      const looks = { x: width + 20, y: y + 0.6 * high, "font-size": 64, "font-weight": 700 };
+      const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isNew ? now : plain });
+      const number = svg("text", { ...looks, fill: isNew ? now : text }, [words.split(" ").at(-1)]);
+      if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, 1200);
+      if (flows) number.animate({ opacity: [0, 0, 1] }, 1500);
+      const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [words.replace(/ [^ ]+$/, "")]);
+      return svg("g", {}, [name, bar, number]);
+    });
+    const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": bars.join("; ") };
+    this.root.replaceChildren(svg("svg", about, drawn));
+  }
+}
+
+// "23.4 µs" as a number of one scale.
+function sizeOf(words) {
+  const [number, unit] = words.replace(",", "").split("\u00a0");
+  return Number(number) * ({ ...BYTES, ...TIMES }[unit] ?? 1);
 }
 
 // How many times as large one end is as the other, between their names.

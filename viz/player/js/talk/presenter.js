@@ -2,7 +2,7 @@
 
 import { isLast, moved, placeOfText } from "./scenes.js";
 
-const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false };
+const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false, stands: false };
 
 // Keeps windows in step. There is one message: the newest state that a window knows of. A state is newer if
 // its version is higher, and of two with one version that of the larger window id. Who hears an older one
@@ -70,7 +70,7 @@ export class Presenter {
     const isNext = state.scene === next.scene && state.beat === next.beat;
     const isEntered = state.beat === 0 && (state.scene !== was.scene || was.isEnded);
     this.state = state;
-    this.show(state, isNext || isEntered);
+    this.show(state, !state.stands && (isNext || isEntered));
   }
 
   set(changes) {
@@ -84,11 +84,12 @@ export class Presenter {
     this.set({ scene, beat, ...NOTHING_OVER_IT, startedAt: this.state.startedAt || Date.now() });
   }
 
-  // One beat on (1) or back (-1). Behind the last one is the title again, from which only back leads.
-  move(direction) {
+  // One beat on (1) or back (-1), once the picture stands. Behind the last one is the title, then only back.
+  move(direction, isUnderWay = false) {
     const { state, scenes } = this;
     const isBegun = !state.isEnded || state.startedAt;
-    if (direction > 0 && isBegun && isLast(scenes, state)) this.set({ isEnded: true });
+    if (isUnderWay && !state.isEnded) this.set({ stands: true });
+    else if (direction > 0 && isBegun && isLast(scenes, state)) this.set({ isEnded: true });
     else this.go(state.isEnded ? state : moved(scenes, state, direction));
   }
 

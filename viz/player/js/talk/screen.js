@@ -4,7 +4,6 @@
 import { ChartView } from "./chart.js";
 import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
-import { clamp } from "../run/easing.js";
 import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
 import { modelOf, once, range } from "../run/model.js";
@@ -15,8 +14,6 @@ import { sentenceOf } from "../run/sentences.js";
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
 const LANES = 268; // height that lanes have
-const [SHORTEST_S, LONGEST_S] = [1.2, 6]; // of a glide whose stop says no time
-const PER_TILE_S = 1.5;
 
 export class Screen {
   // `onOpen` is called with the step of a tile that was clicked.
@@ -62,23 +59,31 @@ export class Screen {
     this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
     if (!isSame) this.size();
     const flows = glides && !this.reduced && !document.hidden;
-    const owner = scene.chart ? null : this.ownerOf(scene);
+    const owner = scene.chart || scene.stops[stop].bars?.length ? null : this.ownerOf(scene);
     const begins = flows && !isSame && !open && beat === 0 && firstStop(scene) > 0;
     if (begins) owner.stand(this.stateOf(scene, scene.stops[0].step)); // it opens in motion
     if (!owner) this.showChart(flows);
     else this.stand(owner, scene, flows && (isSame || begins));
   }
 
+  // Whether the picture is on its way to where it stops.
+  get moves() {
+    const moves = ({ root, transport, lanes }) =>
+      !root.hidden && (transport.acts || (this.view === "lanes" && lanes.head < lanes.span.to));
+    return Object.values(this.owners).some(moves) || this.picture.getAnimations({ subtree: true }).length > 0;
+  }
+
   useTheme() {
     for (const [kind, owner] of Object.entries(this.owners)) owner.load(this.loaded[kind]);
-    if (this.scene?.chart) this.showChart();
+    if (!this.chart.root.hidden) this.showChart();
   }
 
   // The stop of a chart is how many of its curves are drawn; if it flows, the last one draws itself.
   showChart(flows = false) {
-    const { scene, stop } = this;
+    const { step, bars } = this.scene.stops[this.stop];
     this.reveal("chart");
-    this.chart.draw(scene.chart, Number(scene.stops[stop].step), this.data.palettes, flows);
+    if (bars?.length) this.chart.drawBars(bars, this.data.palettes, flows);
+    else this.chart.draw(this.scene.chart, Number(step), this.data.palettes, flows);
     this.say();
   }
 
@@ -127,7 +132,7 @@ export class Screen {
   // Why no tile can be opened in its numbers; "" if one can.
   whyNoTile() {
     const { player } = this.owners;
-    if (this.scene.duel || this.scene.chart) return "This scene shows no tile to open.";
+    if (this.scene.duel || !this.chart.root.hidden) return "This scene shows no tile to open.";
     if (!player.pane.model.hasMatrices) return "This run was recorded without the numbers of its tiles.";
     return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
   }
@@ -152,18 +157,15 @@ export class Screen {
   stand(owner, scene, glides) {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
-    if (this.view === "lanes") owner.lanes.look(this.stop > 1); // from near, then as a whole
-    if (this.view === "lanes" && !glides && this.stop) owner.lanes.end();
-    if (glides && this.view === "lanes") {
-      if (seconds) owner.lanes.play(1000 * seconds);
-      this.say(owner.pane.stateAt());
-      return;
+    if (this.view === "lanes") {
+      owner.lanes.look(this.stop > 1); // from near, then as a whole
+      if (glides && seconds) owner.lanes.play(1000 * seconds);
+      else if (this.stop) owner.lanes.end();
     }
     const { order, position } = track.placeOf(step);
     if (glides && order === track.order && position !== track.position) {
       owner.draw();
-      const own = clamp(PER_TILE_S * track.tilesBetween(track.position, position), SHORTEST_S, LONGEST_S);
-      owner.transport.glide(position, 1000 * (seconds || own));
+      owner.transport.glide(position, 1000 * (seconds || 3));
     } else {
       owner.stand(this.stateOf(scene, this.open || step));
       owner.refresh();

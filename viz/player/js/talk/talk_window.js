@@ -67,7 +67,7 @@ export class TalkWindow {
   actions() {
     const { presenter, screen } = this;
     return {
-      next: () => presenter.move(1),
+      next: () => presenter.move(1, screen.moves),
       back: () => presenter.move(-1),
       first: () => presenter.goTo(1),
       last: () => presenter.goTo(this.data.scenes.length),
