@@ -7,7 +7,7 @@ from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.measure.document import Document
 from kernels.models import FIRST_MODEL, LENGTHS, MODELS, Model, from_config
 from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
-from kernels.recordings import recorded_measurements, recorded_problems
+from kernels.recordings import recorded_measurements
 from kernels.worker.requests import SdpaChoiceRequest
 from viz.model import words
 from viz.model.figures import memory_figure
@@ -26,7 +26,7 @@ CONFIG = UrlField("config", "")
 # Tokens up to which torch is asked about a window: its mask has a byte per query and key.
 LONGEST_SDPA_MASK = 16384
 # What the interpreter and a float64 reference on a CPU take seconds for.
-PLAYED_ON_CPU, CHECKED_ON_CPU = 32768, 1024
+PLAYED_ON_CPU, CHECKED_ON_CPU = 32768, 256
 
 
 def controls() -> tuple[Model | None, int, int]:
@@ -74,7 +74,10 @@ def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) ->
         said.append(words.WORDS("positions", most=model.max_length, length=length))
     st.markdown("  \n".join(filter(None, said)))
     draw_cards(words.cards(shown))
-    st.page_link("viz/learn/page.py", label=words.WORDS("why"), icon=":material/school:")
+    chapter = {"chapter": "softmax"}
+    st.page_link(
+        "viz/learn/page.py", label=words.WORDS("why"), icon=":material/school:", query_params=chapter
+    )
     chart, table = st.columns(2, gap="large")
     with chart:
         plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")
@@ -104,8 +107,9 @@ def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> tupl
 def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
     """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
-    st.markdown(words.kind_words(model, kind, length))
-    is_played = on_gpu or model.head(length, kind) in recorded_problems(FIRST)
+    head = runs.recorded(model.head(length, kind), FIRST)
+    st.markdown(words.kind_words(model, kind, length) + (words.exact_words(head) if head else ""))
+    is_played = on_gpu or head is not None
     played, checked = (length if is_played else PLAYED_ON_CPU), (length if on_gpu else CHECKED_ON_CPU)
     with st.container(horizontal=True):
         problem_link("explore", *_one_head("Play one head", model, kind, length, played))

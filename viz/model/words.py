@@ -12,6 +12,7 @@ from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import (
     format_bytes,
     format_count,
+    format_error,
     format_flops,
     format_joules,
     format_ms,
@@ -19,6 +20,7 @@ from viz.shared.formats import (
 )
 from viz.shared.layout import Card
 from viz.shared.provenance import measurement_source
+from viz.shared.runs import Run
 from viz.shared.words import Words
 
 WORDS = Words(__file__)
@@ -86,7 +88,7 @@ def _cache_card(shown: Shown) -> Card:
     whole = model.cache_bytes(shown.length, shown.batch, model.q_heads)
     words = "each query head has its own keys"
     if model.kv_heads < model.q_heads:
-        words = f"by its own groups, {model.q_heads // model.kv_heads}× less than {format_bytes(whole)}"
+        words = f"grouped queries: {model.q_heads // model.kv_heads}× less than {format_bytes(whole)}"
     window = f" {WORDS('window', window=model.window)}" if model.window else ""
     explained = WORDS("cache", kv_heads=model.kv_heads, window=window)
     return Card("KV cache · modelled", format_bytes(size), words, explained)
@@ -196,6 +198,12 @@ def kind_words(model: Model, kind: str, length: int) -> str:
         return f"**{layers}**: each token sees all before it"
     hides = "" if model.window and model.window < length else "; here it hides none"
     return f"**{layers}**: each token sees the last {model.window:,}{hides}"
+
+
+def exact_words(head: Run) -> str:
+    """How exact the recorded run of a head is."""
+    errors = {"error": format_error(head.report.max_error), "allowed": format_error(head.report.tolerance)}
+    return WORDS("exact", origin=head.origin, **errors)
 
 
 def model_line(model: Model) -> str:

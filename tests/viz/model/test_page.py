@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from kernels.algorithms import FIRST
 from kernels.device.gpus import GPUS
 from kernels.measure.peers import PEERS
 from kernels.models import MODELS
@@ -17,6 +18,7 @@ from tests.kernels.documents import measurement
 from tests.kernels.models.configs import BAD, LLAMA
 from viz.model.words import NEAREST, SDPA_PEERS, Shown, cards, sdpa_words, table
 from viz.shared import runs
+from viz.shared.formats import format_error
 
 pytestmark = pytest.mark.usefixtures("own_store")
 
@@ -79,9 +81,16 @@ def test_the_links_carry_the_problem():
         assert (name, str(value)) in parse_qsl(found["Play one head"], keep_blank_values=True)
     assert {"hd=128", "len=2048", "heads=32", "masking=causal"} <= {*found["Measure"].split("&")}
     assert "algorithm=split_kv" in found["Play a decoding step"]
-    assert "kv_len=1024" in found["Check one head at 1k"]
+    assert "kv_len=256" in found["Check one head at 256"]
     assert "q_len=32768" in links(open_model(tokens=65536))["Play one head at 32k"]
     assert "q_len=131072" in links(open_model(tokens=131072))["Play one head"]
+
+
+def test_a_recorded_head_says_how_exact_it_is():
+    run = runs.recorded(MODELS["llama3_8b"].head(8192, "full"), FIRST)
+    said = f"against float64, is {format_error(run.report.max_error)} of {format_error(run.report.tolerance)}"
+    assert said in words(open_model(model="llama3_8b", tokens=8192))
+    assert "against float64" not in words(open_model(model="llama3_8b", tokens=5000))
 
 
 def test_a_pasted_config_is_shown_and_the_url_keeps_what_was_read():
