@@ -34,8 +34,10 @@ def online_softmax(scores, m, l, scale_log2, loss=None):
     m_new = tl.maximum(m, highest * scale_log2)
     shift = finite_or_zero(m_new)
     # [exponentials]
-    taken = shift if loss is None else shift + loss * scale_log2
-    p = tl.exp2(scores * scale_log2 - taken[:, None])
+    if loss is None:
+        p = tl.exp2(scores * scale_log2 - shift[:, None])
+    else:
+        p = tl.exp2(scores * scale_log2 - (shift + loss * scale_log2)[:, None])
     # [rescale]
     alpha = tl.exp2(m - shift)
     l = l * alpha + tl.sum(p, axis=1)

@@ -247,7 +247,9 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         "figure": figure,
         "slots": [asdict(slot) | {"color": theme.tensor_entry(slot.name)} for slot in slots_of(kernel)],
         "phases": [[phase | {"tells": phase.pop("sentence_key")} for phase in part] for part in phases],
-        "source": _source(kernel_source(kernel, kernel.source_for(trace.problem))),
+        "source": _source(
+            kernel_source(kernel, kernel.source_for(trace.problem), trace.problem.pattern is not None)
+        ),
     }
 
 

@@ -86,3 +86,15 @@ def test_a_kernel_outside_the_project_is_shown_with_its_whole_path(tmp_path, mon
         (2, "# [twice]", "twice"),
         (3, "return 2 * x", "twice"),
     ]
+
+
+def test_without_a_pattern_the_code_is_that_of_the_band():
+    """With one, all of it is there; what is left of a branch stands where the code around it stands."""
+    plain, whole = (kernel_source(FLASH2, FLASH2.source, has_pattern) for has_pattern in (False, True))
+    texts = {line.text.strip(): line for line in plain.step}
+    assert {*plain.step} != {*whole.step}
+    assert not any("change_scores" in text for text in texts)
+    assert any("change_scores" in line.text for line in whole.step)
+    weights = next(line for text, line in texts.items() if text.startswith("p = tl.exp2"))
+    beside = next(line for text, line in texts.items() if text.startswith("shift ="))
+    assert weights.text.index("p") == beside.text.index("s")
