@@ -9,6 +9,7 @@ import { finishOf, progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const [TOLD, ROOM_OF_ALPHA] = [17, 54]; // size of the numbers, and their room
+const ROOM_FOR_WORDS = 170; // of m and l
 export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong }) {
@@ -16,18 +17,22 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const isWide = box.w > 110;
   const { h: tall } = rowBox(model, slots.S, 0);
   const isTold = isWide && tall > TOLD; // then each row has its numbers
+  const isLong = box.w > ROOM_FOR_WORDS;
   const [m, l, right] = [0, isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM_OF_ALPHA : 0), half: box.w * 0.36 };
   const finish = finishOf(model, at);
   const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
-  text(context, isDone ? "lse" : isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
+  const name = isDone ? "lse" : isLong ? "l, sum of weights" : isWide ? "sum l" : "l";
+  const end = isLong && { align: "right" };
+  text(context, name, isLong ? right : place.l, box.y - 10, palette.state, { ...style, ...end });
   if (model.q[at.step] < 0) return;
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
     progressIn(model, at, role, 1),
   );
   const ranges = rangesOf(model, at);
   const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
+  const isSeen = isTold && strong > 0.7 && rescale > 0 && finish === 0;
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
     const middle = rowBox(model, box, row).y + tall / 2;
@@ -37,14 +42,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const write = (words, x, more) =>
       text(context, words, x, middle, palette.now, { size: TOLD, weight: "700", ...more });
     if (isTold && isDone) write(formatNumber(state.m + Math.log(state.l)), place.l);
-    else if (
-      isTold &&
-      strong > 0.7 &&
-      rescale > 0 &&
-      finish === 0 &&
-      state.oldL > 0 &&
-      state.alpha < UNCHANGED
-    )
+    else if (isSeen && state.oldL > 0 && state.alpha < UNCHANGED)
       write(`×${formatNumber(state.alpha, 2)}`, right, { align: "right" });
   }
 }
