@@ -17,7 +17,7 @@ const STANDS =
   "The weights of a row add up to 1, so softmax wants the whole row: standard attention writes all scores " +
   "to slow memory and reads them back.";
 const SEES = "FlashAttention sees a tile of a row at a time: it keeps sums, and each tile corrects them.";
-const SUMS = "l: the sum of this row's weights so far. O: their values, to be divided by l at the end.";
+const SUMS = "l: the sum of this row's weights so far. O: its values by weight, divided by l at the end.";
 const AFTER = "The same for all other tiles. O of a row goes to HBM once, after its last tile.";
 
 const pace = (from, to) => (part) => from * (to / from) ** smooth(part);

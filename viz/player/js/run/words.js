@@ -55,13 +55,15 @@ const sizeOf = (parts) => sum(parts.map(({ bytes }) => bytes));
 
 // What standard attention requests more: matrices that are never stored here, and tiles that the mask hides,
 // if those that are skipped are all the rest.
-function endWords({ data, kinds, bytes, count }, { perTensor }) {
+function endWords({ data, kinds, kvTiles, qTiles, bytes, count }, { perTensor }) {
   const { standard_bytes: standard, standard_parts: parts, tensors, label } = data;
   const words = `${label} requests ${formatBytes(bytes[count])}`;
   const own = Object.fromEntries(tensors.map(({ name }, t) => [name, perTensor[t]]));
   const more = parts.filter(({ name }) => !(name in own));
   if (!more.length) return `Done: ${words}.`;
-  const skips = kinds.filter((kind) => kind === KIND.skipped).length / kinds.length;
+  const { kv_len: keys, block_n: wide } = data.problem;
+  const keysOf = (kind, i) => (kind === KIND.skipped ? Math.min(wide, keys - (i % kvTiles) * wide) : 0);
+  const skips = sum(Array.from(kinds, keysOf)) / (qTiles * keys);
   const read = sizeOf(parts.filter(({ name }) => ["K", "V"].includes(name))) * skips;
   const rest = sum(parts.map(({ name, bytes: all }) => (name in own ? all - own[name] : 0)));
   const hidden =
