@@ -68,11 +68,11 @@ def _own_model() -> Model | None:
 def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) -> None:
     model, length = shown.model, shown.length
     facts = f"config.json of huggingface.co/{model.source}" if model.source else "config.json of yours"
-    said = [words.result(shown), f"{words.model_line(model)} ({facts})"]
+    said = [f"{words.model_line(model)} ({facts})"]
     said += [words.apart_words(model), *model.notes]
     if model.max_length and length > model.max_length:
         said.append(words.WORDS("positions", most=model.max_length, length=length))
-    st.markdown("  \n".join(filter(None, said)))
+    top = st.container()
     draw_cards(words.cards(shown))
     chapter = {"chapter": "softmax"}
     st.page_link(
@@ -83,6 +83,7 @@ def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) ->
         plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")
     with table:
         chosen, where = _sdpa(shown, store, backend)
+        top.markdown("  \n".join(filter(None, [words.result(shown, chosen), *said])))
         st.markdown(words.table(shown, chosen))
         st.caption(
             "  \n".join([words.sdpa_words(shown, chosen, where), *map(plain, words.nearest_words(shown))])

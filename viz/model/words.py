@@ -63,11 +63,15 @@ class Shown:
         return "measured" if here else "recorded"
 
 
-def result(shown: Shown) -> str:
-    naive, ours = shown.costs("prefill", NAIVE), shown.costs("prefill", OURS)
+def result(shown: Shown, chosen: str = "") -> str:
+    peer = _sdpa_peer(shown, chosen)
+    sdpa, ours, naive = (shown.costs("prefill", each) for each in (peer, OURS, NAIVE))
+    is_known = peer in FUSED and not shown.model.scores and not _takes_mask(shown, sdpa, ours)
+    ways = [(sdpa, "PyTorch’s SDPA")] * is_known + [(ours, "the kernel here"), (naive, "naive attention")]
+    times = [f"{format_ms(each.ms)} by {way}" for each, way in ways if each.ms and _fits(shown, each)]
     memory = format_ratio(naive.layer_memory_bytes / ours.layer_memory_bytes)
-    speed = format_ratio(naive.ms / ours.ms) if naive.ms and ours.ms and _fits(shown, naive) else ""
-    return WORDS("faster" if speed else "result", memory=memory, speed=speed)
+    said = {"memory": memory, "times": ", ".join(times), "origin": shown.origin(ours.times)}
+    return WORDS("times" if times else "result", **said)
 
 
 def cards(shown: Shown) -> list[Card]:
@@ -103,8 +107,6 @@ def _time_card(shown: Shown, phase: str) -> Card:
     if ours.ms is None:
         return Card(name, "–", "not recorded")
     words = f"naive attention {_known(shown, naive, naive.ms, format_ms)}"
-    if naive.ms and naive.ms > ours.ms and _fits(shown, naive):
-        words = f"{format_ratio(naive.ms / ours.ms)} faster: {words}"
     devices = dict.fromkeys(each.measurement.device.name for _, each in ours.times)
     explained = WORDS("time", device=" and ".join(devices))
     return Card(f"{name} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)

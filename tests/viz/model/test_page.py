@@ -12,11 +12,12 @@ from kernels.measure.peers import PEERS
 from kernels.models import MODELS
 from kernels.models.cost import OURS
 from kernels.problem.presets import PRESETS
+from kernels.recordings import recorded_measurements
 from kernels.worker.requests import SdpaChoiceRequest
 from tests.app.pages import drawn_with_results, open_page, words
 from tests.kernels.documents import measurement
 from tests.kernels.models.configs import BAD, LLAMA
-from viz.model.words import NEAREST, SDPA_PEERS, Shown, cards, sdpa_words, table
+from viz.model.words import NEAREST, SDPA_PEERS, Shown, cards, result, sdpa_words, table
 from viz.shared import runs
 from viz.shared.formats import format_error
 
@@ -130,6 +131,16 @@ def test_what_was_measured_here_counts_before_a_recording():
 def test_without_a_recording_there_is_no_time():
     assert [card.value for card in cards(shown())][2:] == ["–", "–"]
     assert "not recorded" in table(shown())
+
+
+def test_the_headline_names_sdpa_first_where_it_computes_the_same():
+    recorded = recorded_measurements()
+    ways = ["PyTorch’s SDPA", "the kernel here", "naive attention"]
+    said = result(shown(recorded=recorded))
+    assert sorted(ways, key=said.index) == ways
+    assert ways[0] not in result(shown("gpt_oss_20b", recorded=recorded))  # its sinks are left out there
+    assert "naive attention (" not in result(shown(length=131072, recorded=recorded))  # it does not fit
+    assert " ms" not in result(shown())
 
 
 def test_the_sentence_about_sdpa_says_whom_it_asked_and_stays_silent_where_nobody_was():

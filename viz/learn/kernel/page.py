@@ -51,7 +51,7 @@ def _predict(run: runs.Run) -> None:
         f"kernel_{row}_{seen}",
         WORDS("question", scores=scores, **given),
         next_state(step),
-        f"{update_words(step, digits=3)} acc is multiplied by the same factor.",
+        f"{update_words(step, digits=3)} O is multiplied by the same factor.",
     )
 
 
@@ -60,21 +60,17 @@ def row_steps(trace: Trace, row: int) -> tuple[Update, ...]:
 
     The scores are computed in float64 from its inputs rounded to float16.
     """
-    assert trace.row_max is not None
-    assert trace.row_sum is not None
-    assert trace.alpha is not None
     problem = trace.problem
     query, key, _ = (part.astype(np.float16).astype(np.float64) for part in first_head(problem, row + 1))
     scores = query[row] @ key.T * problem.scale
     tile, inside = divmod(row, problem.block_m)
     mine = np.flatnonzero((trace.q_tile == tile) & (trace.batch_head == 0) & (trace.kv_tile >= 0))
+    fields = [each for each in (trace.row_max, trace.alpha, trace.row_sum) if each is not None]
     steps: list[Update] = []
     m, l = -np.inf, 0.0
     for step in mine:
         start = int(trace.kv_tile[step]) * problem.block_n
-        m_new, alpha, l_new = (
-            float(field[step, inside]) for field in (trace.row_max, trace.alpha, trace.row_sum)
-        )
+        m_new, alpha, l_new = (float(field[step, inside]) for field in fields)
         steps.append(Update(scores[start : start + problem.block_n], m, l, m_new, alpha, l_new))
         m, l = m_new, l_new
     return tuple(steps)

@@ -242,7 +242,9 @@ test("the first film goes from start to end, never back, and slowly at a tile wh
   assert.ok(model.turnFirst[good] < good); // not the first of its row, which has nothing to shrink
   const told = acts.filter(({ from }) => from >= model.phaseStart[good] && from < model.phaseStart[good + 1]);
   assert.equal(told.length, model.phases[good].length); // as long as its sentence takes to read
-  assert.ok(told.every(({ rate, ms }) => rate(0.5) < 1 && ms > 1500) && acts[0].rate(0.5) > 2);
+  assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 1000 && says) && acts[0].rate(0.5) > 2);
+  const rescales = model.phases[good].findIndex((phase) => phase.rescales);
+  assert.ok(told[rescales].ms >= 8000 && told[rescales].says.startsWith(told[rescales - 1].says));
 });
 
 test("tiles count as bytes when they land, and never more than the phase moves", () => {

@@ -4,12 +4,14 @@ import {
   figureOf,
   knowsRow,
   rowOf,
+  shrinkingRows,
   softmaxState,
   stepToOpen,
   tellingRow,
   toldRow,
 } from "../../../../viz/player/js/run/figure.js";
 import { formatSteady } from "../../../../viz/player/js/run/formats.js";
+import { makeModel } from "../../../../viz/player/js/run/model.js";
 import { SENTENCES, sentenceOf } from "../../../../viz/player/js/run/sentences.js";
 import { shownIn as shownAt } from "../../../../viz/player/js/run/cell.js";
 import { given, givenRun, inPhase, isNear, range, stepsWhere } from "./given.js";
@@ -77,8 +79,21 @@ test("the state before a step is that after the one before it", () => {
     );
     assert.deepEqual([softmaxState(model, 3, row).oldL, softmaxState(model, 3, row).alpha], [0, 0]);
   });
-  const shrinks = trace.alpha[1].map((alpha) => Math.abs(alpha - 0.5));
-  assert.equal(tellingRow(model, 1), shrinks.indexOf(Math.min(...shrinks))); // the one that is best seen
+});
+
+test("a query tile is told for one row: its old sums shrink most often, its word is there once", () => {
+  const { model } = full;
+  const steps = stepsWhere(full.trace, { q_tile: 0, batch_head: 0 });
+  const isTold = (row) => (step) => shrinkingRows(model, step).includes(row);
+  const counts = range(4).map((row) => steps.filter(isTold(row)).length);
+  const best = counts.indexOf(Math.max(...counts));
+  assert.deepEqual(
+    steps.map((step) => tellingRow(model, step)),
+    steps.map(() => best),
+  );
+  const words = range(model.data.problem.q_len).map((row) => (row === (best + 1) % 4 ? "once" : "often"));
+  const told = makeModel({ ...model.data, words: [words, words] });
+  assert.equal(tellingRow(told, steps.at(-1)), (best + 1) % 4);
 });
 
 test("the tile that is opened holds the picked row, with the key tile in progress or the nearest", () => {
@@ -112,15 +127,18 @@ test("every phase of every algorithm has a sentence", () => {
   assert.deepEqual(Object.keys(SENTENCES).toSorted(), given("tells"));
 });
 
-const COUNTED = /: α = e\^\((.+?) - \(?(.+?)\)?\) = (.+?), l = (.+?) × (.+?) \+ (.+?) = (.+?)\.$/;
+const FACTOR = /: α = e\^\((.+?) - \(?(.+?)\)?\) = (.+?)\.\s/;
+const SUMMED = /l of .+? = (.+?) × (.+?) \+ (.+?) = (.+?); O likewise\.$/;
 
 test("a rescale is told so that whoever counts again gets the numbers of the run", () => {
   const { trace } = full;
   for (const row of range(4)) {
     const [old, now] = [0, 1].map((step) => trace.row_max[step][row]);
-    const words = says(full, 1, "rescale", row);
-    const numbers = COUNTED.exec(words.replaceAll("−", "-")).slice(1).map(Number);
-    const [m, newM, alpha, factor, l, added, newL] = numbers;
+    const words = says(full, 1, "rescale", row).replaceAll("−", "-");
+    const numbersOf = (pattern) => pattern.exec(words)?.slice(1).map(Number);
+    const [alpha, l, added, newL] = numbersOf(SUMMED);
+    assert.equal(words.includes("No larger score came"), now === old, words);
+    const [m, newM, factor] = numbersOf(FACTOR) ?? [0, 0, 1];
     assert.equal(factor, alpha);
     for (const [shown, value] of [
       [alpha, trace.alpha[1][row]],

@@ -38,7 +38,7 @@ const TOLD = {
   1: ["key tile 0 (cut)"],
   1.2: ["Query tile 1", ": load K."],
   2.4: [": row max.", "m of row 16"],
-  2.6: [": rescale.", "l = 1 × 16 + 16 = 32."],
+  2.6: [": rescale.", "= 1 × 16 + 16 = 32; O likewise."],
   "gpu:2": ["3 tiles in progress", "the GPU's clock", "147 B"],
   "gpu:99": ["348 B"],
 };
@@ -51,6 +51,12 @@ test("it is said aloud where the playback stands, and what happens there", () =>
   assert.match(readout(givenRun("modelled"), "gpu:2"), /modelled: .* the H200/);
   assert.match(readout(givenRun("keyless"), "1"), /sees no key/);
   assert.match(readout(givenRun("sampled"), "8"), /^Query tile 4, /);
+});
+
+test("the end says what standard attention requests more, with the tiles that the mask hides", () => {
+  const [causal, full] = ["causal", "full"].map(givenRun).map((run) => readout(run, `${run.model.count}`));
+  assert.match(causal, / for S and P, never stored here, and .*B for tiles that the mask hides\.$/);
+  assert.match(full, / for S and P, never stored here\.$/);
 });
 
 test("the counter tells steps, phases or microseconds", () => {

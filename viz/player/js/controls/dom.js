@@ -145,12 +145,10 @@ export function byteBars(node, rows, palette) {
 }
 
 export function countedRow({ data: { tensors }, tensorBytes }, name) {
-  const parts = tensors.map(({ name: tensor, written, color }, t) => ({
-    name: tensor,
-    title: `${tensor}, ${written ? "written" : "read"}`,
-    color,
-    bytes: tensorBytes[t],
-  }));
+  const parts = tensors.map(({ name: tensor, written, color }, t) => {
+    const title = `${tensor}, ${written ? "written" : "read"}`;
+    return { name: tensor, title, color, bytes: tensorBytes[t] };
+  });
   return { name, title: COUNTED, parts };
 }
 

@@ -206,7 +206,7 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
-  const label = said && strong > 0.5 && !isReady ? said.label : short;
+  const label = said && strong > 0.5 && !isReady && !isRescaled ? said.label : short;
   const style = { size, weight: "650" };
   const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);

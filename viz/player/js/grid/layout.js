@@ -22,10 +22,8 @@ export function placesOf(width, height, isOpen = false) {
   }
   const road = clamp(width * 0.028, 12, 44);
   const wide = (width - road) * part;
-  return {
-    hbm: { x: 0, y: 0, w: wide, h: height },
-    chip: { x: wide + road, y: 0, w: width - road - wide, h: height },
-  };
+  const chip = { x: wide + road, y: 0, w: width - road - wide, h: height };
+  return { hbm: { x: 0, y: 0, w: wide, h: height }, chip };
 }
 
 export function mapLayout(hbm, model) {
@@ -63,15 +61,11 @@ export function headLayouts(box, model, heads) {
   const longer = (best, _, i) => (sizes(i + 1).shortest > sizes(best).shortest ? i + 1 : best);
   const columns = heads.reduce(longer, 1);
   const { w, h, across, down, cellWidth, cellHeight } = sizes(columns);
-  return heads.map((_, i) => ({
-    x: box.x + PAD + (i % columns) * w + across / 2,
-    y: box.y + HEAD + Math.floor(i / columns) * h + (7 / 8) * down,
-    cellWidth,
-    cellHeight,
-    width: w - across,
-    height: h - down,
-    room: w,
-  }));
+  return heads.map((_, i) => {
+    const x = box.x + PAD + (i % columns) * w + across / 2;
+    const y = box.y + HEAD + Math.floor(i / columns) * h + (7 / 8) * down;
+    return { x, y, cellWidth, cellHeight, width: w - across, height: h - down, room: w };
+  });
 }
 
 export function cellBox(layout, model, step) {
@@ -84,15 +78,8 @@ export function cellBox(layout, model, step) {
 export function stripBox({ side, place, along, edges }, layout) {
   const thick = layout.strip;
   const away = AWAY + place * (thick + BETWEEN) + thick;
-  if (side === "top") {
-    return {
-      x: layout.x,
-      y: layout.y - away,
-      step: along === "page" ? layout.width / (edges.length - 1) : layout.cellWidth, // pools have more pages
-      thick,
-      vertical: false,
-    };
-  }
+  const step = along === "page" ? layout.width / (edges.length - 1) : layout.cellWidth; // or a pool's
+  if (side === "top") return { x: layout.x, y: layout.y - away, step, thick, vertical: false };
   return { x: layout.x - away, y: layout.y, step: layout.cellHeight, thick, vertical: true };
 }
 

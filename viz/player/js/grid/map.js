@@ -8,6 +8,7 @@ import { extent } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
 const ROOM_FOR_A_LETTER = 13; // on a tile
+const LEFT = 0.55; // how far a tile pales that the chip has left, until the end
 const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 
@@ -165,6 +166,8 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const step of all) {
     const part = step === at.step && !at.complete ? appears : 1;
     drawVisited(context, { layoutOf, model, palette, latest }, step, part);
+    const isLeft = inNumbers && !isInHbm(model) && step !== at.step && !at.finished;
+    if (isLeft) fillBox(context, palette.background, cellBox(layouts[0], model, step), LEFT);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
@@ -198,7 +201,8 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `all scores: ${NOWHERE}`;
+  const drawn = width > 250 ? "drawn for you: the GPU keeps none of it" : `all scores: ${NOWHERE}`;
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : drawn;
   if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);

@@ -1,6 +1,6 @@
 // The numbers of a tile step: which matrix stands in which slot of the kernel's figure, a row's state.
 
-import { hasTile, once, range, rowCount, stepsOfTile, sum, tileNumber, valueAt } from "./model.js";
+import { hasTile, once, range, rowCount, rowNumber, stepsOfTile, sum, tileNumber, valueAt } from "./model.js";
 
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
@@ -84,30 +84,28 @@ export function seenShares(model, at, row) {
   return [now, now + 1].map((end) => Math.min(1, sum(shares.slice(0, end))));
 }
 
-// Rows whose old sums are seen to shrink in a step, with how far from a half.
+// Rows whose old sums are seen to shrink in a step.
 export function shrinkingRows(model, step) {
-  return range(rowCount(model, model.q[step])).flatMap((row) => {
+  return range(rowCount(model, model.q[step])).filter((row) => {
     const state = softmaxState(model, step, row);
-    const tells = state && state.oldL > 0 && state.alpha < MOST_TELLING && state.alpha > 1 - MOST_TELLING;
-    return tells ? [{ row, far: Math.abs(state.alpha - 0.5) }] : [];
+    return state && state.oldL > 0 && state.alpha < MOST_TELLING && state.alpha > 1 - MOST_TELLING;
   });
 }
 
-// The drawn row of a step's query tile that tells most: whose old sums shrink to about half in this step, or
-// else whose max grows most often after its first key tile.
+// The drawn row that all steps of a query tile are told for: whose old sums shrink most often, of a text one
+// whose word stands in this tile once.
 export function tellingRow(model, step) {
   const q = model.q[step];
   if (q < 0) return 0;
-  const shrinks = shrinkingRows(model, step);
-  if (shrinks.length) return shrinks.reduce((best, each) => (each.far < best.far ? each : best)).row;
   const steps = stepsOfTile(model, model.kernel[step], model.head[step], q);
   return once(steps, "telling row", () => {
-    const grows = (row) =>
-      steps.filter((each) => {
-        const state = softmaxState(model, each, row);
-        return state && Number.isFinite(state.oldM) && state.m > state.oldM;
-      }).length;
-    const counts = range(rowCount(model, q)).map(grows);
+    const rows = range(rowCount(model, q));
+    const shrinks = steps.flatMap((each) => shrinkingRows(model, each));
+    const numberOf = (row) => rowNumber(model, { q, row }) % model.data.problem.q_len;
+    const words = rows.map((row) => model.data.words?.[0][numberOf(row)] ?? `row ${row}`);
+    const isOwn = (word) => /^\p{L}/u.test(word) && words.filter((each) => each === word).length === 1;
+    const telling = (word, row) => isOwn(word) * (1 + shrinks.filter((each) => each === row).length);
+    const counts = words.map(telling);
     return counts.indexOf(Math.max(...counts));
   });
 }

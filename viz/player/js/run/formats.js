@@ -67,9 +67,11 @@ export function digitsFor(numbers, count, least = 3) {
 
 // "−3.53 − (−2.41)"
 export function difference(a, b, digits = 3) {
-  const [from, minus] = [a, b].map((each) => inDigits(each, digits));
-  return `${from} − ${b < 0 ? `(${minus})` : minus}`;
+  return `${inDigits(a, digits)} − ${subtracted(b, digits)}`;
 }
+
+export const subtracted = (value, digits) =>
+  value < 0 ? `(${inDigits(value, digits)})` : inDigits(value, digits);
 
 const MEANS = { Q: "queries", K: "keys", V: "values", O: "outputs", S: "scores", P: "weights" };
 

@@ -3,17 +3,22 @@
 
 import { finishOf, roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
-import { difference, digitsFor, formatBytes, formatNumber, formatSteady, inDigits } from "./formats.js";
+import {
+  difference,
+  digitsFor,
+  formatBytes,
+  formatNumber,
+  formatSteady,
+  inDigits,
+  subtracted,
+} from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: [
-    "A score says how well a query (row) fits a key (column): q · k / √{width}.",
-    "Best for {who}: {key}, {largest}.",
-  ],
+  scores: ["A score: how well a query (row) fits a key (column).", "Best for {who}: {key}, {largest}."],
   mask: ["{changed}{hidden}"],
   "row max": [
     "The running max m of a row is its largest score so far.",
@@ -21,26 +26,20 @@ export const SENTENCES = {
     "m stays −∞",
   ],
   exponentials: [
-    "{changed}Each score becomes a weight, P = e^(score − m): at most 1, so nothing overflows.",
+    "{changed}A weight is P = e^(score − m): at most 1, so nothing overflows.",
     "Those of {who} add up to {added}.",
     "its row of P is 0",
   ],
-  rescale: [
-    "Old weights used the old m. Where m grew they count less: the old sums l and O shrink by α.",
-    "\nIn {who}: {rescaled}.",
-    "l and O stay 0",
-  ],
+  rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise.", "l and O stay 0"],
   "rescale output": [
     "O from HBM was divided by the old l, so it counts α × old l / new l times.",
     "In {who}: {productOfOld} = {kept}.",
     "l and O stay 0",
   ],
-  add: [
-    "Each value, times its weight, is added to O. Scores are dropped, not stored: m, l and O are enough.",
-  ],
+  add: ["Each value, times its weight, is added to O. The scores are dropped: m, l and O are enough."],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "O was divided by l, so its weights add up to 1. lse = m + ln l is kept for training.",
+    "O is divided by l: now its weights add up to 1. lse is kept for training.",
     "In {who} the sink holds {sink} % of the weight, and adds no value.",
     "its O is 0 and its lse −∞",
   ],
@@ -61,21 +60,15 @@ export const SENTENCES = {
     "D of {who} is {D}.",
   ],
   gradient: ["The product of this tile is added to {makes}."],
-  "unscaled gradient": [
-    "The product of this tile is added to {makes}. The factor 1 / √{width} comes once, at the end.",
-  ],
-  "part of dQ": [
-    "The product of this tile is a part of dQ. Other programs compute the parts of other key tiles.",
-  ],
+  "unscaled gradient": ["The product of this tile is added to {makes}; 1 / √{width} comes at the end."],
+  "part of dQ": ["The product of this tile is a part of dQ: other programs compute the others."],
   "add to dQ": [
     "It is added to a float32 sum in HBM. " +
       "Programs add in the order in which they get there, so the last bits of dQ may differ from run to run.",
   ],
   "scale dQ": ["dQ is the sum of all parts, divided by √{width}."],
   "base two": ["The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles."],
-  "row sums of O dO": [
-    "D is the sum of O · dO over each row: one number per query, used in every tile of the row.",
-  ],
+  "row sums of O dO": ["D is the sum of O · dO over each row: one number, used in every tile of it."],
   "log-sum-exp": [
     "Each part of the keys left an lse of its own. " +
       "The lse of all keys is the logarithm of the sum of their exponentials.",
@@ -87,10 +80,12 @@ export const SENTENCES = {
   ],
 };
 
+const CORRECTS =
+  "Old weights were e^(score − old m). Where m grew, one factor corrects them all: α = e^(old m − new m).";
 const FIRST =
-  "The first keys of these rows: nothing was summed up before, so nothing shrinks. l of {who} is {l}.";
+  "The first keys. l, the sum of the weights so far, is {l} in {who}; O is divided by it at the end.";
 const FIRST_AFTER_SINK =
-  "The sink came first, a logit of {oldM} with no value: l was 1. It shrinks by α too. In {who}: {rescaled}.";
+  "The sink came first, a logit of {oldM} without a value: l was 1. In {who}: {factor}, l = {summed}.";
 
 // What a loaded tensor says of each word of a text.
 const OF_WORDS = {
@@ -99,7 +94,7 @@ const OF_WORDS = {
   V: "A value is what a word passes on.",
 };
 const HIDDEN = "Keys that a row may not see, or past the last, get −∞: they will weigh 0.";
-const LATER = "A word may not see later ones: the model learns to predict them. They get −∞, and weigh 0.";
+const LATER = "Later words are hidden: they get −∞, and weigh 0.";
 
 const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
@@ -133,6 +128,7 @@ export function sentenceOf(model, at, row) {
 function wordsOf(model, at, row) {
   const about = {
     makes: at.phase.makes.join(", "),
+    corrects: CORRECTS,
     width: model.data.problem.head_dim,
     changed: changeWords(model.data.problem),
     hidden: model.data.words && model.data.problem.mask === "causal" ? LATER : HIDDEN,
@@ -207,7 +203,7 @@ function numberWords(state, P, { data, head }, step) {
   const [logM, logL] = toCount([m, l], (x, y) => x + Math.log(y));
   const [a, old, now] = toCount([alpha, oldL, l], (x, y, z) => (x * y) / z);
   const counted = { sumOfState: `${logM} + ln ${logL}`, productOfOld: `${a} × ${old} / ${now}` };
-  return { ...Object.fromEntries(words), ...counted, added, grows, rescaled: rescaleWords(state), sink };
+  return { ...Object.fromEntries(words), ...counted, added, grows, ...rescaleWords(state), sink };
 }
 
 function fromTo(isKnown, ...values) {
@@ -249,17 +245,22 @@ function sumWords({ oldL, l, alpha }) {
   return `${old} × ${a} + ${added} ${isRight ? "=" : "≈"} ${formatSteady(l)}`;
 }
 
-// The exponent of e^(a − b), with the digits that give the power so many.
-const power = (a, b) => Math.exp(a - b);
-const differenceOfPower = (a, b, digits = 3) => difference(a, b, digitsFor([a, b], power, digits));
+// The digits of a and b that give e^(a − b) so many.
+const digitsOfPower = (a, b, digits = 3) => digitsFor([a, b], (x, y) => Math.exp(x - y), digits);
+const differenceOfPower = (a, b, digits) => difference(a, b, digitsOfPower(a, b, digits));
 
+// How a row's old sums are corrected, with numbers that give the result to whoever counts again.
 export function rescaleWords(state, given) {
   const { oldM, oldL, m, l, alpha } = state;
   const parts = [alpha, oldL, l - alpha * oldL];
   const digits = digitsFor(parts, (a, old, added) => a * old + added);
   const [a, old, added] = parts.map((each) => inDigits(each, digits));
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
-  return `${factor}, l = ${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
+  const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
+  if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
+  const [was, is] = [oldM, m].map((each) => subtracted(each, digitsOfPower(oldM, m, digits)));
+  const weights = `Old weights were e^(score − ${was}); one factor corrects them all: ${factor}.`;
+  return { factor, summed, corrects: `A larger score came: m ${was} → ${is}. ${weights}` };
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");

@@ -83,16 +83,10 @@ export class Timeline extends Track {
     const step = stepAt(model, reached);
     const inStep = reached - model.phaseStart[step];
     const complete = inStep >= model.phases[step].length && part === 1;
-    return {
-      step,
-      phase: model.phases[step][inStep - 1] ?? null,
-      part,
-      ofStep: this.timeOf(position) - step,
-      done: complete ? step + 1 : step,
-      complete,
-      started: true,
-      finished: position === this.last(),
-    };
+    const phase = model.phases[step][inStep - 1] ?? null;
+    const [done, ofStep] = [step + complete, this.timeOf(position) - step];
+    const finished = position === this.last();
+    return { step, phase, part, ofStep, done, complete, started: true, finished };
   }
 
   cursorOfMoment(position) {

@@ -76,7 +76,8 @@ function solution(state, scores, isPart) {
   const largest = Math.max(...scores);
   const isOff = scores.length > MOST_LISTED && largest < m; // the sum was given against another max
   const given = isOff && `${number(sumOf(scores, largest))} × e^(${difference(largest, m)})`;
-  return `m is the larger of ${number(oldM)} and ${number(largest)}. ${rescaleWords(state, given)}.`;
+  const { factor, summed } = rescaleWords(state, given);
+  return `m is the larger of ${number(oldM)} and ${number(largest)}. ${factor}, l = ${summed}.`;
 }
 
 const sumOf = (scores, max) => scores.reduce((sum, score) => sum + (Math.exp(score - max) || 0), 0);
