@@ -104,8 +104,8 @@ export function filledOf(model, at, { holds }, whole = (part) => part) {
     const isMade = ({ makes, needs }) => makes.includes(name) && !needs.includes(name);
     const done = at.step - model.turnFirst[at.step] + progressOfPhase(model, at, isMade, 1);
     const inTiles = before.some(isMade) && step.some(isMade);
-    const there = at.melt > 0.5 && !at.complete ? 1 : held * (1 - leftAfter(model, at, last));
-    return whole(there) * (inTiles ? whole(done) / model.kvTiles : 1);
+    const there = at.melt > 0.5 && !at.complete ? 1 : whole(held) * (1 - whole(leftAfter(model, at, last)));
+    return there * (inTiles ? whole(done) / model.kvTiles : 1);
   });
   return Math.max(...filled);
 }
