@@ -107,9 +107,8 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
   text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
   const titleEnd = 14 + context.measureText(run.title).width;
-  if (width > ROOM_FOR_PROVENANCE) {
+  if (width > ROOM_FOR_PROVENANCE)
     text(context, run.provenance, titleEnd, middle, palette.muted, { size: TEXT_SIZE });
-  }
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });

@@ -76,7 +76,8 @@ export function heldIn(model, at, slot) {
   const progress = (phase) =>
     progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
   const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
-  if (isKept) return { held: comes, used: 0 };
+  const turns = ({ needs, makes }) => needs.some(isIn(slot)) && makes.some(isIn(slot)); // S becomes P
+  if (isKept) return { held: before.some(turns) ? 1 : comes, used: 0 };
   const uses = step.filter(
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );
