@@ -52,6 +52,11 @@ class Gpu:
         return {SHARED: self.shared_bytes_per_program, REGISTERS: self.register_bytes_per_sm}
 
     @property
+    def sram_bytes(self) -> int:
+        """L1 and shared memory of all SMs together."""
+        return self.sm_count * self.l1_bytes_per_sm
+
+    @property
     def clock_hz(self) -> float:
         """Clock at which the tensor cores reach the datasheet's peak; derived."""
         return self.fp16_flops / (self.sm_count * self.fp16_flops_per_clock)

@@ -48,9 +48,8 @@ class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     @property
     def view(self) -> SweepView:
         """What varies and what is fixed: tokens and width, as in the recorded sweep."""
-        return SweepView(
-            self.axis, self.length, self.head_dim, self.dtype, self.mask, tokens=TOKENS, width=WIDTH
-        )
+        fixed = (self.length, self.head_dim, self.dtype, self.mask)
+        return SweepView(self.axis, *fixed, tokens=TOKENS, width=WIDTH)
 
 
 def chart_curves(chart: Chart) -> list[PeerCurve]:

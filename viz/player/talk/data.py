@@ -198,8 +198,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
             lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
             data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes[::-1])}
             if not lanes:
-                needs = "this problem has no recorded lanes; expected one of Explore that has them."
-                raise wrong(where, f"view: 'lanes', but {needs}")
+                raise wrong(where, "view: 'lanes', but this problem has no recorded lanes; see Explore")
         try:
             figures = scene_figures(scene, runs)
             chart = chart_data(scene.chart) if scene.chart else None
@@ -229,13 +228,10 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     one |= _parts(runs[scene.runs[0]][0], scene.row)
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
-        shares = [
-            {"softmax_beside": f"{100 * each.hidden_share:.0f} %"}
-            | {"sm_time": format_ms(each.event_end_ns.max() / 1e6)}
-            | {"unmarked_time": format_ms(each.plain_us / 1e3)}
-            for each in (run.lanes for run in lanes)
-        ]
-        one, other = one | dict(*shares[:1]), shares[1:]
+        for prefix, run in zip(("", "other_"), lanes, strict=False):
+            one[f"{prefix}softmax_beside"] = f"{100 * run.lanes.hidden_share:.0f} %"
+            one[f"{prefix}sm_time"] = format_ms(run.lanes.event_end_ns.max() / 1e6)
+            one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 

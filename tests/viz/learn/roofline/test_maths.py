@@ -21,11 +21,10 @@ def test_memory_against_compute_in_the_example_of_the_source():
 
 def test_sram_of_the_a100_is_about_20_mb_at_about_19_tb_a_second():
     """Making Attention I/O-Aware: 20 MB, 19 TB/s, 10 times HBM's bandwidth, nearly 4000 times smaller."""
-    sram_bytes = A100.sm_count * A100.l1_bytes_per_sm
-    assert sram_bytes == pytest.approx(20e6, rel=0.1)
+    assert A100.sram_bytes == pytest.approx(20e6, rel=0.1)
     assert A100.sram_bandwidth == pytest.approx(19e12, rel=0.05)
     assert A100.sram_bandwidth / A100.hbm_bandwidth == pytest.approx(10, rel=0.1)
-    assert A100.hbm_bytes / sram_bytes == pytest.approx(4000, rel=0.1)
+    assert A100.hbm_bytes / A100.sram_bytes == pytest.approx(4000, rel=0.1)
     assert [gpu.shared_bytes_per_program >> 10 for gpu in GPUS.values()] == [163, 227, 227, 227]
 
 
