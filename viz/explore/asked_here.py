@@ -72,7 +72,8 @@ def measurement_of(machine: Machine, run: runs.Run) -> Measurement | None:
     store = machine.store
     if run.recorded or store is None:
         return recorded_measurement(run.trace.problem)
-    problem = runs.measured_problem(run.trace.problem, machine.backend)
+    own = run.trace.problem
+    problem = own if machine.backend == "cuda" else own.with_(dtype="float32")  # a CPU emulates 16 bits
     flops = forward_flops(problem.with_(mask="full"))  # naive attention computes what the mask hides too
     is_long = flops > LONG_ON_A_CPU_FLOPS or (
         naive_peak_bytes(problem, run.algorithm.direction) > LONG_ON_A_CPU_BYTES

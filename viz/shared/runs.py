@@ -158,11 +158,6 @@ def live_run(traced: TracedRun) -> Run:
     return Run(traced.trace, traced.report, recorded=False, seconds=traced.seconds)
 
 
-def measured_problem(problem: AttentionProblem, backend_name: str) -> AttentionProblem:
-    """What is timed: the problem itself on CUDA, in float32 on a CPU, which emulates 16-bit products."""
-    return problem if backend_name == "cuda" else problem.with_(dtype="float32")
-
-
 def estimated_seconds(
     problem: AttentionProblem, algorithm: Algorithm, backend_name: str, steps: int | None = None
 ) -> float:

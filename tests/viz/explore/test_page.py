@@ -115,7 +115,7 @@ def test_another_problem_is_run_here_and_measured():
     assert player(app)["steps"]["count"] == 3
     problem = PRESETS["gpt2"].problem.with_(**SMALL)
     app.run()
-    request = MeasureRequest(runs.measured_problem(problem, runs.backend(runs.run_store())))
+    request = MeasureRequest(problem.with_(dtype="float32"))
     assert runs.run_store().job(request).wait(60)
     app.run()
     assert [metric.value != "–" for metric in app.metric] == [True] * 4

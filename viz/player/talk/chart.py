@@ -21,6 +21,7 @@ from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
 METRICS = ("time", "tflops", "memory", "speedup", "energy")
+SHOWN = ("naive", "sdpa_flash", "ours")  # if a chart names no peers
 
 
 def among(options: Collection[str]) -> Meta:
@@ -38,11 +39,7 @@ class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     metric: Annotated[str, among(METRICS)] = "time"
     axis: Annotated[str, among(AXES)] = "length"
     direction: Annotated[str, among(DIRECTIONS)] = "forward"
-    peers: Annotated[tuple[Annotated[str, among(PEERS)], ...], Meta(min_length=1)] = (
-        "naive",
-        "sdpa_flash",
-        "ours",
-    )
+    peers: Annotated[tuple[Annotated[str, among(PEERS)], ...], Meta(min_length=1)] = SHOWN
     length: Annotated[int, Meta(gt=0)] = 1024
     head_dim: Annotated[int, Meta(gt=0)] = 64
     mask: Annotated[str, among(MASKS)] = "causal"
@@ -51,9 +48,8 @@ class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     @property
     def view(self) -> SweepView:
         """What varies and what is fixed: tokens and width, as in the recorded sweep."""
-        return SweepView(
-            self.axis, self.length, self.head_dim, self.dtype, self.mask, tokens=TOKENS, width=WIDTH
-        )
+        fixed = (self.length, self.head_dim, self.dtype, self.mask)
+        return SweepView(self.axis, *fixed, tokens=TOKENS, width=WIDTH)
 
 
 def chart_curves(chart: Chart) -> list[PeerCurve]:

@@ -120,6 +120,18 @@ def _rescales(trace: Trace) -> dict[str, str]:
     return {"rescaled_percent": f"{100 * (later < 1).mean() if later.size else 0:.0f} %"}
 
 
+def _parts(trace: Trace, row: str) -> dict[str, str]:
+    """Of a row whose parts are merged: the lse of each part, and its share of the row's O."""
+    if trace.weight is None or trace.lse is None or not row:
+        return {}
+    (head, number), size = map(int, row.split(".")), trace.problem.block_m
+    merges = (trace.kernel > 0) & (trace.batch_head == head) & (trace.q_tile == number // size)
+    shares = trace.weight[merges, number % size]
+    lse = trace.lse.reshape(-1, trace.lse.shape[-1])[head, number] + np.log(shares)
+    parts = {f"lse_{part}": f"{value:.2f}" for part, value in enumerate(lse, 1)}
+    return parts | {f"share_{part}": f"{share:.2f}" for part, share in enumerate(shares, 1)}
+
+
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
     """Recorded times and peaks: our kernel as Explore's cards time it, the public call, naive attention."""
     if measurement is None:
@@ -184,10 +196,9 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
                 raise wrong(where, f"{field}: {words}")
         if scene.view == "lanes" and scene.run:
             lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
-            data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes)}
+            data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes[::-1])}
             if not lanes:
-                needs = "this problem has no recorded lanes; expected one of Explore that has them."
-                raise wrong(where, f"view: 'lanes', but {needs}")
+                raise wrong(where, "view: 'lanes', but this problem has no recorded lanes; see Explore")
         try:
             figures = scene_figures(scene, runs)
             chart = chart_data(scene.chart) if scene.chart else None
@@ -214,15 +225,13 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     if scene.chart:
         return chart_figures(scene.chart)
     one, *other = [run_figures(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
+    one |= _parts(runs[scene.runs[0]][0], scene.row)
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
-        shares = [
-            {"softmax_beside": f"{100 * each.hidden_share:.0f} %"}
-            | {"sm_time": format_ms(each.event_end_ns.max() / 1e6)}
-            | {"unmarked_time": format_ms(each.plain_us / 1e3)}
-            for each in (run.lanes for run in lanes)
-        ]
-        one, other = one | dict(*shares[:1]), shares[1:]
+        for prefix, run in zip(("", "other_"), lanes, strict=False):
+            one[f"{prefix}softmax_beside"] = f"{100 * run.lanes.hidden_share:.0f} %"
+            one[f"{prefix}sm_time"] = format_ms(run.lanes.event_end_ns.max() / 1e6)
+            one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 

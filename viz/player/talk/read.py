@@ -36,9 +36,8 @@ RUN = (
     ("row", Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], ""),
     ("gpu", Annotated[str, among(GPUS)], DEFAULT_GPU),
 )
-VIEW, PAIR_VIEW = (
-    Annotated[str, among(views)] for views in (("grid", "numbers", "mask", "lanes"), ("grid", "mask"))
-)
+VIEW = Annotated[str, among(("grid", "numbers", "mask", "lanes"))]
+PAIR_VIEW = Annotated[str, among(("grid", "mask"))]
 ONE_RUN = _kind(STEP.pattern, *RUN, ("view", VIEW, "grid"))
 KINDS = {
     "chart": _kind("[1-9]", ("chart", Chart)),

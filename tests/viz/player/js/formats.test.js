@@ -27,7 +27,7 @@ test("what is not a number is written as Python writes it", () => {
   );
 });
 
-test("zeros at the end are kept where numbers stand below each other", () => {
+test("zeros at the end are kept where numbers stand below each other, and from 10 on one digit more", () => {
   const written = [1.9996, 1, -0.5, 0.03004, 0, 12345.6].map(formatSteady);
-  assert.deepEqual(written, ["2.00", "1", "−0.500", "0.0300", "0", "12,300"]);
+  assert.deepEqual(written, ["2.00", "1", "−0.500", "0.0300", "0", "12,350"]);
 });

@@ -43,7 +43,7 @@ export function drawMatrix(context, slot, box, how) {
       const [w, h] = [(cw - gap) * scale, (ch - gap) * scale];
       const [x, y] = [box.x + (j + 0.5) * cw - gap / 2, box.y + (i + 0.5) * ch - gap / 2];
       fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
-      const shown = come > 0.5 || !old ? value : was;
+      const shown = come >= 0.5 || !old ? value : was;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
       const words = shown && Math.abs(shown) < 1e-3 ? "≈ 0" : formatNumber(shown, 2);
       const ink = inkOn(mixed(palette.surface, color, alpha), palette);
@@ -56,11 +56,10 @@ export function drawMatrix(context, slot, box, how) {
   }
 }
 
-// How far a cell has come: a product goes row by row, exponentials go column by column.
+// How far a cell has come: a product goes row by row, exponentials change with the name above them.
 function comes(role, part, { i, j, down, across }) {
   if (role === "product") return smooth(part * (down + 1 + WAVE * across) - i - WAVE * j);
   if (role === "mask") return smooth(part * (down + 1) - i);
-  if (["exponentials", "elements"].includes(role)) return smooth(part * 2 - j / across);
   return smooth(part);
 }
 

@@ -17,7 +17,6 @@ const ROOM_FOR_WORDS = 14; // pixels
 const ROOM_FOR_PROVENANCE = 620;
 const NARROW = 1;
 const ROOM_FOR_A_FRAME = 4;
-const ELSEWHERE = "this tile ran on another SM";
 const TICK_ROOM = 84;
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
@@ -86,7 +85,7 @@ function drawHead(context, layout, span, { index, y, tracks }, { model, palette,
   const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
   fillBox(context, palette.background, { x: inside - TICK_ROOM / 2, y: 0, w: TICK_ROOM, h: AXIS - 4 });
   text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
-  if (head < span.last) return;
+  if (head < span.to) return;
   const { name, values } = model.data.figures.find((each) => each.name.startsWith("Softmax"));
   const style = { size: 18, align: "right", weight: "700" };
   text(context, `${name}: ${values[index]}`, layout.width - 4, y + HEADING / 2, palette.now, style);
@@ -108,9 +107,8 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
   text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
   const titleEnd = 14 + context.measureText(run.title).width;
-  if (width > ROOM_FOR_PROVENANCE) {
+  if (width > ROOM_FOR_PROVENANCE)
     text(context, run.provenance, titleEnd, middle, palette.muted, { size: TEXT_SIZE });
-  }
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });
@@ -121,7 +119,8 @@ function makeLook({ color, fill }, name, palette) {
   const isSolid = fill === "solid";
   const ink = isSolid && color !== "plain" ? palette.background : palette.text;
   const narrow = fill === "open" ? palette.line : palette[color];
-  return { name, isSolid, ink, color: palette[color], narrow };
+  const word = name.replace(/^place for .*/, "").replace("^T", "ᵀ"); // of a place, others tell more
+  return { name: word, isSolid, ink, color: palette[color], narrow };
 }
 
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
@@ -184,5 +183,5 @@ function drawMarks(context, layout, span, { track, y, h }, { run, index, palette
 function drawElsewhere(context, layout, { index, y }, { palette, marked, tiles }) {
   if (marked[index].size || !tiles.length) return;
   const style = { size: TEXT_SIZE, align: "right", weight: "600" };
-  text(context, ELSEWHERE, layout.width - 4, y + HEADING / 2 + 1, palette.muted, style);
+  text(context, "this tile ran on another SM", layout.width - 4, y + HEADING / 2 + 1, palette.muted, style);
 }

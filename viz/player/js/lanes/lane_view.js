@@ -82,12 +82,12 @@ export class LanesView {
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
-  // See all of the time, or the first blocks of the first run.
-  look(isWhole) {
-    const [{ sms, latest, end }] = this.model.runs;
+  // See all of the time, or the first blocks of the fastest run, or as long from block `from` on.
+  look(isWhole, from = 0) {
+    const [{ sms, latest, begin, end }] = this.model.runs.toSorted((a, b) => a.lastEnd - b.lastEnd);
     const [track] = sms[latest].tracks;
-    const first = end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1];
-    this.span.place(0, isWhole ? this.span.last : Math.min(this.span.last, first));
+    const long = isWhole ? this.span.last : end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1];
+    this.span.place(from && begin[track.first + from], Math.min(this.span.last, long));
     this.draw();
   }
 

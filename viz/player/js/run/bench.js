@@ -76,7 +76,8 @@ export function heldIn(model, at, slot) {
   const progress = (phase) =>
     progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
   const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
-  if (isKept) return { held: comes, used: 0 };
+  const turns = ({ needs, makes }) => needs.some(isIn(slot)) && makes.some(isIn(slot)); // S becomes P
+  if (isKept) return { held: before.some(turns) ? 1 : comes, used: 0 };
   const uses = step.filter(
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );
@@ -104,8 +105,8 @@ export function filledOf(model, at, { holds }, whole = (part) => part) {
     const isMade = ({ makes, needs }) => makes.includes(name) && !needs.includes(name);
     const done = at.step - model.turnFirst[at.step] + progressOfPhase(model, at, isMade, 1);
     const inTiles = before.some(isMade) && step.some(isMade);
-    const there = at.melt > 0.5 && !at.complete ? 1 : held * (1 - leftAfter(model, at, last));
-    return whole(there) * (inTiles ? whole(done) / model.kvTiles : 1);
+    const there = at.melt > 0.5 && !at.complete ? 1 : whole(held) * (1 - whole(leftAfter(model, at, last)));
+    return there * (inTiles ? whole(done) / model.kvTiles : 1);
   });
   return Math.max(...filled);
 }

@@ -52,14 +52,15 @@ export function inDigits(value, digits) {
   return plain ? value.toPrecision(digits).replaceAll("-", "−") : formatNumber(value, digits);
 }
 
-export const formatSteady = (value) => inDigits(value, 3);
+const steady = (value, digits) => inDigits(value, Math.abs(value) < 10 ? digits : digits + 1);
+export const formatSteady = (value) => steady(value, 3);
 
 const MOST_DIGITS = 7;
 
 // The digits, `least` or more, with which numbers give the result that is shown to whoever counts again.
 export function digitsFor(numbers, count, least = 3) {
   const given = (digits) => numbers.map((each) => Number(each.toPrecision(digits)));
-  const isRight = (digits) => inDigits(count(...given(digits)), least) === inDigits(count(...numbers), least);
+  const isRight = (digits) => steady(count(...given(digits)), least) === steady(count(...numbers), least);
   let digits = least;
   while (digits < MOST_DIGITS && !isRight(digits)) digits++;
   return digits;

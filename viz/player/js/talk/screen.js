@@ -60,7 +60,7 @@ export class Screen {
     if (!isSame) this.size();
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart || scene.stops[stop].bars?.length ? null : this.ownerOf(scene);
-    const begins = flows && !isSame && !open && beat === 0 && firstStop(scene) > 0;
+    const begins = owner && flows && !isSame && !open && beat === 0 && firstStop(scene) > 0;
     if (begins) owner.stand(this.stateOf(scene, scene.stops[0].step)); // it opens in motion
     if (!owner) this.showChart(flows);
     else this.stand(owner, scene, flows && (isSame || begins));
@@ -158,7 +158,7 @@ export class Screen {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
     if (this.view === "lanes") {
-      owner.lanes.look(this.stop > 1); // from near, then as a whole
+      owner.lanes.look(this.stop > 1, 1); // from near, after the first tile, then as a whole
       if (glides && seconds) owner.lanes.play(1000 * seconds);
       else if (this.stop) owner.lanes.end();
     }
