@@ -281,7 +281,7 @@ class _Recording(DispatchMode):
         """A launch of `kernel`; `compiled` is what Triton returned."""
         given = dict(zip(kernel.arg_names, args, strict=False)) | kwargs
         arguments = [given[name] for name in kernel.arg_names]
-        # (A tensor that is neither given nor allocated was there before, and is held: the list of a plan.)
+        # A tensor that is neither given nor allocated was there before, as the lists of a plan: it is held.
         described = [leaf.base for leaf in tree_leaves(arguments) if is_descriptor(leaf)]
         if any(id(tensor) not in self._slots for tensor in described):
             self.steps = None

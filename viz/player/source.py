@@ -24,8 +24,9 @@ RECORDING_CALL = re.compile(r"(record|mark)(_|$)")
 """Starts the name of a function that only records: those of primitives/recorder.py and marks.py, and what is
 made of them."""
 
-IS_PATTERN = re.compile(r"(MASKED or )?FIXED\.PATTERN\.\w+|(loss|mods) is (?P<without>not )?None")
-"""The whole test of an `if` about masks and scores beyond a band."""
+PATTERN_TEST = re.compile(r"(MASKED or )?FIXED\.PATTERN\.\w+|(loss|mods) is not None")
+PLAIN_TEST = re.compile(r"(loss|mods) is None")
+"""The whole test of an `if` whose statements are for masks and scores beyond a band alone, or for none."""
 
 Lines = tuple[SourceLine, ...]
 
@@ -90,6 +91,14 @@ def _numbers(statement: ast.stmt) -> set[int]:
     return set(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
 
 
+def _plain_branch(node: ast.If) -> list[ast.stmt] | None:
+    """What an `if` about patterns does without one; None for another `if`."""
+    test = ast.unparse(node.test)
+    if PLAIN_TEST.fullmatch(test):
+        return node.body
+    return node.orelse if PATTERN_TEST.fullmatch(test) else None
+
+
 @dataclass(frozen=True)
 class _Module:
     """A source file, its functions, the lines that only record, and those about patterns.
@@ -121,9 +130,8 @@ class _Module:
         for node in ast.walk(tree):
             if isinstance(node, ast.stmt) and only_records(node):
                 traced |= _numbers(node)
-            elif isinstance(node, ast.If) and (about := IS_PATTERN.fullmatch(ast.unparse(node.test))):
-                is_other = about["without"] or about[0].startswith(("FIXED", "MASKED"))
-                kept = {*itertools.chain(*map(_numbers, node.orelse if is_other else node.body))}
+            elif isinstance(node, ast.If) and (branch := _plain_branch(node)) is not None:
+                kept = {*itertools.chain(*map(_numbers, branch))}
                 patterned |= _numbers(node) - kept
                 plain |= kept
         file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
