@@ -7,7 +7,7 @@ import pytest
 from kernels.measure import peers
 from kernels.measure.document import MAX_FILE_BYTES
 from tests import ROOT
-from tests.app.pages import open_page
+from tests.app.pages import open_page, run_script, words
 from viz.shared import options, runs
 
 CONFIG = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
@@ -23,6 +23,18 @@ def test_it_binds_to_this_machine_keeps_its_protection_and_sends_nothing_to_othe
     assert CONFIG["browser"]["gatherUsageStats"] is False
     assert client["showErrorDetails"] in ("type", "none", False)
     assert client["showErrorLinks"] is False  # links that carry an error message to other sites
+
+
+def described():
+    import streamlit as st
+
+    shown = "shown"
+    """What the name above is."""
+    st.markdown(shown)
+
+
+def test_what_a_page_says_of_its_names_is_not_shown():
+    assert words(run_script(described)) == "shown"
 
 
 @pytest.fixture
