@@ -5,7 +5,7 @@ import { element, isDark, svg } from "../controls/dom.js";
 import { BYTES, TIMES } from "../run/formats.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
-const [LEFT, RIGHT, TOP, BOTTOM] = [114, 856, 62, 448]; // of the curves
+const [LEFT, RIGHT, TOP, BOTTOM] = [114, 846, 62, 448]; // of the curves
 const LABEL_HEIGHT = 62;
 const DRAWS_MS = 3000; // from left to right: each point, then the value at the end, then how it compares
 
@@ -71,7 +71,7 @@ export class ChartView {
     const sizes = bars.map((words) => sizeOf(words.split(" ").at(-1)));
     const high = (HEIGHT - TOP) / bars.length;
     const drawn = bars.map((words, i) => {
-      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * (LEFT + RIGHT))];
+      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.76 * WIDTH)];
       const isNew = i === bars.length - 1;
       const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
       const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isNew ? now : plain });
@@ -97,7 +97,7 @@ function sizeOf(words) {
 // How many times as large one end is as the other, between their names.
 function ratio(from, to, words, k) {
   if (!words) return [];
-  const [x, size] = [1116 - 86 * k, 44 - 14 * k];
+  const [x, size] = [1098 - 86 * k, 40 - 12 * k];
   const points = [x - 8, from, x, from, x, to, x - 8, to];
   const looks = { fill: "var(--fa-now)", "font-size": size, "font-weight": 700 };
   return [
