@@ -26,13 +26,12 @@ export function overtureOf(model) {
   const last = model.phaseStart[model.count];
   const good = goodTile(model);
   const [before, first, next] = [-1, 0, 1].map((by) => model.phaseStart[Math.max(good + by, 0)]);
-  const row = toldRow(model, good, null);
   const phases = model.phases[good].map((each, k, own) => {
     const phase = own.slice(k).find((later) => !LEADS.has(roleOf(later))) ?? each;
-    const words = sentenceOf(model, { step: good, phase }, row);
+    const words = sentenceOf(model, { step: good, phase }, toldRow(model, good, null));
     const reads = phase.rescales ? CORRECTS_MS : A_GLANCE_MS + A_LETTER_MS * words.length;
     const [ms, says] = phase === each ? [reads, words] : [LEADS_MS, words.split("\n")[0]];
-    return { from: first + k, to: first + k + 1, ms, rate: () => SLOW, says };
+    return { from: first + k, to: first + k + 1, ms, rate: () => SLOW, shape: (part) => part, says };
   });
   const middle = (last * MIXES_MS) / (MIXES_MS + STANDS_MS);
   const all = { rate: () => SCAN, shape: (part) => Math.min(1, part * 1.1) }; // each stands for a moment

@@ -4,7 +4,7 @@
 import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
-import { clamp, lerp, smooth } from "../run/easing.js";
+import { lerp, smooth } from "../run/easing.js";
 import { figureOf, matrixNamed } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
@@ -19,11 +19,10 @@ const NARROW_CHIP = 420; // width of one that has neither them nor words, but it
 const LOW = 160; // height of a chip that has no room for its memories
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
-const SEEN = 0.02; // part of a memory that is seen in its gauge
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
 const LONGEST_WORD = 9;
-const [SMALLEST, LARGEST] = [13, 14]; // size of a word; without room for all of them some are left out
+const WORD = 13; // size of a word; without room for all of them some are left out
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
@@ -59,18 +58,16 @@ function wordsRoom(model, kernel, chip) {
   return { w: 66, h: chip.h > 240 ? 54 : 0 };
 }
 
-const isNamed = (i, room, told) => (i - told) % Math.ceil((SMALLEST - 1) / room) === 0;
+const isNamed = (i, room, told) => (i - told) % Math.ceil((WORD - 1) / room) === 0;
 
 function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
   const [asking, asked] = model.data.words;
-  const above = slots.dK ?? slots.K ?? slots.S;
-  const write = (word, x, y, side, isTold, style) => {
-    const size = clamp(side, SMALLEST, LARGEST);
+  const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
-    text(context, cut, x, y, color, { size, weight: isTold ? "650" : "", alpha: strong, ...style });
+    text(context, cut, x, y, color, { size: WORD, weight: isTold ? "650" : "", alpha: strong, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
@@ -78,12 +75,13 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
     if (isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
-      write(word, beside, y, high, i === told, { align: "right" });
+      write(word, beside, y, i === told, { align: "right" });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
+  const { y: above } = slots.dK ?? slots.K ?? slots.S;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word && isNamed(i, wide, 0)) write(word, x, above.y - 24, wide, false, { turned: true });
+    if (word && isNamed(i, wide, 0)) write(word, x, above - 24, false, { turned: true });
   });
 }
 
@@ -149,7 +147,7 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
-// The memories that have a gauge: with small tiles they have none, since nothing would be seen in it.
+// The memories that have a gauge: none if a program takes less than a fiftieth, which would not be seen.
 function memoriesOf(model, kernel, chip) {
   const memories = Object.entries(model.data.gpu.limits).map(([name, limit]) => {
     const parts = kernel.parts.filter(({ memory }) => memory === name);
@@ -157,7 +155,7 @@ function memoriesOf(model, kernel, chip) {
     return { name, limit, parts, all, high: GAUGE + (all > limit ? TALLER : 0) };
   });
   const isSeen = chip.h > LOW && chip.w > NARROW_CHIP;
-  return isSeen && memories.some(({ all, limit }) => all > limit * SEEN) ? memories : [];
+  return isSeen && memories.some(({ all, limit }) => all > limit / 50) ? memories : [];
 }
 
 // A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what
