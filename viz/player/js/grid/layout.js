@@ -3,7 +3,7 @@
 import { clamp } from "../run/easing.js";
 import { range, rowsOfTile, sum } from "../run/model.js";
 
-export const NARROW = 600; // a narrower or tall stage has HBM above the chip, if no tile is open
+export const NARROW = 600; // a narrower or tall stage has HBM above the chip, unless low with an open tile
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
 const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name

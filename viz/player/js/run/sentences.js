@@ -260,7 +260,7 @@ export function rescaleWords(state, given) {
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
   const [was, is] = [oldM, m].map((each) => subtracted(each, digitsOfPower(oldM, m, digits)));
-  const weights = `Old weights were e^(score − ${was}); one factor corrects them all: ${factor}.`;
+  const weights = `Old weights were e^(score\u00a0−\u00a0${was}); one factor corrects them all: ${factor}.`;
   return { factor, summed, corrects: `A larger score came: m ${was} → ${is}. ${weights}` };
 }
 
