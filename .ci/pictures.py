@@ -24,7 +24,7 @@ LANES = "algorithm=flash3&block_m=128&lanes=open"
 
 def explore(page: Page, host: str) -> None:
     """A tile in which old sums shrink."""
-    page.goto(f"{host}/?{SENTENCE}&step=5.6")
+    page.goto(f"{host}/?{SENTENCE}&step=8.5")
     page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-caption')?.textContent.includes('α')")
     page.keyboard.press("d")
 

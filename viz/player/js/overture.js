@@ -2,55 +2,54 @@
 
 import { smooth } from "./run/easing.js";
 import { shrinkingRows, toldRow } from "./run/figure.js";
-import { hasTile } from "./run/model.js";
+import { KIND, range, tileKind } from "./run/model.js";
 import { roleOf } from "./run/bench.js";
 import { sentenceOf } from "./run/sentences.js";
 
-const [MIXES_MS, STANDS_MS, SEES_MS, SUMS_MS, AFTER_MS] = [4000, 4800, 3500, 3500, 5000];
+const [MIXES_MS, STANDS_MS, BACK_MS, KEEPS_MS, AFTER_MS] = [3200, 4400, 1200, 4000, 5000];
 const [A_GLANCE_MS, A_LETTER_MS] = [500, 25]; // a phase lasts until its sentence is read
-const [LEADS_MS, CORRECTS_MS] = [1200, 8000]; // a phase that leads to it, and what a stranger comes for
+const [LEADS_MS, CORRECTS_MS] = [1100, 8000]; // a phase that leads to it, and what a stranger comes for
 const LEADS = new Set(["move", "max", "exponentials"]); // the sentence of a later phase tells them, too
-const [SCAN, FIRST, SLOW, LAST] = [20, 4, 0.2, 20]; // tiles per second, as they are seen
-const MIXES =
-  "Attention mixes the values of earlier words; a score says how much of each (here random vectors).";
+const [SCAN, SLOW] = [20, 0.2]; // tiles per second, as they are seen
+const MIXES = "Attention: each word takes something of every earlier word. A score says how much.";
 const STANDS =
-  "The weights of a row add up to 1, so softmax wants the whole row: standard attention writes all scores " +
-  "to slow memory and reads them back.";
-const SEES = "FlashAttention sees a tile of a row at a time: it keeps sums, and each tile corrects them.";
-const SUMS = "l: the sum of this row's weights so far. O: its values by weight, divided by l at the end.";
-const AFTER = "The same for all other tiles. O of a row goes to HBM once, after its last tile.";
+  "Softmax needs all scores of a word, so standard attention writes them to HBM and reads them back (S, P).";
+const KEEPS =
+  "FlashAttention sees one tile at a time, then drops its scores.\n" +
+  "Of each word it keeps the largest score m, the sum of weights l, and the output O.";
+const AFTER =
+  "So it goes on, tile by tile. After a row’s last tile, O is divided by l and goes to HBM, once.";
 
 const pace = (from, to) => (part) => from * (to / from) ** smooth(part);
 
 export function overtureOf(model) {
   const last = model.phaseStart[model.count];
   const good = goodTile(model);
-  const [ofRow, first, next] = [model.turnFirst[good], good, good + 1].map((step) => model.phaseStart[step]);
-  const row = toldRow(model, good, null);
-  const told = model.phases[good].map((each, k, phases) => {
-    const phase = phases.slice(k).find((later) => !LEADS.has(roleOf(later))) ?? each;
-    const words = sentenceOf(model, { step: good, phase }, row);
+  const [before, first, next] = [-1, 0, 1].map((by) => model.phaseStart[Math.max(good + by, 0)]);
+  const phases = model.phases[good].map((each, k, own) => {
+    const phase = own.slice(k).find((later) => !LEADS.has(roleOf(later))) ?? each;
+    const words = sentenceOf(model, { step: good, phase }, toldRow(model, good, null));
     const reads = phase.rescales ? CORRECTS_MS : A_GLANCE_MS + A_LETTER_MS * words.length;
     const [ms, says] = phase === each ? [reads, words] : [LEADS_MS, words.split("\n")[0]];
-    return { from: first + k, to: first + k + 1, ms, rate: () => SLOW, says };
+    return { from: first + k, to: first + k + 1, ms, rate: () => SLOW, shape: (part) => part, says };
   });
+  const middle = (last * MIXES_MS) / (MIXES_MS + STANDS_MS);
+  const all = { rate: () => SCAN, shape: (part) => Math.min(1, part * 1.1) }; // each stands for a moment
+  const rest = Math.max(SLOW, (1000 * (model.count - good - 1)) / AFTER_MS);
   return [
-    { from: 0, to: 0, ms: MIXES_MS, rate: () => SCAN, says: MIXES },
-    { from: 0, to: 0, ms: STANDS_MS, rate: (part) => pace(SCAN, FIRST)(6 * part - 5), says: STANDS },
-    { from: 0, to: ofRow, ms: SEES_MS, rate: pace(FIRST, SLOW), says: SEES },
-    { from: ofRow, to: first, ms: SUMS_MS, rate: () => SLOW, says: SUMS },
-    ...told,
-    { from: next, to: last, ms: AFTER_MS, rate: pace(SLOW, LAST), says: AFTER },
+    { from: 0, to: middle, ms: MIXES_MS, says: MIXES, ...all },
+    { from: middle, to: last, ms: STANDS_MS, says: STANDS, ...all },
+    { from: last, to: before, ms: BACK_MS, rate: pace(SCAN, SLOW), says: KEEPS },
+    { from: before, to: first, ms: KEEPS_MS, rate: () => SLOW, says: KEEPS },
+    ...phases,
+    { from: next, to: last, ms: AFTER_MS, rate: pace(SLOW, rest), says: AFTER },
   ];
 }
 
-// A tile in which old sums of many rows shrink by about half; without such sums one past the first third.
+// A whole tile in which old sums of many rows shrink by about half, or else one past the first third.
 export function goodTile(model) {
-  let [best, most] = [Math.floor(model.count * 0.4), 0];
-  for (let step = 0; step < model.count; step++) {
-    if (!hasTile(model, step) || !model.values.alpha) continue;
-    const told = shrinkingRows(model, step).length;
-    if (told > most) [best, most] = [step, told];
-  }
-  return best;
+  const isWhole = (step) => tileKind(model, step) === KIND.full;
+  const told = range(model.count).map((step) => isWhole(step) * shrinkingRows(model, step).length);
+  const most = told.reduce((a, b) => Math.max(a, b), 0);
+  return most ? told.lastIndexOf(most) : Math.floor(model.count * 0.4);
 }

@@ -1,6 +1,6 @@
 // What a player and a duel have in common: the transport with its controls, the keys, the panel that saves.
 
-import { controls, element, fitFullScreen, toggleFullScreen } from "./controls/dom.js";
+import { controls, element, fitScreen, toggleFullScreen } from "./controls/dom.js";
 import { takeKeys } from "./controls/keyboard.js";
 import { Transport } from "./run/transport.js";
 import { SavePanel } from "./save/save.js";
@@ -41,7 +41,7 @@ export class Playback {
   begin(canvases) {
     this.dropKeys = takeKeys(this);
     this.observer = new ResizeObserver(() => {
-      fitFullScreen(this.root);
+      fitScreen(this.root);
       this.draw();
     });
     canvases.forEach((node) => this.observer.observe(node));

@@ -76,7 +76,8 @@ export class Player extends Playback {
 
   // Show a run in a state. The same run again (a rerun, another theme, another GPU's SRAM) keeps its own.
   load(data, state) {
-    const isNew = this.pane.load(data);
+    const end = state?.plays && data.strips.at(-1).name === "lse" ? -1 : undefined; // nothing reads it there
+    const isNew = this.pane.load({ ...data, strips: data.strips.slice(0, end) });
     this.shown = data;
     this.timeline = this.pane.timeline;
     this.palette = this.pane.usePalette(this.root);

@@ -161,13 +161,14 @@ export function toggleFullScreen(root) {
   else root.requestFullscreen?.().catch(() => {}); // refused: the page stays as it is
 }
 
-const PAGE_HEIGHT = 640; // of a player on a page, about
+const PAGE = { wide: 1400, high: 640, screen: 720 }; // of a player on a page, and of its window, about
 
-// In full screen, text and lines grow with the window.
-export function fitFullScreen(root) {
-  const zoom = Math.max(1, root.clientHeight / PAGE_HEIGHT).toFixed(3);
-  if (root.matches(":fullscreen, .fa-full")) root.style.setProperty("--fa-zoom", zoom);
-  else root.style.removeProperty("--fa-zoom"); // around it may be another one, as on a talk's stage
+// On a large screen, and in full screen, text and lines grow. Around a player may be another zoom: a talk's.
+export function fitScreen(root) {
+  const isFull = root.matches(":fullscreen, .fa-full");
+  const onPage = Math.min(root.clientWidth / PAGE.wide, window.innerHeight / PAGE.screen);
+  const zoom = Math.max(1, isFull ? root.clientHeight / PAGE.high : onPage).toFixed(3);
+  root.style.setProperty("--fa-zoom", isFull || !root.closest(".fa-screen") ? zoom : "");
 }
 
 const DARK = "(prefers-color-scheme: dark)";

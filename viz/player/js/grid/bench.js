@@ -22,7 +22,7 @@ const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into whi
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
 const LONGEST_WORD = 9;
-const [SMALLEST, NARROWEST] = [10.4, 9.5]; // size of a word, and a column that has room for one
+const WORD = 13; // size of a word; without room for all of them some are left out
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
@@ -35,9 +35,7 @@ const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
 export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = wordsRoom(model, kernel, chip);
   const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
-  const gauges = hasGauges(kernel, chip)
-    ? MEMORIES + Math.max(...memoriesOf(model, kernel).map(({ high }) => high - GAUGE))
-    : 0;
+  const gauges = Math.max(0, ...memoriesOf(model, kernel, chip).map(({ high }) => MEMORIES + high - GAUGE));
   const hasState = kernel.series.includes("m") && kernel.series.includes("l");
   const hasStrip = only === null && hasState && hasNumbers(model) && chip.w < NARROW_CHIP && chip.h > LOW;
   const strip = hasStrip && { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
@@ -59,34 +57,33 @@ function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
   if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
-  return { w: 66, h: chip.h > 240 ? 44 : 0 };
+  return { w: 66, h: chip.h > 240 ? 54 : 0 };
 }
+
+const isNamed = (i, room, told) => (i - told) % Math.ceil((WORD - 1) / room) === 0;
 
 function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
-  const [high, wide] = [slots.S.h / rows, slots.S.w / keys];
-  const size = Math.max(SMALLEST, Math.min(14, high, wide));
   const [asking, asked] = model.data.words;
-  const above = slots.dK ?? slots.K ?? slots.S;
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
-    text(context, cut, x, y, color, { size, weight: isTold ? "650" : "", alpha: strong, ...style });
+    text(context, cut, x, y, color, { size: WORD, weight: isTold ? "650" : "", alpha: strong, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
+  const [high, wide, told] = [slots.S.h / rows, slots.S.w / keys, only === null ? model.offsets[row] : 0];
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    const isTold = (only ?? i) === model.offsets[row];
-    const isNamed = high >= SMALLEST || (isTold && hasNumbers(model)); // of low rows one alone
-    if (isNamed && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
-      write(word, beside, y, isTold, { align: "right" });
+    if (isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
+      write(word, beside, y, i === told, { align: "right" });
   });
-  if (model.kv[at.step] < 0 || wide < NARROWEST || !room.h) return;
+  if (model.kv[at.step] < 0 || !room.h) return;
+  const { y: above } = slots.dK ?? slots.K ?? slots.S;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word) write(word, x, above.y - 24, false, { turned: true });
+    if (word && isNamed(i, wide, 0)) write(word, x, above - 24, false, { turned: true });
   });
 }
 
@@ -100,9 +97,10 @@ export function drawBench(context, chip, bench, how) {
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
-  const named = hasGauges(kernel, chip) ? nameWide(chip) : chip.w;
+  const memories = memoriesOf(model, kernel, chip);
+  const named = memories.length ? nameWide(chip) : chip.w;
   namePlace(context, "Chip", "small and fast", { ...chip, w: named }, palette);
-  if (hasGauges(kernel, chip)) drawMemories(context, chip, how);
+  drawMemories(context, chip, memories, how);
   if (!kernel.parts.length) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, x, y + 34, palette.muted, { size: 13 });
@@ -119,7 +117,7 @@ export function drawBench(context, chip, bench, how) {
   drawLaid(context, bench, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
-  const top = chip.y + HEAD + (hasGauges(kernel, chip) ? MEMORIES : 0) + 8;
+  const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
   if (bench.state && strong > 0.5) drawLens(context, bench, top, { ...how, kernel });
   if (strong > 0.5) frameRow(context, bench, drawn, how);
 }
@@ -152,21 +150,22 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
   for (const { slot, by, index } of lines) frame(slot, ...(by === "row" ? [index, null] : [null, index]));
 }
 
-const hasGauges = ({ parts }, chip) => parts.length > 0 && chip.h > LOW && chip.w > NARROW_CHIP;
 const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
 
-function memoriesOf(model, kernel) {
-  return Object.entries(model.data.gpu.limits).map(([name, limit]) => {
+// The memories that have a gauge: none if a program takes less than a fiftieth, which would not be seen.
+function memoriesOf(model, kernel, chip) {
+  const memories = Object.entries(model.data.gpu.limits).map(([name, limit]) => {
     const parts = kernel.parts.filter(({ memory }) => memory === name);
     const all = sum(parts.map(({ bytes }) => bytes));
     return { name, limit, parts, all, high: GAUGE + (all > limit ? TALLER : 0) };
   });
+  const isSeen = chip.h > LOW && chip.w > NARROW_CHIP;
+  return isSeen && memories.some(({ all, limit }) => all > limit / 50) ? memories : [];
 }
 
 // A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what
 // of that is filled. Its number is that of the tiles that have landed.
-function drawMemories(context, chip, { model, palette, at }) {
-  const memories = memoriesOf(model, model.kernels[at.kernel]);
+function drawMemories(context, chip, memories, { model, palette, at }) {
   const left = nameWide(chip);
   const wide = (chip.w - left - PAD - 18 * (memories.length - 1)) / memories.length;
   memories.forEach(({ name, limit, parts, all, high }, i) => {

@@ -3,7 +3,7 @@
 import { clamp } from "../run/easing.js";
 import { range, rowsOfTile, sum } from "../run/model.js";
 
-export const NARROW = 600; // a narrower stage has HBM above the chip, if it is not low with an open tile
+export const NARROW = 600; // a narrower or tall stage has HBM above the chip, unless low with an open tile
 const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
 const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
 export const HEAD = 26; // of a place, for its name
@@ -15,7 +15,7 @@ const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 // The two places; with `isOpen` the chip has the room for its numbers.
 export function placesOf(width, height, isOpen = false) {
   const part = isOpen ? OPEN : NEAR;
-  if (width < NARROW && !(isOpen && width > height)) {
+  if (width < Math.max(NARROW, 1.15 * height) && !(isOpen && width > height)) {
     const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : NARROW_NEAR), LOWEST_HBM));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };

@@ -10,7 +10,7 @@ import { UNCHANGED, drawL } from "./state.js";
 import { drawSum } from "./sums.js";
 
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
-const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 50, 8, 30];
+const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 60, 8, 30];
 export const STRIP = 56; // its height across a chip that is too narrow
 
 // `strip` is its room across the chip, if it has one; else it stands above m and l, from `top` on, and in too
@@ -33,7 +33,7 @@ export function drawLens(context, { state, slots, strip }, top, how) {
     text(context, words, from, middle, color, { size: 14, weight: "650", alpha: strong, ...more });
   const atEnd = (words, end, middle, size = 14) =>
     write(words, end, middle, palette.now, { align: "right", size });
-  const large = (end, middle) => atEnd(factor, end, middle, 18);
+  const large = (end, middle) => atEnd(factor, end, middle, 22);
   if (!strip && (w < NARROWEST || h < LOWEST)) return large(right, state.y - 30);
 
   const thin = { line: palette.text, width: 1.25, alpha: 0.6 * strong };

@@ -7,7 +7,7 @@ import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { extent, matrixNamed } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
-const LEFT = 0.55; // how far a tile pales that the chip has left, until the end
+const LEFT = 0.4; // how far a tile pales that the chip has left, until the end
 const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 

@@ -178,15 +178,16 @@ function pageWords({ page, kv, data }, step) {
 function scoreWords(model, step, row) {
   const scaled = rowNamed(model, "QK^T", step, row) ?? scoresOf(model, step, row);
   if (!scaled) return {};
-  const firstKey = Math.max(model.kv[step], 0) * model.data.problem.block_n;
+  const { block_n: size, kv_len: length, q_len: queries } = model.data.problem;
+  const firstKey = Math.max(model.kv[step], 0) * size;
   const number = rowNumber(model, { q: model.q[step], row });
   const keys = keysOfRow(model.data.problem, number, model.head[step]);
-  const isSeen = (_, i) => holds(keys, firstKey + i);
-  const largest = Math.max(...scaled.filter(isSeen)); // of the keys that the row may see
+  const largest = Math.max(...scaled.filter((_, i) => holds(keys, firstKey + i))); // of those it may see
   const key = firstKey + scaled.findIndex((value) => Object.is(value, largest));
+  const isOwn = model.data.words && key - number === length - queries;
   return {
     largest: Number.isFinite(largest) ? formatSteady(largest) : "",
-    key: named(`key ${key}`, model.data.words?.[1][key]),
+    key: isOwn ? "itself" : named(`key ${key}`, model.data.words?.[1][key]),
   };
 }
 
@@ -259,7 +260,7 @@ export function rescaleWords(state, given) {
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
   const [was, is] = [oldM, m].map((each) => subtracted(each, digitsOfPower(oldM, m, digits)));
-  const weights = `Old weights were e^(score − ${was}); one factor corrects them all: ${factor}.`;
+  const weights = `Old weights were e^(score\u00a0−\u00a0${was}); one factor corrects them all: ${factor}.`;
   return { factor, summed, corrects: `A larger score came: m ${was} → ${is}. ${weights}` };
 }
 
