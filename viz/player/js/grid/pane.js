@@ -120,7 +120,6 @@ export class Pane {
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
-    if (only !== null) return;
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
 
