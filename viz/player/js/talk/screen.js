@@ -55,7 +55,7 @@ export class Screen {
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
     this.root.classList.toggle("fa-has-words", Boolean(this.data.runs[scene.run]?.words));
     this.title.textContent = scene.title;
-    this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
+    this.number.textContent = `${index + 1}\u00a0/\u00a0${this.data.scenes.length}`;
     if (!isSame) this.size();
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart || scene.stops[stop].bars?.length ? null : this.ownerOf(scene);
