@@ -129,8 +129,7 @@ def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
 def _source(chart: Chart, problem: AttentionProblem) -> str:
     """What was held fixed, as in any problem on the axis, and where the numbers are from."""
     document = _document(chart)
-    device = document.devices[0]
-    date = max(entry.recorded_at[:10] for entry in document.measurements)
+    device, date = document.devices[0], max(entry.recorded_at[:10] for entry in document.measurements)
     fixed = fixed_words(problem, chart.axis)
     return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
 

@@ -128,8 +128,7 @@ def _parts(trace: Trace, row: str) -> dict[str, str]:
     merges = (trace.kernel > 0) & (trace.batch_head == head) & (trace.q_tile == number // size)
     shares = trace.weight[merges, number % size]
     lse = trace.lse.reshape(-1, trace.lse.shape[-1])[head, number]
-    parts = {"lse": f"{lse:.2f}"}
-    parts |= {f"lse_{part}": f"{value:.2f}" for part, value in enumerate(lse + np.log(shares), 1)}
+    parts = {f"lse_{n}": f"{s:.2f}" for n, s in enumerate(lse + np.log(shares), 1)} | {"lse": f"{lse:.2f}"}
     return parts | {f"share_{part}": f"{share:.2f}" for part, share in enumerate(shares, 1)}
 
 
