@@ -6,11 +6,13 @@ import { toldRow } from "./run/figure.js";
 import { formatBytes } from "./run/formats.js";
 import { KEYS, Panel, keyList } from "./controls/help.js";
 import { LanesView } from "./lanes/lane_view.js";
+import { sum } from "./run/model.js";
 import { clamp, lerp, within } from "./run/easing.js";
 import { overtureOf } from "./overture.js";
 import { positionOf, tilesAt } from "./lanes/lane_model.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
+import { storedOf } from "./grid/flights.js";
 import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
 import { captionOf, countWords, saidWords } from "./run/words.js";
@@ -181,7 +183,7 @@ export class Player extends Playback {
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
     const unit = atOnce ? "moments" : "tiles";
-    shown.rate.textContent = transport.acts ? "varies" : `${transport.speed} ${unit}/s`;
+    shown.rate.textContent = transport.acts ? "auto" : `${transport.speed} ${unit}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.disabled = !opened.canOpen || atOnce;
@@ -240,11 +242,12 @@ export class Player extends Playback {
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
+    at.stored = directed?.stored?.(this.transport.part) ?? 1; // of what standard attention stores
     const { active, bytes, share } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, soFar(bytes.total, model.bytes[model.count], "counted"));
     const { standard_parts: parts, standard_bytes: all } = model.data;
-    const standard = parts.map((each) => each.bytes * share);
-    if (parts.length) this.showBytes(1, standard, soFar(all * share, all, "modelled"));
+    const standard = parts.map(({ name, bytes: own }) => own * share * storedOf(name, at.stored));
+    if (parts.length) this.showBytes(1, standard, soFar(sum(standard), all, "modelled"));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);

@@ -1,15 +1,15 @@
 // The chip: the matrices of the step in progress, laid out as the products they are, with m and l of the rows
 // beside the scores, and what of the chip's memories is filled.
 
-import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
+import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixNamed } from "../run/figure.js";
+import { figureOf, matrixNamed, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
-import { range, rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
@@ -205,7 +205,8 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
-  const label = said && strong > 0.5 && !isReady && !isRescaled ? said.label : short;
+  const isSaid = said && strong > 0.5 && at.melt < 1 && !isReady && !isRescaled;
+  const label = isSaid ? said.label : short;
   const style = { size, weight: "650" };
   const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);
@@ -283,10 +284,10 @@ const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest t
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size) {
   const [pad, line] = [1.4 * size, 1.8 * size];
-  context.font = `${size}px sans-serif`;
+  context.font = `${size}px ${FONT}`;
   let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
   const places = words.map((word) => {
-    const wide = context.measureText(word).width + 0.6 * size;
+    const wide = context.measureText(word).width + (/\p{L}/u.test(word) ? 0.6 : 0.2) * size; // beside both
     if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
     x += wide;
     return { x: x - wide, y, wide };
@@ -296,17 +297,14 @@ function placeWords(context, chip, words, size) {
 }
 
 // What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
-// for the picked row of the query tile in progress, or that of its last word.
+// for the row of the query tile in progress that is told.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
   const alpha = 2 * at.scan - 1; // it comes once the matrices have gone
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
-  const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
+  const { block_m: rows, block_n: keys } = model.data.problem;
   const q = Math.max(model.q[Math.max(at.step, 0)], 0);
-  const isHere = pinned?.q === q && pinned.head === at.head;
-  const last = Math.min((q + 1) * rows, all) - 1;
-  const word = range(last + 1, q * rows).findLast((i) => /\p{L}/u.test(asking[i])) ?? last;
-  const row = isHere ? rowNumber(model, pinned) : word;
+  const row = rowNumber(model, { q, row: toldRow(model, Math.max(at.step, 0), pinned) });
   const weights = new Float64Array(asked.length).fill(NaN);
   const isDone = (step) => step <= at.step && model.kv[step] >= 0;
   const done = stepsOfTile(model, at.kernel, at.head, q).filter(isDone);
@@ -318,8 +316,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each));
   const { size, line, places } = placed.find(Boolean);
   const style = { size, alpha };
-  const weighed = `How much “${asking[row]}” takes of each word (random vectors)`;
-  const about = at.step < 0 ? `A text of ${asked.length} words` : weighed;
+  const about = `How much “${asking[row]}” takes of each word`;
   text(context, about, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
@@ -328,6 +325,6 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
     fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
     const weight = isKnown && i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
-    text(context, asked[i], x + 0.26 * size, y, ink, { ...style, weight });
+    text(context, asked[i], x + wide / 2 - 1, y, ink, { ...style, weight, align: "center" });
   }
 }

@@ -1,7 +1,7 @@
 // What travels between HBM and the chip now: a copy of each tile that is loaded or stored, and its bytes.
 
 import { fillBox, roundBox, text } from "./draw.js";
-import { formatBytes } from "../run/formats.js";
+import { formatBytes, meant } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
 import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
@@ -55,6 +55,25 @@ function placeInHbm(layout, model, step, name) {
     w: EDGE - 2,
     h: layout.cellHeight,
   };
+}
+
+const STORED = ["S", "P"];
+
+// How much of a matrix standard attention has moved: each is written, then read back.
+export function storedOf(name, stored) {
+  const k = STORED.indexOf(name);
+  return k < 0 ? 1 : within(stored, k / 2, (k + 1) / 2);
+}
+
+// These matrices on their way from the chip to HBM and back, one after the other.
+export function drawStored(context, { layout, chip, model, palette, at, reduced }) {
+  const [way, part] = [Math.floor(at.stored * 4), (at.stored * 4) % 1];
+  const { name, color, bytes } = model.data.standard_parts.find((each) => each.name === STORED[way >> 1]);
+  const out = { x: layout.x, y: layout.y, w: layout.width, h: layout.height };
+  const inside = { x: chip.x + 16, y: chip.y + chip.h - 56, w: out.w / 5, h: out.h / 5 };
+  const words = `${meant(name)}, ${formatBytes(bytes / 2)}`;
+  const look = { color: palette[color], palette, words, reduced, bottom: chip.y + chip.h };
+  drawCopy(context, ...(way % 2 ? [out, inside] : [inside, out]), part, look);
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.

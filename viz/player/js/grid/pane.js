@@ -3,7 +3,7 @@
 import { benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, usePalette } from "./draw.js";
-import { drawFlights } from "./flights.js";
+import { drawFlights, drawStored } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { NOWHERE, drawHbm, drawHere, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
@@ -121,6 +121,7 @@ export class Pane {
     if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (only !== null) return;
+    if (at.stored < 1) drawStored(context, { layout, chip, model, palette, at, reduced });
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
 

@@ -21,9 +21,8 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
   const finish = finishOf(model, at);
-  const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
-  const name = isDone ? "lse" : isLong ? "l, sum of weights" : isWide ? "sum l" : "l";
+  const name = isLong ? "l, sum of weights" : isWide ? "sum l" : "l";
   const end = isLong && { align: "right" };
   text(context, name, isLong ? right : place.l, box.y - 10, palette.state, { ...style, ...end });
   if (model.q[at.step] < 0) return;
@@ -40,12 +39,12 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const bar = sum(drawL(context, state, middle, how));
     if (!isTold) continue;
     const nowM = max < 0.5 ? state.oldM : state.m;
-    const nowL = isDone ? state.m + Math.log(state.l) : rescale < 1 ? state.oldL : state.l;
+    const nowL = rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
     const write = (value, x) =>
       text(context, formatSteady(value), x, middle, color, { size: TOLD, weight: "700", alpha: strong });
     if (Number.isFinite(nowM)) write(nowM, place.m + place.half + 5);
-    if (isDone || nowL > 0) write(nowL, place.l + bar + (isDone ? 0 : 5));
+    if (nowL > 0) write(nowL, place.l + bar + 5);
   }
 }
 
