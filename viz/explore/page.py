@@ -58,12 +58,10 @@ def show() -> None:
             panels.duel_panel(run, other, gpu)
         else:
             panels.player_panel(shown, gpu, lanes, is_first, asked_here.can_pick(machine, run))
-    if st.context.is_embedded:
-        return
-    _ways_on(is_first)
-    if is_first:
-        return
-    _below(run, other, asked_here.measurement_of(machine, run), gpu, (shown, lanes))
+    if not st.context.is_embedded:
+        _ways_on(is_first)
+    if not (st.context.is_embedded or is_first):
+        _below(run, other, asked_here.measurement_of(machine, run), gpu, (shown, lanes))
 
 
 def _ways_on(is_first: bool) -> None:

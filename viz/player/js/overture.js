@@ -1,7 +1,7 @@
 // What a first visitor sees: the last rows of a run at a glance, then what standard attention stores of them,
 // and the same rows again, slowly at one good tile.
 
-import { smooth } from "./run/easing.js";
+import { smooth, within } from "./run/easing.js";
 import { shrinkingRows, toldRow } from "./run/figure.js";
 import { KIND, range, tileKind } from "./run/model.js";
 import { roleOf } from "./run/bench.js";
@@ -22,6 +22,8 @@ const KEEPS =
 const AFTER =
   "So it goes on, tile by tile. After a row’s last tile, O is divided by l and goes to HBM, once.";
 
+// How far standard attention has moved the scores: each matrix is written, then read back.
+const stored = (part) => ({ S: within(part, 0, 0.5), P: within(part, 0.5, 1) });
 const pace = (from, to) => (part) => from * (to / from) ** smooth(part);
 
 export function overtureOf(model) {
@@ -41,8 +43,8 @@ export function overtureOf(model) {
   const far = { rate: () => SCAN, shape: (part) => Math.min(1, part * 1.1) };
   const rest = Math.max(SLOW, (1000 * (model.count - good - 1)) / AFTER_MS);
   return [
-    { from: begun, to: ends, ms: MIXES_MS, says: MIXES, stored: () => 0, ...far },
-    { from: ends, to: ends, ms: STANDS_MS, says: STANDS, stored: (part) => part, ...far },
+    { from: begun, to: ends, ms: MIXES_MS, says: MIXES, stored: () => stored(0), ...far },
+    { from: ends, to: ends, ms: STANDS_MS, says: STANDS, stored, ...far },
     { from: begun, to: second, ms: KEEPS_MS, rate: () => SLOW, shape: (part) => part, says: KEEPS },
     { from: second, to: first, ms: ON_MS * (good - opens - 1), rate: () => 4, says: KEEPS },
     ...phases,

@@ -12,7 +12,6 @@ import { overtureOf } from "./overture.js";
 import { positionOf, tilesAt } from "./lanes/lane_model.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
-import { storedOf } from "./grid/flights.js";
 import { Playback } from "./playback.js";
 import { UNITS } from "./run/timeline.js";
 import { captionOf, countWords, saidWords } from "./run/words.js";
@@ -242,11 +241,11 @@ export class Player extends Playback {
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
-    at.stored = directed?.stored?.(this.transport.part) ?? 1; // of what standard attention stores
+    at.stored = directed?.stored?.(this.transport.part);
     const { active, bytes, share } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, soFar(bytes.total, model.bytes[model.count], "counted"));
     const { standard_parts: parts, standard_bytes: all } = model.data;
-    const standard = parts.map(({ name, bytes: own }) => own * share * storedOf(name, at.stored));
+    const standard = parts.map(({ name, bytes: own }) => own * share * (at.stored?.[name] ?? 1));
     if (parts.length) this.showBytes(1, standard, soFar(sum(standard), all, "modelled"));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);

@@ -235,13 +235,10 @@ test("the first film shows a word's tiles at a glance, what is stored of them, a
   const good = goodTile(model);
   assert.ok(model.turnFirst[good] < good); // not the first of its row, which has nothing to shrink
   assert.ok(glance.from > model.phaseStart[model.turnFirst[good]] && glance.to > glance.from); // at once
-  assert.deepEqual([0.2, 0.9].map(stores.stored), [0.2, 0.9]);
+  assert.deepEqual(stores.stored(0.75), { S: 1, P: 0.5 });
   assert.deepEqual([stores.from, stores.to, again[0].from], [glance.to, glance.to, glance.from]);
-  const ends = [...again.slice(1).map(({ from }) => from), model.phaseStart[model.count]];
-  assert.deepEqual(
-    again.map(({ to }) => to),
-    ends,
-  ); // never back
+  const [froms, ends] = ["from", "to"].map((each) => again.map((act) => act[each]));
+  assert.deepEqual([...froms, model.phaseStart[model.count]], [glance.from, ...ends]); // never back
   const told = again.slice(2, -1);
   assert.equal(told.length, model.phases[good].length); // as long as its sentence takes to read
   assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 1000 && says) && glance.rate(0.5) > 2);

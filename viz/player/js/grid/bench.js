@@ -15,8 +15,8 @@ import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
 
 const PAD = 14;
-const NARROW_CHIP = 420; // width of one that has neither them nor words, but its told row across
-const LOW = 160; // height of a chip that has no room for its memories
+const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
+const [LOW, HIGH] = [160, 240]; // a narrow chip between these heights has its told row alone, across
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
@@ -37,14 +37,17 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
   const gauges = Math.max(0, ...memoriesOf(model, kernel, chip).map(({ high }) => MEMORIES + high - GAUGE));
   const hasState = kernel.series.includes("m") && kernel.series.includes("l");
-  const hasStrip = only === null && hasState && hasNumbers(model) && chip.w < NARROW_CHIP && chip.h > LOW;
-  const strip = hasStrip && { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
-  const top = HEAD + gauges + aside.h + above + (strip ? STRIP + 6 : 0);
+  const isLow = chip.w < NARROW_CHIP && chip.h > LOW && chip.h < HIGH;
+  if (only === null && isLow && hasState && hasNumbers(model)) {
+    const strip = { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
+    return { slots: { S: { ...strip, y: chip.y + chip.h - PAD - STRIP / 2, h: STRIP / 2 } }, strip };
+  }
+  const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   if (only !== null) return rowLayout(box, kernel.slots, aside.h);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
-  return { ...benchLayout(box, kernel.slots, hasState, most), ...(strip && { strip }) };
+  return benchLayout(box, kernel.slots, hasState, most);
 }
 
 // Whether the numbers of the scores can be read there.
@@ -74,7 +77,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const [high, wide, told] = [slots.S.h / rows, slots.S.w / keys, only === null ? model.offsets[row] : 0];
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
+    if (room.w && isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
       write(word, beside, y, i === told, { align: "right" });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
@@ -86,8 +89,9 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
 }
 
 // `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
-export function drawBench(context, chip, bench, how) {
-  const { model, palette, at, strong } = how;
+export function drawBench(context, chip, bench, given) {
+  const { model, palette, at, strong } = given;
+  const how = bench.strip ? { ...given, only: model.offsets[given.row] } : given;
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
@@ -104,8 +108,9 @@ export function drawBench(context, chip, bench, how) {
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
-  const room = wordsRoom(model, kernel, chip);
-  if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
+  const room = bench.strip && model.data.words ? { w: 0, h: 1 } : wordsRoom(model, kernel, chip);
+  if (strong > 0.3 && room !== NO_WORDS) drawWords(context, bench, room, how);
+  if (bench.strip && strong > 0.5) drawLens(context, bench, 0, { ...how, kernel });
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
   drawLaid(context, bench, how);

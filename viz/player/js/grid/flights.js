@@ -20,8 +20,9 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     [...phase.loads, ...phase.stores].forEach((name, i) => {
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const state = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE };
-      const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? state;
+      const edge = bench.state ? { ...bench.state, w: EDGE } : bench.strip && bench.slots.S;
+      const other = isAddress ? chipEdge(chip, out) : edge;
+      const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
@@ -57,23 +58,17 @@ function placeInHbm(layout, model, step, name) {
   };
 }
 
-const STORED = ["S", "P"];
-
-// How much of a matrix standard attention has moved: each is written, then read back.
-export function storedOf(name, stored) {
-  const k = STORED.indexOf(name);
-  return k < 0 ? 1 : within(stored, k / 2, (k + 1) / 2);
-}
-
-// These matrices on their way from the chip to HBM and back, one after the other.
+// What standard attention stores, on its way from the chip to HBM and back: whole matrices.
 export function drawStored(context, { layout, chip, model, palette, at, reduced }) {
-  const [way, part] = [Math.floor(at.stored * 4), (at.stored * 4) % 1];
-  const { name, color, bytes } = model.data.standard_parts.find((each) => each.name === STORED[way >> 1]);
   const out = { x: layout.x, y: layout.y, w: layout.width, h: layout.height };
   const inside = { x: chip.x + 16, y: chip.y + chip.h - 56, w: out.w / 5, h: out.h / 5 };
-  const words = `${meant(name)}, ${formatBytes(bytes / 2)}`;
-  const look = { color: palette[color], palette, words, reduced, bottom: chip.y + chip.h };
-  drawCopy(context, ...(way % 2 ? [out, inside] : [inside, out]), part, look);
+  for (const { name, color, bytes } of model.data.standard_parts) {
+    const words = `${meant(name)}, ${formatBytes(bytes / 2)}`;
+    const look = { color: palette[color], palette, words, reduced, bottom: chip.y + chip.h };
+    const way = 2 * (at.stored[name] ?? 1);
+    drawCopy(context, inside, out, way, look);
+    drawCopy(context, out, inside, way - 1, look);
+  }
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.

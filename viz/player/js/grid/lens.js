@@ -27,15 +27,13 @@ export function drawLens(context, { state, strip }, top, how) {
   const [named, factor] = shrinks
     ? [`α = ${formatSteady(alpha)}`, "×α"]
     : [`max m ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷l" : ""];
-  const high = Math.min(state.y - HEAD - top, HIGHEST);
-  const above = { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
-  const { x, y, w, h } = strip ?? above;
+  const high = state && Math.min(state.y - HEAD - top, HIGHEST);
+  const { x, y, w, h } = strip ?? { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
   const [left, right, bottom] = [x + PAD, x + w - PAD, y + h];
   const write = (words, from, middle, color, more) =>
     text(context, words, from, middle, color, { size: 14, weight: "650", alpha: strong, ...more });
   const atEnd = (words, end, middle, size = 14) =>
     write(words, end, middle, palette.now, { align: "right", size });
-  const large = (end, middle) => atEnd(factor, end, middle, 22);
   if (!strip && (w < NARROWEST || h < LOWEST)) return shrinks && atEnd(named, right, state.y - 30, 18);
 
   roundBox(context, { x, y, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
@@ -51,7 +49,7 @@ export function drawLens(context, { state, strip }, top, how) {
   const below = (words, start) => write(words, start, middle + 16, palette.state, { size: 12.5 });
   if (isSeen && !finish) below("old", from);
   if (isSeen && !finish && added > 0) below("new", from + Math.max(kept, WORD));
-  if (shrinks) large(ends, middle);
+  if (shrinks) atEnd(factor, ends, middle, 22);
   else atEnd(formatSteady(rescale < 0.5 ? oldL : l), ends, middle);
 
   const slot = kernel.slots.find(({ name }) => name === "O");
@@ -62,5 +60,5 @@ export function drawLens(context, { state, strip }, top, how) {
   const box = strip ? beside : { x: from, y: middle + 24, w: end - from, h: bottom - middle - 27 };
   drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O") }, [model.offsets[row]]);
   write("O", box.x - NAME, box.y + box.h / 2, palette.output);
-  large(right, box.y + box.h / 2);
+  atEnd(factor, right, box.y + box.h / 2, 22);
 }

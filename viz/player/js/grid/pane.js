@@ -121,7 +121,7 @@ export class Pane {
     if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (only !== null) return;
-    if (at.stored < 1) drawStored(context, { layout, chip, model, palette, at, reduced });
+    if (at.stored) drawStored(context, { layout, chip, model, palette, at, reduced });
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
 

@@ -65,10 +65,9 @@ function endWords({ data, bytes, count }) {
 
 function scanWords(model, at) {
   const { stays } = model.kernels[at.kernel];
-  const [kept, moves] =
-    stays === "kv_tile" ? ["keys and values stay", "queries stream"] : ["queries stay", "keys stream"];
+  const [kept, moves] = stays === "kv_tile" ? ["keys and values", "queries"] : ["queries", "keys"];
   if (model.q[at.step] < 0 || model.kv[at.step] < 0) return "";
-  return `${capital(tilesOfStep(model, at))}: the ${kept} on the chip, ${moves} past them.`;
+  return `${capital(tilesOfStep(model, at))}: the ${kept} stay on the chip, ${moves} stream past them.`;
 }
 
 function momentWords(timeline, at, bytes, active) {
