@@ -24,14 +24,12 @@ const AFTER =
 
 // How far standard attention has moved the scores: each matrix is written, then read back.
 const stored = (part) => ({ S: within(part, 0, 0.5), P: within(part, 0.5, 1) });
-const pace = (from, to) => (part) => from * (to / from) ** smooth(part);
 
 export function overtureOf(model) {
-  const last = model.phaseStart[model.count];
   const good = goodTile(model);
   const opens = Math.min(model.turnFirst[good], Math.max(good - 1, 0));
-  const steps = [opens, opens + 1, good, good + 1, model.turnLast[good] + 1];
-  const [start, second, first, next, end] = steps.map((step) => model.phaseStart[step]);
+  const steps = [opens, opens + 1, good, good + 1, model.turnLast[good] + 1, model.count];
+  const [start, second, first, next, end, last] = steps.map((step) => model.phaseStart[step]);
   const phases = model.phases[good].map((each, k, own) => {
     const phase = own.slice(k).find((later) => !LEADS.has(roleOf(later))) ?? each;
     const words = sentenceOf(model, { step: good, phase }, toldRow(model, good, null));
@@ -48,7 +46,7 @@ export function overtureOf(model) {
     { from: begun, to: second, ms: KEEPS_MS, rate: () => SLOW, shape: (part) => part, says: KEEPS },
     { from: second, to: first, ms: ON_MS * (good - opens - 1), rate: () => 4, says: KEEPS },
     ...phases,
-    { from: next, to: last, ms: AFTER_MS, rate: pace(SLOW, rest), says: AFTER },
+    { from: next, to: last, ms: AFTER_MS, rate: (part) => SLOW * (rest / SLOW) ** smooth(part), says: AFTER },
   ];
 }
 

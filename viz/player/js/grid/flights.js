@@ -3,8 +3,8 @@
 import { fillBox, roundBox, text } from "./draw.js";
 import { formatBytes, meant } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
-import { lerp, smooth, within } from "../run/easing.js";
-import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { bytesOfPhase, range, sum, tilesOf } from "../run/model.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
@@ -58,16 +58,22 @@ function placeInHbm(layout, model, step, name) {
   };
 }
 
-// What standard attention stores, on its way from the chip to HBM and back: whole matrices.
+// What standard attention stores, on its way from the chip to HBM and back: whole matrices, row after row.
 export function drawStored(context, { layout, chip, model, palette, at, reduced }) {
-  const out = { x: layout.x, y: layout.y, w: layout.width, h: layout.height };
-  const inside = { x: chip.x + 16, y: chip.y + chip.h - 56, w: out.w / 5, h: out.h / 5 };
+  const rows = range(model.qTiles);
+  const { x, y, width: w, cellHeight: h } = layout;
+  const inHbm = rows.map((q) => ({ x, y: y + q * h, w, h: h - 1 }));
+  const [left, top] = [chip.x + 16, chip.y + chip.h - 56];
+  const onChip = rows.map((q) => ({ x: left, y: top + (q * h) / 5, w: w / 5, h: h / 5 - 1 }));
   for (const { name, color, bytes } of model.data.standard_parts) {
-    const words = `${meant(name)}, ${formatBytes(bytes / 2)}`;
-    const look = { color: palette[color], palette, words, reduced, bottom: chip.y + chip.h };
-    const way = 2 * (at.stored[name] ?? 1);
-    drawCopy(context, inside, out, way, look);
-    drawCopy(context, out, inside, way - 1, look);
+    const ways = 2 * (at.stored[name] ?? 1);
+    const [from, to] = ways < 1 ? [onChip, inHbm] : [inHbm, onChip];
+    for (const q of ways > 0 && ways < 2 ? rows : []) {
+      const part = clamp(within((ways % 1) - (0.4 * q) / rows.length, 0, 0.6), 0.001, 0.999); // it waits
+      const words = q === rows.length - 1 ? `${meant(name)}, ${formatBytes(bytes / 2)}` : "";
+      const look = { color: palette[color], palette, words, reduced, bottom: chip.y + chip.h };
+      drawCopy(context, from[q], to[q], part, look);
+    }
   }
 }
 

@@ -34,7 +34,7 @@ export function drawLens(context, { state, strip }, top, how) {
     text(context, words, from, middle, color, { size: 14, weight: "650", alpha: strong, ...more });
   const atEnd = (words, end, middle, size = 14) =>
     write(words, end, middle, palette.now, { align: "right", size });
-  if (!strip && (w < NARROWEST || h < LOWEST)) return shrinks && atEnd(named, right, state.y - 30, 18);
+  if (!strip && (w < NARROWEST || h < LOWEST)) return shrinks && atEnd(named, right, state.y - 30, 16);
 
   roundBox(context, { x, y, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
   write(rowCalled(model, at.step, row), left, y + 13, palette.now, { size: 15 });
