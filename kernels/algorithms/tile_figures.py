@@ -9,6 +9,7 @@ V = Slot("V", 0, 2, "kv_tile", "head_dim")
 O = Slot("O", 1, 2, "q_tile", "head_dim")
 
 SCORE_PRODUCT = Product("S", "Q", "K", "row", "row", "QK^T")
+WEIGHED_SUM = Product("O", "S", "V", "row", "column", "PV")
 
 
 def forward_figure(
@@ -32,7 +33,7 @@ def forward_figure(
             RecordedMatrix("O rescaled", "O", "rescale", "O × α"),
             RecordedMatrix("acc", "O", "PV", "O so far", is_field=True),
         ),
-        products=(SCORE_PRODUCT, Product("O", "S", "V", "row", "column", "PV")),
+        products=(SCORE_PRODUCT, WEIGHED_SUM),
     )
 
 

@@ -114,7 +114,7 @@ def make_recorder(
         acc=accs[0],
         acc_2=accs[1],
         acc_3=accs[2],
-        matrices=_matrix_buffers(kernel, problem, slots, block_m, row),
+        matrices=matrix_buffers(kernel, problem, slots, block_m, row),
         page=full((slots,), -1, torch.int32) if (BLOCK_TABLE, "read") in kernel.requests else None,
         row=row,
     )
@@ -127,7 +127,7 @@ def _grid_of(kernel: Kernel, problem: AttentionProblem) -> tuple[int, int]:
     return problem.heads * problem.q_tiles, problem.kv_tiles if kernel.step else 1
 
 
-def _matrix_buffers(
+def matrix_buffers(
     kernel: Kernel, problem: AttentionProblem, slots: int, block_m: int, row: int | None
 ) -> tuple[torch.Tensor, ...] | None:
     """Buffers for the matrices of the kernel's figure; None if it has none, or if they would be too large."""

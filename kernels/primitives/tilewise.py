@@ -14,7 +14,7 @@ import torch
 from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.primitives.assemble import add_distances
-from kernels.primitives.recorder import refuse_long_traces
+from kernels.primitives.recorder import matrix_buffers, refuse_long_traces
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
 from kernels.trace.algorithm import Algorithm
@@ -50,6 +50,11 @@ class StepLog:
         shape = (steps, problem.block_m, problem.head_dim)
         self._keeps_acc = math.prod(shape) * 4 <= ACC_LIMIT_BYTES
         self._acc = np.full(shape if self._keeps_acc else 0, np.nan, np.float32)
+        self._matrices: dict[str, torch.Tensor] = {}
+        for kernel in algorithm.kernels:
+            buffers = matrix_buffers(kernel, problem, steps, problem.block_m, None) or ()
+            recorded = kernel.figure.recorded if kernel.figure else ()
+            self._matrices |= {each.name: held for each, held in zip(recorded, buffers, strict=False)}
 
     def programs(self) -> Iterator[Program]:
         problem = self._problem
@@ -85,6 +90,12 @@ class StepLog:
         if acc is not None and self._keeps_acc:
             self._acc[self._step, : len(acc)] = acc.float().cpu().numpy()
 
+    def show(self, matrices: dict[str, torch.Tensor]) -> None:
+        """Log matrices of the step's figure, if the tiles are small enough for numbers."""
+        for name, values in matrices.items():
+            if (held := self._matrices.get(name)) is not None:
+                held[self._step, : values.shape[0], : values.shape[1]] = values
+
     def trace(self, output: torch.Tensor, lse: torch.Tensor, **gradients: torch.Tensor) -> Trace:
         """The Trace of everything that was logged."""
         kernels = self._algorithm.kernels
@@ -111,6 +122,7 @@ class StepLog:
             program=program,
             tensor_bytes_read=self._bytes[0],
             tensor_bytes_written=self._bytes[1],
+            matrices={name: each.cpu().numpy() for name, each in self._matrices.items()} or None,
             **final,
             **steps,
         )

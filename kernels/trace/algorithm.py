@@ -373,8 +373,8 @@ class Algorithm(Particular):
 
     @property
     def has_figure(self) -> bool:
-        """Whether the steps of one of its kernels can be shown number by number."""
-        return any(kernel.figure for kernel in self.kernels)
+        """Whether its kernels write down the numbers of a picked row, whatever the size of the tiles."""
+        return self.runs_in != "torch" and any(kernel.figure for kernel in self.kernels)
 
     @property
     def has_formula(self) -> bool:

@@ -200,11 +200,10 @@ def sampled_share(trace: Trace) -> float:
 def duel_data(first: tuple[Trace, str], second: tuple[Trace, str], gpu: Gpu) -> dict:
     """Two runs, each a trace and its provenance."""
     both = [player_data(trace, provenance, gpu) for trace, provenance in (first, second)]
-    runs = [data | {"matrices": {}} for data in both]  # a duel opens no tile
     return {
-        "id": runs[0]["id"] + runs[1]["id"],
-        "title": f"{runs[0]['title']} against {runs[1]['title']}",
-        "runs": runs,
+        "id": both[0]["id"] + both[1]["id"],
+        "title": f"{both[0]['title']} against {both[1]['title']}",
+        "runs": both,
     }
 
 

@@ -1,12 +1,8 @@
 """Warpgroups take turns on the tensor cores, so that one multiplies while another is in its softmax.
 
-Shah et al. 2024, section 3.1 (ping-pong). Without turns the warpgroups of a program did the same at the same
-time: by the lanes of 2,048 keys, full mask, head_dim 64, 30 % of softmax ran beside a product. In today's
-kernel it is 53 %.
-
-With head_dim up to 64 a turn lasts until the products are done, with 128 until they are issued: each was the
-faster of the two in all cells (6 and 5; H200). With turns the kernel was 0.5 to 6 % faster in these cells.
-With head_dim 256 it was up to 7 % slower, so there are none.
+Shah et al. 2024, section 3.1 (ping-pong). With head_dim up to 64 a turn lasts until the products are done,
+with 128 until they are issued: each was the faster of the two in all cells (6 and 5; H200), and 0.5 to 6 %
+faster than without turns. With head_dim 256 turns were up to 7 % slower, so there are none.
 """
 
 from triton.experimental import gluon

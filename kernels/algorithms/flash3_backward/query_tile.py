@@ -88,20 +88,22 @@ def scores_ahead(k, shared, step, steps, lane, FIXED: gl.constexpr, LAYOUT: gl.c
 @gluon.jit
 def scores_and_dp(k, v, scores_t, shared, step, lane, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
     """S^T and lse of a step, and dP^T, which is still under way if a warpgroup of its own computes dQ."""
+    if not FIXED.DQ_WARPGROUP:
+        mark(lane, step, START)
+        wait_for(shared.q, step, True, FIXED)
+        mark(lane, step, HAS_Q)
+    # Before the products: beside them shared memory takes several hundred cycles to answer.
+    lse = shared.q.numbers.index(step % FIXED.STAGES).load(gl.SliceLayout(0, LAYOUT))
     if FIXED.DQ_WARPGROUP:
         s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
         mark(lane, step, HAS_S)
     else:
-        mark(lane, step, START)
-        wait_for(shared.q, step, True, FIXED)
-        mark(lane, step, HAS_Q)
         s_t = issue_scores(k, tile_of(shared.q, step, FIXED), LAYOUT)
     wait_for(shared.do, step, True, FIXED)
     mark(lane, step, HAS_DO)
     # [dP]
     dp_t = issue_scores(v, tile_of(shared.do, step, FIXED), LAYOUT)
     # [end]
-    lse = shared.q.numbers.index(step % FIXED.STAGES).load(gl.SliceLayout(0, LAYOUT))
     if not FIXED.DQ_WARPGROUP:
         s_t = warpgroup_mma_wait(1, deps=[s_t])
         mark(lane, step, HAS_S)

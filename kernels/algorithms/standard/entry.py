@@ -1,11 +1,17 @@
 """What is known of standard attention."""
 
+from dataclasses import replace
+
 from kernels.algorithms import chip
+from kernels.algorithms import tile_figures as tile
 from kernels.algorithms.standard.traffic import matrix_bytes, product_bytes
 from kernels.device.gpus import SHARED
-from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, TimedAs
+from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, SourceRef, TileFigure, TimedAs
 
 MODULE = "kernels.algorithms.standard.run"
+*SCORED, P, V, _, O = tile.forward_figure().matrices  # as in one kernel, which makes P otherwise
+WEIGHTS = replace(P, label="P = e^(score − m) / l", made_of=())
+LOADED = (replace(SCORED[-1], phase="load S"),)
 
 SCORES = Kernel(
     name="scores",
@@ -21,6 +27,7 @@ SCORES = Kernel(
     requested_bytes=product_bytes,
     products=1,
     cells="plain",
+    figure=TileFigure((tile.Q, tile.K, tile.SCORES), tuple(SCORED), (tile.SCORE_PRODUCT,)),
 )
 
 READ_SCORES = Kernel(
@@ -36,6 +43,7 @@ READ_SCORES = Kernel(
     each="for each tile of S",
     series=("m",),
     cells="plain",
+    figure=TileFigure((tile.SCORES,), LOADED),
 )
 
 WRITE_WEIGHTS = Kernel(
@@ -52,6 +60,7 @@ WRITE_WEIGHTS = Kernel(
     each="for each tile of P",
     series=("share", "shares"),
     bars="share",
+    figure=TileFigure((tile.SCORES,), (replace(LOADED[0], phase="row sum"), WEIGHTS)),
 )
 
 PRODUCT = Kernel(
@@ -70,6 +79,11 @@ PRODUCT = Kernel(
     sums=(RecordedSum("acc", "q_tile", "output"),),
     series=("share", "shares", "distance"),
     bars="share",
+    figure=TileFigure(
+        (tile.SCORES, tile.V, tile.O),
+        (replace(WEIGHTS, phase="load P", label="P"), V, O),
+        (tile.WEIGHED_SUM,),
+    ),
 )
 
 ENTRY = Algorithm(

@@ -30,12 +30,14 @@ def _scores(
             k = hbm.read("K", k_head[keys])
             # [QK^T] (block_m, block_n)
             s = q @ k.T * problem.scale
+            hbm.show({"QK^T": s / problem.scale})
             # [mask]
             s, _ = changed_scores(s, problem.rule, rows.start, head, keys.start)
             s = s.masked_fill(~visible[batch, head, rows, keys], float("-inf"))
             # [store S]
             hbm.write("S", scores[batch, head, rows, keys], s)
             # [end]
+            hbm.show({"Q": q, "K": k, "S": s / problem.scale})
 
 
 def _softmax(hbm: StepLog, problem: AttentionProblem, scores: Tensor, weights: Tensor, lse: Tensor) -> None:
@@ -56,6 +58,7 @@ def _softmax(hbm: StepLog, problem: AttentionProblem, scores: Tensor, weights: T
             m = torch.maximum(m, s[-1].amax(dim=1))
             # [end]
             hbm.rows(row_max=m)
+            hbm.show({"S": s[-1] / problem.scale})
         # [row sum]
         shift = torch.where(m == float("-inf"), 0.0, m)
         l = torch.cat([torch.exp(tile - shift[:, None]) for tile in s], dim=1).sum(dim=1)
@@ -71,6 +74,7 @@ def _softmax(hbm: StepLog, problem: AttentionProblem, scores: Tensor, weights: T
             hbm.write("P", weights[batch, head, rows, tile_rows(kv_tile, problem.block_n)], p)
             # [end]
             hbm.rows(row_max=m, row_sum=l, row_share=p.sum(dim=1))
+            hbm.show({"S": s[kv_tile] / problem.scale, "P": p})
 
 
 def _product(hbm: StepLog, problem: AttentionProblem, weights: Tensor, value: Tensor, out: Tensor) -> None:
@@ -90,6 +94,7 @@ def _product(hbm: StepLog, problem: AttentionProblem, weights: Tensor, value: Te
             o = o + p @ v
             # [end]
             hbm.rows(acc=o, row_share=p.sum(dim=1))
+            hbm.show({"P": p, "V": v})
         # [store O]
         hbm.write("O", out[batch, head, rows], o)
         # [end]

@@ -1,5 +1,4 @@
-// What a first visitor sees: the last rows of a run at a glance, then what standard attention stores of them,
-// and the same rows again, slowly at one good tile.
+// What a first visitor sees: a word's tiles at a glance, what standard attention stores, the tiles slowly.
 
 import { smooth, within } from "./run/easing.js";
 import { shrinkingRows, toldRow } from "./run/figure.js";
@@ -19,8 +18,7 @@ const STANDS =
 const KEEPS =
   "Again, slowly: FlashAttention sees one tile of scores at a time, then drops it. Of each word " +
   "it keeps the largest score m, the sum l of the weights e^(score − m), and the output O.";
-const AFTER =
-  "So it goes on, tile by tile. After a row’s last tile, O is divided by l and goes to HBM, once.";
+const AFTER = "So it goes on, tile by tile. After a row’s last tile, O is divided by l and goes to HBM once.";
 
 // How far standard attention has moved the scores: each matrix is written, then read back.
 const stored = (part) => ({ S: within(part, 0, 0.5), P: within(part, 0.5, 1) });

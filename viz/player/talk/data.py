@@ -163,7 +163,7 @@ def filled(words: str, figures: dict[str, str]) -> str:
         if form or conversion:
             raise UnknownFigure(f"{name!r} has more than a name in its braces; expected {{name}} alone")
         if name not in figures:
-            known = ", ".join(sorted(figures))
+            known = ", ".join(sorted(each for each in figures if "scene_" not in each))
             raise UnknownFigure(f"{{{name}}} is not a number of this run; expected one of {known}")
     return words.format_map({name: text.replace(" ", "\N{NO-BREAK SPACE}") for name, text in figures.items()})
 
@@ -188,6 +188,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
     data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
+    earlier: dict[str, str] = {}
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs:
@@ -200,11 +201,12 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
             if not lanes:
                 raise wrong(where, "view: 'lanes', but this problem has no recorded lanes; see Explore")
         try:
-            figures = scene_figures(scene, runs)
+            figures = earlier | scene_figures(scene, runs)
             chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
             raise wrong(where, f"chart: {error}") from None
         said = _said(scene, figures, where)
+        earlier |= {f"scene_{number}_{name}": text for name, text in figures.items() if "scene_" not in name}
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
@@ -264,9 +266,10 @@ def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
 def _source(shown: list[dict]) -> str:
     """What was run and where it is from; of two runs, above which stands how they differ, what they share."""
     titles = [[run["label"], *run["title"].removeprefix(f"{run['label']}, ").split(", ")] for run in shown]
-    both = ", ".join(part for part in titles[0] if part in titles[-1])
-    one, other = shown[0]["provenance"], shown[-1]["provenance"]
-    return f"{both} · {one}" if one == other else f"{both} · A: {one} · B: {other}"
+    told = [run["provenance"].split(", ") for run in shown]
+    both = (", ".join(part for part in parts[0] if part in parts[-1]) for parts in (titles, told))
+    own = [", ".join(part for part in parts if part not in told[~i]) for i, parts in enumerate(told)]
+    return " · ".join([*both, *(f"{name}: {words}" for name, words in zip("AB", own, strict=False) if words)])
 
 
 def export_talk(data: dict, with_speaker: bool) -> str:

@@ -45,7 +45,9 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
-  if (only !== null) return rowLayout(box, kernel.slots, aside.h);
+  const hasKeys = hasNumbers(model) && kernel.slots.some(({ name }) => name === "K");
+  const below = aside.h / 2; // words are longer than the room beside other boxes
+  if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   return benchLayout(box, kernel.slots, hasState, most);
 }
@@ -57,8 +59,7 @@ export const hasRoom = ({ slots: { S } }, { data }) => !S || isReadable(S.w / da
 function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
-  if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
-  return { w: 66, h: chip.h > 240 ? 54 : 0 };
+  return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 54 : 0 } : NO_WORDS;
 }
 
 const isNamed = (i, room, told) => (i - told) % Math.ceil((WORD - 1) / room) === 0;
@@ -88,6 +89,10 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   });
 }
 
+// The slots of a kernel that have a box, with it.
+const boxed = ({ slots }, boxes) =>
+  slots.flatMap((slot) => (boxes[slot.name] ? { ...slot, ...boxes[slot.name] } : []));
+
 // `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
 export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
@@ -104,7 +109,7 @@ export function drawBench(context, chip, bench, given) {
     text(context, words, x, y + 34, palette.muted, { size: 13 });
   }
   if (strong < 0.05) return; // words stand in its place
-  const slots = kernel.slots.filter(({ name }) => bench.slots[name]);
+  const slots = boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
@@ -124,26 +129,25 @@ export function drawBench(context, chip, bench, given) {
 // The number under a point, {slot, row, column}, or null. `only` is the row that is drawn alone.
 export function cellAt({ slots }, model, only, x, y) {
   const isIn = ({ x: left, y: top, w, h }) => x >= left && x < left + w && y >= top && y < top + h;
-  const name = Object.keys(slots).find((each) => isIn(slots[each]));
-  const slot = model.kernels.flatMap(({ slots: all }) => all).find((each) => each.name === name);
+  const slot = model.kernels.flatMap((kernel) => boxed(kernel, slots)).find(isIn);
   if (!slot) return null;
-  const box = slots[name];
   const [down, across] = countsOf(model, slot, only);
-  const place = [Math.floor(((y - box.y) / box.h) * down), Math.floor(((x - box.x) / box.w) * across)];
+  const place = [Math.floor(((y - slot.y) / slot.h) * down), Math.floor(((x - slot.x) / slot.w) * across)];
   const [row, column] = slot.transposed ? place.toReversed() : place;
-  return { slot: name, row: only ?? row, column };
+  return { slot: slot.name, row: slot.rows === "q_tile" ? (only ?? row) : row, column };
 }
 
 function drawPointed(context, { slots }, { model, palette, pointed, lines, at, only }) {
   const frame = (name, row, column) => {
-    const slot = model.kernels[at.kernel].slots.find((each) => each.name === name);
-    if (!slots[name]) return;
-    const { x, y, w, h } = slots[name];
+    const slot = boxed(model.kernels[at.kernel], slots).find((each) => each.name === name);
+    if (!slot) return;
+    const { x, y, w, h } = slot;
     const [down, across] = countsOf(model, slot, only);
-    const [i, j] = slot.transposed ? [column, row] : [row, column];
+    const line = only !== null && slot.rows === "q_tile" ? (row === null ? null : 0) : row;
+    const [i, j] = slot.transposed ? [column, line] : [line, column];
     const [cw, ch] = [w / across, h / down];
     const [left, wide] = j === null ? [x, w] : [x + j * cw, cw];
-    const [top, high] = i === null ? [y, h] : [y + (only === null ? i * ch : 0), ch];
+    const [top, high] = i === null ? [y, h] : [y + i * ch, ch];
     roundBox(context, { x: left, y: top, w: wide, h: high }, 2, { line: palette.text, width: 2 });
   };
   frame(pointed.slot, pointed.row, pointed.column);
@@ -197,7 +201,8 @@ function drawMemories(context, chip, memories, { model, palette, at }) {
 // Returns whether there is something: an open tile has no empty boxes.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
-  const isLaid = !how.isOpen && model.kernels[at.kernel].bars === "weight"; // layers of a sum are its numbers
+  // the numbers of layers of a sum are these layers
+  const isLaid = !how.isOpen && slot.columns === "head_dim" && model.kernels[at.kernel].bars === "weight";
   const isKnown = at.step >= 0 && !isLaid && (hasNumbers(model) || how.only !== null);
   const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
@@ -301,8 +306,7 @@ function placeWords(context, chip, words, size) {
   return fits || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
 }
 
-// What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
-// for the row of the query tile in progress that is told.
+// What stands there in fast playback: a text, each word on the colour of its weight in the told row.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
   const alpha = 2 * at.scan - 1; // it comes once the matrices have gone
   if (!(alpha > 0 && model.data.words)) return;

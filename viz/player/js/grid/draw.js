@@ -1,6 +1,9 @@
 // Drawing on a canvas: sizes, text, boxes, colours.
 
 import { isDark } from "../controls/dom.js";
+import { isSquare } from "../run/bench.js";
+import { clamp } from "../run/easing.js";
+import { largestOf } from "../run/figure.js";
 import { once, sum } from "../run/model.js";
 
 export const FONT = '"Source Sans", "Source Sans Pro", "Stage Sans", system-ui, sans-serif';
@@ -151,6 +154,18 @@ export function outline(context, box, palette, width) {
 export function shareColor(palette, part) {
   const at = Math.min(1, Math.max(0, part)) ** BEND * (palette.scale.length - 1);
   return mixed(palette.scale[Math.floor(at)], palette.scale[Math.ceil(at)], at % 1);
+}
+
+// The colour of a number: weights from the scale, scores and gradients by sign, tensors in their own colour.
+export function colorsOf(slot, { palette, model }) {
+  const { [slot.color]: color, surface, cold, warm, hidden } = palette;
+  return (matrix, value) => {
+    if (value === -Infinity) return hidden;
+    if (slot.name === "S" && !matrix.scaled) return shareColor(palette, value);
+    const part = value / largestOf(model, matrix);
+    if (isSquare(slot)) return mixed(surface, part < 0 ? cold : warm, clamp(Math.abs(part)) ** 0.7);
+    return mixed(mixed(surface, color, 0.14), color, clamp(0.5 + 0.8 * part) ** 1.4);
+  };
 }
 
 export function mixed(from, to, part) {

@@ -20,8 +20,8 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     [...phase.loads, ...phase.stores].forEach((name, i) => {
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const edge = bench.state ? { ...bench.state, w: EDGE } : bench.strip && bench.slots.S;
-      const other = isAddress ? chipEdge(chip, out) : edge;
+      const edge = bench.state ?? bench.strip; // of what has no slot
+      const other = isAddress ? chipEdge(chip, out) : edge && { ...edge, w: bench.state ? EDGE : edge.h };
       const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
@@ -63,16 +63,15 @@ export function drawStored(context, { layout, chip, model, palette, at, reduced 
   const rows = range(model.qTiles);
   const { x, y, width: w, cellHeight: h } = layout;
   const inHbm = rows.map((q) => ({ x, y: y + q * h, w, h: h - 1 }));
-  const [left, top] = [chip.x + 16, chip.y + chip.h - 56];
-  const onChip = rows.map((q) => ({ x: left, y: top + (q * h) / 5, w: w / 5, h: h / 5 - 1 }));
+  const bottom = chip.y + chip.h;
+  const onChip = rows.map((q) => ({ x: chip.x + 16, y: bottom - 56 + (q * h) / 5, w: w / 5, h: h / 5 - 1 }));
   for (const { name, color, bytes } of model.data.standard_parts) {
     const ways = 2 * (at.stored[name] ?? 1);
     const [from, to] = ways < 1 ? [onChip, inHbm] : [inHbm, onChip];
     for (const q of ways > 0 && ways < 2 ? rows : []) {
       const part = clamp(within((ways % 1) - (0.4 * q) / rows.length, 0, 0.6), 0.001, 0.999); // it waits
       const words = q === rows.length - 1 ? `${meant(name)}, ${formatBytes(bytes / 2)}` : "";
-      const look = { color: palette[color], palette, words, reduced, bottom: chip.y + chip.h };
-      drawCopy(context, from[q], to[q], part, look);
+      drawCopy(context, from[q], to[q], part, { color: palette[color], palette, words, reduced, bottom });
     }
   }
 }

@@ -41,7 +41,7 @@ export function mapLayout(hbm, model) {
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 4, 24));
   cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
-  const aside = model.gridTensors.some(Boolean) ? 0.5 : 0; // in the middle of HBM, or in its corner
+  const aside = model.data.grid.length ? 0.5 : 0; // in the middle of HBM, or in its corner
   const x = hbm.x + left + Math.max(0, w - width) * aside;
   const y = hbm.y + top + Math.max(0, h - all) * aside;
   return { x, y, cellWidth, cellHeight, width, height: all, strip, room: hbm.w };
@@ -125,7 +125,7 @@ const [FIRST, SECOND] = [
   { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], dQ: [2, 7], O: [2, 8] },
 ];
 const BESIDE = { ...FIRST, ...SECOND };
-const [FACTOR, SUM] = [0.55, 1.3]; // their heights there: what is summed up is seen to grow
+const [FACTOR, SUM] = [0.55, 2]; // their heights there: what is summed up is seen to grow
 const [LOW, LOWER] = [170, 0.55]; // height of a bench that has little for them, and what they have of it
 
 // Where things of these sizes begin, one after another, and where they end.
@@ -176,16 +176,20 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 }
 
 const LOWEST = 46; // of a row with its name
+const [KEYS, QUERY] = [1.7, 26]; // how much higher the keys are; width of a query that stands beside them
 
-// `above` is the room for the words of the keys, which stand above their scores.
-export function rowLayout({ x, y, w, h }, slots, above) {
-  const own = slots.filter(({ rows }) => rows === "q_tile");
-  const more = above / 2; // words are longer than the room beside other boxes
-  const high = Math.min((h - more) / own.length, LOWEST * 2);
-  const scores = own.findIndex(({ name }) => name === "S");
-  const top = (i) => y + i * high + LABEL + (i < scores ? -above : more);
-  const boxes = own.map(({ name }, i) => [name, { x, y: top(i), w, h: high - LABEL - 6 }]);
-  return { slots: Object.fromEntries(boxes), state: null };
+// One row. If the keys are known, they stand above its scores, and the query upright beside them: each of its
+// numbers before those that it is multiplied by.
+export function rowLayout({ x, y, w, h }, slots, hasKeys) {
+  const own = slots.filter(({ rows, name }) => rows === "q_tile" && !(hasKeys && name === "Q"));
+  const high = Math.min(h / (own.length + (hasKeys ? KEYS : 0)), LOWEST * 2);
+  const [left, top] = hasKeys ? [QUERY + GAP, KEYS * high] : [0, 0];
+  const wide = { x: x + left, w: w - left };
+  const placed = (i) => ({ ...wide, y: y + top + i * high + LABEL, h: high - LABEL - 6 });
+  const boxes = Object.fromEntries(own.map(({ name }, i) => [name, placed(i)]));
+  const keys = { y: y + LABEL, h: top - LABEL - 6 };
+  const product = hasKeys && { K: { ...wide, ...keys }, Q: { ...keys, x, w: QUERY, transposed: true } };
+  return { slots: { ...boxes, ...product }, state: null };
 }
 
 // The middles of so many equal parts of a length, for words that are read beside each other.

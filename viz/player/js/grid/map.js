@@ -1,13 +1,12 @@
 // The map between the strips: the weights of the tiles that were visited, as the sums so far make them.
 
-import { drawLine, fillBox, inkOn, outline, roundBox, shareColor, text } from "./draw.js";
+import { colorsOf, drawLine, fillBox, outline, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
 import { cellBox } from "./layout.js";
 import { clamp, lerp, smooth } from "../run/easing.js";
-import { extent } from "../run/figure.js";
+import { extent, matrixNamed } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
-const ROOM_FOR_A_LETTER = 13; // on a tile
 const LEFT = 0.8; // how far a tile pales that the chip has left, until the end
 const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
@@ -41,19 +40,14 @@ function drawTile(context, layout, model, palette, step, part = 1) {
   const gap = layout.cellWidth > 7 && layout.cellHeight > 7 ? 1 : 0;
   const kind = tileKind(model, step);
   const [w, h] = [Math.max((box.w - gap) * part, 0.6), Math.max(box.h - gap, 0.6)];
-  const isHidden = kind === KIND.hidden && cells === "share";
-  const known = isHidden ? palette.hidden : shareColor(palette, model.tileShare[step] / model.scaleShare);
+  const share = model.tileShare[step] / model.scaleShare;
+  const known = kind === KIND.hidden ? palette.hidden : shareColor(palette, share);
   const color = cells === "share" ? known : palette.plain;
   if (cells === "share" && kind === KIND.partial && layout.cellHeight >= 6 && part === 1) {
     context.fillStyle = color;
     visiblePath(context, model, step, { ...box, w, h });
     context.fill();
   } else fillBox(context, color, { ...box, w, h });
-  const name = model.gridTensors[model.kernel[step]];
-  if (name && part === 1 && Math.min(box.w, box.h) >= ROOM_FOR_A_LETTER) {
-    const style = { align: "center", weight: "600" };
-    text(context, name, box.x + box.w / 2, box.y + box.h / 2, inkOn(color, palette), style);
-  }
 }
 
 // [first, end) of the tiles beside each other in a row that the mask skips: there may be a million of them.
@@ -98,7 +92,7 @@ export function weightsOf(model, step, now) {
   const scores = model.matrices["QK^T"];
   const last = model.phases[step].findLast(({ name, makes }) => name === "mask" || makes.includes("P"));
   const known = (last?.name === "mask" && model.matrices.masked) || model.matrices.P;
-  const hasSums = model.values.m && model.values.l;
+  const hasSums = model.kernels[model.kernel[step]].bars === "l"; // else it has the weights themselves
   const sent = hasSums ? scores : known;
   if (!sent) return null;
   const { problem } = model.data;
@@ -126,8 +120,12 @@ function statesOf(model, { step, before, part }) {
 
 // A tile in its numbers; `part` of its columns are there.
 function drawNumbers(context, layout, { model, palette }, step, now, part) {
-  const weight = weightsOf(model, step, now);
+  const { cells, slots } = model.kernels[model.kernel[step]];
+  const scores = cells === "share" ? null : matrixNamed(model, "S", step);
+  const weight = scores ? scores.at : cells === "share" && weightsOf(model, step, now);
   if (!weight) return false;
+  const square = slots.find(({ name }) => name === "S");
+  const colorOf = scores ? colorsOf(square, { model, palette }) : (_, value) => shareColor(palette, value);
   const { block_m, block_n } = model.data.problem;
   const box = cellBox(layout, model, step);
   const [high, wide] = ["q_tile", "kv_tile"].map((what) => extent(model, what, step));
@@ -139,7 +137,7 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
       const value = weight(r, c);
       if (Number.isNaN(value)) continue;
       const cell = { x: box.x + c * w, y: box.y + r * h, w: w + 0.3, h: h + 0.3 };
-      fillBox(context, shareColor(palette, value * come), cell);
+      fillBox(context, colorOf(scores, value * come), cell);
     }
   }
   return true;
@@ -147,8 +145,7 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
 
 // A visited tile: in its numbers if `latest` has the sums of its rows.
 function drawVisited(context, { layoutOf, model, palette, latest }, step, part = 1) {
-  const isShare = model.kernels[model.kernel[step]].cells === "share";
-  const now = isShare && hasTile(model, step) && latest?.get(model.q[step]);
+  const now = hasTile(model, step) && latest?.get(model.q[step]);
   if (now && drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)) return;
   drawTile(context, layoutOf(step), model, palette, step, part);
 }
@@ -173,7 +170,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
 }
 
 export const NOWHERE = "stored nowhere";
-export const isInHbm = (model) => model.gridTensors.some(Boolean);
+export const isInHbm = (model) => model.data.grid.length > 0;
 
 // HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.
 export function drawHbm(context, { x, y, w, h }, layouts, model, palette) {
@@ -201,8 +198,7 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const drawn = width > 250 ? "drawn for you: the GPU keeps none of it" : `all scores: ${NOWHERE}`;
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : drawn;
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `all scores: ${NOWHERE}`;
   if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);

@@ -1,13 +1,13 @@
 // A matrix on the chip. Of recorded numbers: between what it was and what the phase makes of it; those
 // that are written are never between two. Of others: whether the data are there, and how much of them.
 
-import { fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
+import { colorsOf, fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { countsOf } from "./layout.js";
 import { clamp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
 import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf, workedPart } from "../run/bench.js";
-import { KIND, once, tileKind } from "../run/model.js";
+import { KIND, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
 const [SMALLEST, LARGEST] = [9.9, 17]; // of a number
@@ -26,13 +26,14 @@ export function drawMatrix(context, slot, box, how) {
   const [cw, ch] = [box.w / across, box.h / down];
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
-  const size = Math.min(LARGEST, cw / 3.3, ch * 0.8);
-  const hasRoom = size >= SMALLEST && (strong === 1 || slot.columns === "one");
+  const size = Math.min(LARGEST, ch * 0.8);
+  const hasRoom = isReadable(cw) && size >= SMALLEST && (strong === 1 || slot.columns === "one");
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
-      const [r, c] = slot.transposed ? [j, i] : [only ?? i, j];
+      const [line, c] = slot.transposed ? [j, i] : [i, j];
+      const r = slot.rows === "q_tile" ? (only ?? line) : line;
       if ((only === null && r >= now.rows) || c >= now.columns) continue;
       const come = comes(role, part, { i, j, down, across });
       const scale = (old || !role ? 1 : come) * (isSpent ? left(used, j, across) : 1);
@@ -47,7 +48,8 @@ export function drawMatrix(context, slot, box, how) {
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
       const words = shown && Math.abs(shown) < 1e-3 ? "≈ 0" : formatNumber(shown, 2);
       const ink = inkOn(mixed(palette.surface, color, alpha), palette);
-      text(context, words, x, y, ink, { size, align: "center" });
+      const fits = Math.min(size, (1.9 * cw) / Math.max(words.length, 5));
+      text(context, words, x, y, ink, { size: fits, align: "center" });
     }
   }
 }
@@ -61,29 +63,6 @@ function comes(role, part, { i, j, down, across }) {
 
 // What is left of a cell in a column that a product uses up.
 const left = (used, column, columns) => 1 - smooth((used * (columns + 2) - column - 0.6) / 1.6);
-
-// The colour of a number: weights from the scale, scores and gradients by sign, tensors in their own colour.
-function colorsOf(slot, { palette, model }) {
-  const base = palette.surface;
-  const color = palette[slot.color];
-  const pale = mixed(base, color, 0.14);
-  return (matrix, value) => {
-    if (value === -Infinity) return palette.hidden;
-    if (slot.name === "S" && !matrix.scaled) return shareColor(palette, value);
-    const part = value / largestOf(model, matrix);
-    if (isSquare(slot))
-      return mixed(base, part < 0 ? palette.cold : palette.warm, clamp(Math.abs(part)) ** 0.7);
-    return mixed(pale, color, clamp(0.5 + 0.8 * part) ** 1.4);
-  };
-}
-
-const larger = (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most);
-
-// The largest number of a matrix over the whole run, so that colours mean the same in every step.
-function largestOf(model, { name, scaled }) {
-  const most = once(model, name, () => model.matrices[name].values.reduce(larger, 1e-9));
-  return scaled ? most * model.data.problem.scale : most;
-}
 
 const FULL = 0.75; // how strong a tensor's colour is
 

@@ -32,6 +32,14 @@ export function matrixOf(model, figure, matrix, step) {
   };
 }
 
+const larger = (most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most);
+
+// The largest number of a matrix over the whole run, so that colours mean the same in every step.
+export function largestOf(model, { name, scaled }) {
+  const most = once(model, name, () => model.matrices[name].values.reduce(larger, 1e-9));
+  return scaled ? most * model.data.problem.scale : most;
+}
+
 export function extent(model, what, step) {
   const { rows, block_m, kv_len: keys, block_n, head_dim: width } = model.data.problem;
   if (what === "q_tile") return Math.min(block_m, rows - tileNumber(model, model.q[step]) * block_m);

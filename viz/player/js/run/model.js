@@ -55,11 +55,6 @@ export function makeModel(data) {
     keyParts: data.key_parts.length > 2 ? data.key_parts : [], // one part is no split
     page: data.pages && decode(data.pages.of_step, Int32Array), // if K and V lie in the pages of pools
     kernelPhases: data.kernels.map((kernel) => kernel.phases.flat()),
-    // of `grid`, with one tile per tile of the grid, the tensor that each kernel stores or loads; "" if none
-    gridTensors: data.kernels.map(({ phases: [, step] }) => {
-      const moves = (name) => step.some(({ loads, stores }) => [...loads, ...stores].includes(name));
-      return data.grid.find(moves) ?? "";
-    }),
   };
   model.heads = [...new Set(model.head)];
   for (const derive of [findTurns, sumBytes, findPhases, scaleShares, findPages])

@@ -5,8 +5,8 @@ import { element, isDark, svg } from "../controls/dom.js";
 import { BYTES, TIMES } from "../run/formats.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
-const [LEFT, RIGHT, TOP, BOTTOM] = [110, 840, 44, 454]; // of the curves
-const LABEL_HEIGHT = 27;
+const [LEFT, RIGHT, TOP, BOTTOM] = [114, 846, 62, 448]; // of the curves
+const LABEL_HEIGHT = 62;
 const DRAWS_MS = 3000; // from left to right: each point, then the value at the end, then how it compares
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
@@ -52,11 +52,11 @@ export class ChartView {
     );
     const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
     const about = { viewBox, role: "img", "aria-label": `${chart.title}: ${words}` };
-    const title = svg("text", { "font-weight": 600, x: 0, y: 14 }, [chart.title]);
-    const under = { y: BOTTOM + 22, "text-anchor": "middle" };
+    const title = svg("text", { "font-weight": 600, x: 0, y: 16 }, [chart.title]);
+    const under = { y: BOTTOM + 26, "text-anchor": "middle" };
     const lines = near.flatMap(([at, tick]) => [
       svg("line", { stroke: "var(--fa-line)", x1: LEFT, x2: RIGHT, y1: y(at), y2: y(at) }),
-      svg("text", { x: LEFT - 12, y: y(at), "text-anchor": "end" }, [tick]),
+      svg("text", { x: LEFT - 20, y: y(at), "text-anchor": "end" }, [tick]),
     ]);
     const ticks = chart.x.map(([at, tick]) => svg("text", { x: x(at), ...under }, [tick]));
     curves.at(-1).append(...ratios);
@@ -71,11 +71,13 @@ export class ChartView {
     const sizes = bars.map((words) => sizeOf(words.split(" ").at(-1)));
     const high = (HEIGHT - TOP) / bars.length;
     const drawn = bars.map((words, i) => {
-      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * (LEFT + RIGHT))];
+      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.76 * WIDTH)];
       const isNew = i === bars.length - 1;
-      const looks = { x: width + 20, y: y + 0.6 * high, "font-size": 64, "font-weight": 700 };
+      const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
       const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isNew ? now : plain });
-      const number = svg("text", { ...looks, fill: isNew ? now : text }, [words.split(" ").at(-1)]);
+      const number = svg("text", { ...looks, x: width + 20, fill: isNew ? now : text }, [
+        words.split(" ").at(-1),
+      ]);
       if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, 1200);
       if (flows) number.animate({ opacity: [0, 0, 1] }, 1500);
       const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [words.replace(/ [^ ]+$/, "")]);
@@ -95,7 +97,7 @@ function sizeOf(words) {
 // How many times as large one end is as the other, between their names.
 function ratio(from, to, words, k) {
   if (!words) return [];
-  const [x, size] = [1124 - 64 * k, 32 - 12 * k];
+  const [x, size] = [1098 - 86 * k, 40 - 12 * k];
   const points = [x - 8, from, x, from, x, to, x - 8, to];
   const looks = { fill: "var(--fa-now)", "font-size": size, "font-weight": 700 };
   return [
@@ -110,10 +112,12 @@ function curve(placed, { symbol, name, last }, color, label) {
     svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width });
   const [x, y] = placed.at(-1);
   const leader = `${x + 12},${y} ${RIGHT + 26},${label} ${RIGHT + 34},${label}`;
-  const words = svg("text", { x: RIGHT + 40, y: label, "font-weight": 600 }, [`${last}  ${name}`]);
-  const looks = { fill: color, "font-size": 22, "text-anchor": "middle" };
+  const beside = (words, away, size) =>
+    svg("text", { x: RIGHT + 40, y: label + away, "font-weight": 650, "font-size": size }, [words]);
+  const words = [beside(last, -12, 34), beside(name, 18, 24)];
+  const looks = { fill: color, "font-size": 26, "text-anchor": "middle" };
   const marks = placed.map(([at, height]) =>
     svg("text", { x: at, y: height, ...looks }, [MARKS[symbol] ?? "●"]),
   );
-  return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), words];
+  return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), ...words];
 }

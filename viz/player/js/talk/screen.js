@@ -46,11 +46,11 @@ export class Screen {
   }
 
   // Show a place; within a scene the picture glides from stop to stop.
-  show({ scene: index, beat, open }, glides = false) {
+  show({ scene: index, beat, open, isEnded }, glides = false) {
     const scene = this.data.scenes[index];
     const stop = firstStop(scene) + beat;
-    const isSame = this.scene === scene && this.open === open;
-    Object.assign(this, { scene, open, stop });
+    const isSame = this.scene === scene && this.open === open && !this.isEnded;
+    Object.assign(this, { scene, open, stop, isEnded }); // behind the title no scene is seen yet
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
@@ -185,6 +185,5 @@ export class Screen {
 
 // The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
 function duelOf(duel, all) {
-  const copies = () => duel.runs.map((run) => ({ ...all[run], matrices: {} }));
-  return once(duel, "data", () => ({ ...duel, runs: copies() }));
+  return once(duel, "data", () => ({ ...duel, runs: duel.runs.map((run) => ({ ...all[run] })) }));
 }
