@@ -18,7 +18,7 @@ const STANDS =
 const KEEPS =
   "Again, slowly: FlashAttention sees one tile of scores at a time, then drops it. Of each word " +
   "it keeps the largest score m, the sum l of the weights e^(score − m), and the output O.";
-const AFTER = "So it goes on, tile by tile. After a row’s last tile, O is divided by l and goes to HBM once.";
+const AFTER = "So it goes on, tile by tile. At a row’s end O is divided by l: the weights add up to 1.";
 
 // How far standard attention has moved the scores: each matrix is written, then read back.
 const stored = (part) => ({ S: within(part, 0, 0.5), P: within(part, 0.5, 1) });

@@ -18,7 +18,7 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./mode
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: ["A score: how well a query (row) fits a key (column).", "Best for {who}: {key}, {largest}."],
+  scores: ["A score: how well a query (row) fits a key (column).", "Best here for {who}: {key}, {largest}."],
   mask: ["{changed}{hidden}"],
   "row max": [
     "The running max m of a row is its largest score so far.",
@@ -30,7 +30,7 @@ export const SENTENCES = {
     "Those of {who} add up to {added}.",
     "its row of P is 0",
   ],
-  rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise.", "l and O stay 0"],
+  rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise, without old scores.", "l and O stay 0"],
   "rescale output": [
     "O from HBM was divided by the old l, so it counts α × old l / new l times.",
     "In {who}: {productOfOld} = {kept}.",
