@@ -128,7 +128,7 @@ test("every phase of every algorithm has a sentence", () => {
 });
 
 const FACTOR = /: α = e\^\((.+?) - \(?(.+?)\)?\) = (.+?)\.\s/;
-const SUMMED = /l of .+? = (.+?) × (.+?) \+ (.+?) = (.+?); O likewise, without old scores\.$/;
+const SUMMED = /l of .+? = (.+?) × (.+?) \+ (.+?) = (.+?); O likewise\.$/;
 
 test("a rescale is told so that whoever counts again gets the numbers of the run", () => {
   const { trace } = full;

@@ -30,7 +30,7 @@ export const SENTENCES = {
     "Those of {who} add up to {added}.",
     "its row of P is 0",
   ],
-  rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise, without old scores.", "l and O stay 0"],
+  rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise.", "l and O stay 0"],
   "rescale output": [
     "O from HBM was divided by the old l, so it counts α × old l / new l times.",
     "In {who}: {productOfOld} = {kept}.",
