@@ -32,7 +32,7 @@ def test_a_term_lights_its_matrix_and_the_matrix_its_term(visit):
 def test_the_way_from_the_landing_page_starts_at_the_top_and_a_prediction_stays_as_it_was_typed(visit):
     page = visit("/").wait_for_player("recorded on").page
     page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
-    page.get_by_role("link", name="Understand it").click(timeout=60_000)
+    page.get_by_role("link", name="Why it works").click(timeout=60_000)
     page.locator(".to-scale").wait_for(timeout=60_000)
     page.get_by_role("button", name="Next: 2 Softmax").click()
     page.get_by_text(CHAPTERS[1].question).first.wait_for(timeout=60_000)

@@ -9,7 +9,7 @@ from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
 from viz.explore.figures import ledger_table, ledgers_of
-from viz.explore.first_visit import FIRST_PROBLEM, end_first_visit, is_first_visit
+from viz.explore.first_visit import FIRST_PROBLEM, end_first_visit, is_first_visit, long_text
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
@@ -21,6 +21,8 @@ from viz.shared.layout import colors, draw_cards, header
 from viz.shared.link import takes_from_link
 from viz.shared.provenance import looks_of
 from viz.shared.run_request import RunRequest, own_tiles
+
+OWN = "Your own sizes and words"
 
 
 def show() -> None:
@@ -35,7 +37,7 @@ def show() -> None:
         versus = controls.versus_controls(problem) if problem else None
     else:
         problem, offers = FIRST_PROBLEM, None
-    say(looks_of(ALGORITHMS[algorithm]).headline)
+    say(looks_of(ALGORITHMS[algorithm]).headline + (long_text() if is_first else ""))
     if not problem:
         return
     first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
@@ -56,27 +58,20 @@ def show() -> None:
             panels.duel_panel(run, other, gpu)
         else:
             panels.player_panel(shown, gpu, lanes, is_first, asked_here.can_pick(machine, run))
-    if st.context.is_embedded:
-        return
-    _ways_on(is_first)
-    if is_first:
-        return
-    _below(run, other, asked_here.measurement_of(machine, run), gpu, (shown, lanes))
+    if not st.context.is_embedded:
+        _ways_on(is_first)
+    if not (st.context.is_embedded or is_first):
+        _below(run, other, asked_here.measurement_of(machine, run), gpu, (shown, lanes))
 
 
 def _ways_on(is_first: bool) -> None:
     """From the picture to what it means, and to one's own problem and model."""
     with st.container(horizontal=True, vertical_alignment="center", key="first_ways" if is_first else "ways"):
-        st.page_link(
-            "viz/learn/page.py",
-            label="Understand it",
-            icon=":material/school:",
-            query_params={"chapter": "memory"},
-        )
+        why, start = "Why it works", {"chapter": "memory"}
+        st.page_link("viz/learn/page.py", label=why, icon=":material/school:", query_params=start)
         if is_first:
-            words = "Your own sizes and words"
-            st.button(words, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
-        st.page_link("viz/model/page.py", label="For your model", icon=":material/deployed_code:")
+            st.button(OWN, icon=":material/tune:", on_click=end_first_visit, type="tertiary")
+        st.page_link("viz/model/page.py", label="What your model costs", icon=":material/deployed_code:")
 
 
 @fragment()
@@ -93,9 +88,18 @@ def _below(
     draw_cards(cards.four_cards(run, measurement, other))
     traffic, cost = st.columns(2, gap="large")
     with traffic:
-        _traffic(run, other)
+        st.subheader("Traffic by tensor", anchor="traffic")
+        st.caption(cards.WORDS("traffic", least=least_bytes(run.trace.problem, run.algorithm)))
+        st.markdown(ledger_table(*ledgers_of(run.trace, other.trace if other else None)))
     with cost:
-        _cost(run, measurement)
+        st.subheader("Time and memory", anchor="cost")
+        st.caption(cards.measurement_words(measurement, run))
+        if on_gpu := cards.on_gpu_words(measurement, run, recorded_measurements()):
+            st.caption(on_gpu)
+        if measurement:
+            if timed_words := cards.timed_words(measurement, run.algorithm):
+                st.caption(timed_words)
+            st.markdown(cards.times_table(measurement, run.algorithm.direction))
     st.caption(panels.mask_words(run.trace.problem, run.algorithm))
     icon = ":material/view_timeline:"
     programs = st.expander("Programs on the SMs", key="programs", icon=icon, on_change="rerun")
@@ -105,24 +109,6 @@ def _below(
     panels.take_away(taken[0], gpu, taken[1])
     glossary_list()
     st.caption(theme.ABOUT_NUMBERS)
-
-
-def _traffic(run: runs.Run, other: runs.Run | None) -> None:
-    st.subheader("Traffic by tensor", anchor="traffic")
-    st.caption(cards.WORDS("traffic", least=least_bytes(run.trace.problem, run.algorithm)))
-    st.markdown(ledger_table(*ledgers_of(run.trace, other.trace if other else None)))
-
-
-def _cost(run: runs.Run, measurement: Measurement | None) -> None:
-    direction = run.algorithm.direction
-    st.subheader("Time and memory", anchor="cost")
-    st.caption(cards.measurement_words(measurement, run))
-    if on_gpu := cards.on_gpu_words(measurement, run, recorded_measurements()):
-        st.caption(on_gpu)
-    if measurement:
-        if timed_words := cards.timed_words(measurement, run.algorithm):
-            st.caption(timed_words)
-        st.markdown(cards.times_table(measurement, direction))
 
 
 takes_from_link(*controls.EXPLORE_IN_LINK, *panels.OF_ONE_RUN, *panels.OF_TWO_RUNS)

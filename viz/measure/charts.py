@@ -12,7 +12,7 @@ from viz.measure.sources import FILE, HERE, RECORDED, Source, to_document
 from viz.player.talk.chart import fixed_words
 from viz.shared.figures import sweep
 from viz.shared.formats import format_length, format_ms, format_ratio, plain
-from viz.shared.layout import Card, colors, download, draw_cards, plot, segments
+from viz.shared.layout import colors, download, plot, segments
 from viz.shared.words import Words
 
 CHARTS = {
@@ -108,27 +108,19 @@ def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, i
     return max(comparisons, key=lambda found: (found[0].source == HERE, found[2]), default=None)
 
 
-def cards(curves: list[PeerCurve], choice: Choice) -> None:
-    """Speed-up and memory against naive attention at the largest x that both have."""
+def result(curves: list[PeerCurve], choice: Choice) -> None:
+    """Speed and memory against naive attention at the largest x that both have."""
     found = largest_comparison(curves)
     if found is None:
         return
     naive, fused, x = found
     at = f"{sweep.LETTERS[choice.view.axis]} {format_length(x)} · {naive.source}"
-    peer = sweep.peer_label(fused.peer)
-    against = f"{peer} against naive attention, {naive.source}"
-    shown, ratios = [], []
-    for label, metric, less, how in (
-        (f"Speed-up {fused.direction}", "time", "", "median of each"),
-        ("Memory", "memory", " less", "peak of allocated bytes beyond the inputs; results count"),
-    ):
+    said = {"peer": sweep.peer_label(fused.peer), "direction": fused.direction, "at": at}
+    for metric in ("time", "memory"):
         theirs, ours = (curve.values(metric).get(x, 0) for curve in (naive, fused))
-        both = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
-        ratios.append(format_ratio(theirs / (ours or 1)))
-        shown.append(Card(f"{label} · {at}", ratios[-1] + less, both, f"{against}: {how}."))
-    said = {"peer": peer, "speed": ratios[0], "memory": ratios[1], "direction": fused.direction, "at": at}
+        said[metric] = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
+        said[f"{metric} ratio"] = format_ratio(theirs / (ours or 1))
     st.markdown(WORDS("result", **said))
-    draw_cards(shown)
 
 
 def charts_panel(sources: list[Source], curves: list[PeerCurve], choice: Choice) -> None:

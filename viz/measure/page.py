@@ -197,7 +197,7 @@ if choice:
     say_missing(shown, curves)
     lines = [f"**{source.name}**: {source.words}" for source in shown if source.device]
     if curves:
-        charts.cards(curves, choice)
+        charts.result(curves, choice)
         charts.charts_panel(shown, curves, choice)
         charts.files(shown, curves)
         dtype = None if backend == "replay" else live.dtype_here(backend, choice)

@@ -174,6 +174,8 @@ def _pages(drawn: Drawn) -> dict | None:
 def _notes(drawn: Drawn) -> list[str]:
     trace, algorithm = drawn.trace, drawn.algorithm
     notes = [f"sample: {trace.sample.words(trace.problem)}"] if trace.sample else []
+    if trace.problem.inputs == "text":
+        notes.append("the words have random vectors: no trained model is in it")
     if algorithm.persistent:
         notes.append("program: here a query tile; a program of the launch may take several in turn")
     if algorithm.pool_pages:

@@ -103,7 +103,7 @@ def test_a_chapter_asks_links_its_neighbours_and_logs_nothing(slug, streamlit_lo
 
 def test_the_landing_page_leads_to_the_first_chapter_and_both_list_all_terms():
     app = open_page(q_len=1024)
-    start = next(link.proto for link in app.get("page_link") if link.proto.label == "Understand it")
+    start = next(link.proto for link in app.get("page_link") if link.proto.label == "Why it works")
     assert parse_qs(start.query_string) == {"chapter": [SLUGS[0]]}
     assert start.page == "learn"
     for page in (app, open_chapter("memory")):

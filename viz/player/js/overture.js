@@ -1,31 +1,33 @@
-// What a first visitor sees: the run once from its start to its end, slowly at one good tile.
+// What a first visitor sees: a word's tiles at a glance, what standard attention stores, the tiles slowly.
 
-import { smooth } from "./run/easing.js";
+import { smooth, within } from "./run/easing.js";
 import { shrinkingRows, toldRow } from "./run/figure.js";
 import { KIND, range, tileKind } from "./run/model.js";
 import { roleOf } from "./run/bench.js";
 import { sentenceOf } from "./run/sentences.js";
 
-const [MIXES_MS, STANDS_MS, BACK_MS, KEEPS_MS, AFTER_MS] = [3200, 4400, 1200, 4000, 5000];
+const [MIXES_MS, STANDS_MS, KEEPS_MS, ON_MS, AFTER_MS] = [4600, 5600, 5000, 700, 5000];
 const [A_GLANCE_MS, A_LETTER_MS] = [500, 25]; // a phase lasts until its sentence is read
 const [LEADS_MS, CORRECTS_MS] = [1100, 8000]; // a phase that leads to it, and what a stranger comes for
 const LEADS = new Set(["move", "max", "exponentials"]); // the sentence of a later phase tells them, too
 const [SCAN, SLOW] = [20, 0.2]; // tiles per second, as they are seen
-const MIXES = "Attention: each word takes something of every earlier word. A score says how much.";
+const MIXES = "Attention: each word takes something of itself and every earlier word. A score says how much.";
 const STANDS =
-  "Softmax needs all scores of a word, so standard attention writes them to HBM and reads them back (S, P).";
+  "Softmax turns the scores S of a word into weights P that add up to 1. It needs all scores at once, " +
+  "so standard attention writes S to HBM and reads it back, then P.";
 const KEEPS =
-  "FlashAttention sees one tile at a time, then drops its scores.\n" +
-  "Of each word it keeps the largest score m, the sum of weights l, and the output O.";
-const AFTER =
-  "So it goes on, tile by tile. After a row’s last tile, O is divided by l and goes to HBM, once.";
+  "Again, slowly: FlashAttention sees one tile of scores at a time, then drops it. Of each word " +
+  "it keeps the largest score m, the sum l of the weights e^(score − m), and the output O.";
+const AFTER = "So it goes on, tile by tile. At a row’s end O is divided by l: the weights add up to 1.";
 
-const pace = (from, to) => (part) => from * (to / from) ** smooth(part);
+// How far standard attention has moved the scores: each matrix is written, then read back.
+const stored = (part) => ({ S: within(part, 0, 0.5), P: within(part, 0.5, 1) });
 
 export function overtureOf(model) {
-  const last = model.phaseStart[model.count];
   const good = goodTile(model);
-  const [before, first, next] = [-1, 0, 1].map((by) => model.phaseStart[Math.max(good + by, 0)]);
+  const opens = Math.min(model.turnFirst[good], Math.max(good - 1, 0));
+  const steps = [opens, opens + 1, good, good + 1, model.turnLast[good] + 1, model.count];
+  const [start, second, first, next, end, last] = steps.map((step) => model.phaseStart[step]);
   const phases = model.phases[good].map((each, k, own) => {
     const phase = own.slice(k).find((later) => !LEADS.has(roleOf(later))) ?? each;
     const words = sentenceOf(model, { step: good, phase }, toldRow(model, good, null));
@@ -33,16 +35,16 @@ export function overtureOf(model) {
     const [ms, says] = phase === each ? [reads, words] : [LEADS_MS, words.split("\n")[0]];
     return { from: first + k, to: first + k + 1, ms, rate: () => SLOW, shape: (part) => part, says };
   });
-  const middle = (last * MIXES_MS) / (MIXES_MS + STANDS_MS);
-  const all = { rate: () => SCAN, shape: (part) => Math.min(1, part * 1.1) }; // each stands for a moment
+  const [begun, ends] = [start + 0.1, end - 0.1]; // not in what is before, and not done
+  const far = { rate: () => SCAN, shape: (part) => Math.min(1, part * 1.1) };
   const rest = Math.max(SLOW, (1000 * (model.count - good - 1)) / AFTER_MS);
   return [
-    { from: 0, to: middle, ms: MIXES_MS, says: MIXES, ...all },
-    { from: middle, to: last, ms: STANDS_MS, says: STANDS, ...all },
-    { from: last, to: before, ms: BACK_MS, rate: pace(SCAN, SLOW), says: KEEPS },
-    { from: before, to: first, ms: KEEPS_MS, rate: () => SLOW, says: KEEPS },
+    { from: begun, to: ends, ms: MIXES_MS, says: MIXES, stored: () => stored(0), ...far },
+    { from: ends, to: ends, ms: STANDS_MS, says: STANDS, stored, ...far },
+    { from: begun, to: second, ms: KEEPS_MS, rate: () => SLOW, shape: (part) => part, says: KEEPS },
+    { from: second, to: first, ms: ON_MS * (good - opens - 1), rate: () => 4, says: KEEPS },
     ...phases,
-    { from: next, to: last, ms: AFTER_MS, rate: pace(SLOW, rest), says: AFTER },
+    { from: next, to: last, ms: AFTER_MS, rate: (part) => SLOW * (rest / SLOW) ** smooth(part), says: AFTER },
   ];
 }
 

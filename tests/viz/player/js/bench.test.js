@@ -229,19 +229,19 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
   }
 });
 
-test("the first film goes from start to end, and again, slowly, from before a tile whose sums shrink", () => {
+test("the first film shows a word's tiles at a glance, what is stored of them, and slowly once more", () => {
   const { model } = givenRun("causal");
-  const acts = overtureOf(model);
-  const last = model.phaseStart[model.count];
-  assert.deepEqual([0, ...acts.map(({ to }) => to)], [...acts.map(({ from }) => from), last]);
+  const [glance, stores, ...again] = overtureOf(model);
   const good = goodTile(model);
-  const back = acts.findIndex(({ from, to }) => to < from);
-  assert.deepEqual([acts[back].from, acts[back].to], [last, model.phaseStart[good - 1]]);
-  assert.ok(acts[0].to > 0 && acts.slice(back + 1).every(({ from, to }) => from < to)); // it moves at once
   assert.ok(model.turnFirst[good] < good); // not the first of its row, which has nothing to shrink
-  const told = acts.slice(back + 2, -1);
+  assert.ok(glance.from > model.phaseStart[model.turnFirst[good]] && glance.to > glance.from); // at once
+  assert.deepEqual(stores.stored(0.75), { S: 1, P: 0.5 });
+  assert.deepEqual([stores.from, stores.to, again[0].from], [glance.to, glance.to, glance.from]);
+  const [froms, ends] = ["from", "to"].map((each) => again.map((act) => act[each]));
+  assert.deepEqual([...froms, model.phaseStart[model.count]], [glance.from, ...ends]); // never back
+  const told = again.slice(2, -1);
   assert.equal(told.length, model.phases[good].length); // as long as its sentence takes to read
-  assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 1000 && says) && acts[0].rate(0.5) > 2);
+  assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 1000 && says) && glance.rate(0.5) > 2);
   const rescales = model.phases[good].findIndex((phase) => phase.rescales);
   assert.ok(told[rescales].ms >= 8000 && told[rescales].says.startsWith(told[rescales - 1].says));
 });

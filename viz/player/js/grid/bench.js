@@ -1,22 +1,22 @@
 // The chip: the matrices of the step in progress, laid out as the products they are, with m and l of the rows
 // beside the scores, and what of the chip's memories is filled.
 
-import { drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
+import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixNamed } from "../run/figure.js";
+import { figureOf, matrixNamed, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
-import { range, rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
 
 const PAD = 14;
-const NARROW_CHIP = 420; // width of one that has neither them nor words, but its told row across
-const LOW = 160; // height of a chip that has no room for its memories
+const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
+const [LOW, HIGH] = [160, 240]; // a narrow chip between these heights has its told row alone, across
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
@@ -37,16 +37,19 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
   const gauges = Math.max(0, ...memoriesOf(model, kernel, chip).map(({ high }) => MEMORIES + high - GAUGE));
   const hasState = kernel.series.includes("m") && kernel.series.includes("l");
-  const hasStrip = only === null && hasState && hasNumbers(model) && chip.w < NARROW_CHIP && chip.h > LOW;
-  const strip = hasStrip && { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
-  const top = HEAD + gauges + aside.h + above + (strip ? STRIP + 6 : 0);
+  const isLow = chip.w < NARROW_CHIP && chip.h > LOW && chip.h < HIGH;
+  if (only === null && isLow && hasState && hasNumbers(model)) {
+    const strip = { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
+    return { slots: { S: { ...strip, y: chip.y + chip.h - PAD - STRIP / 2, h: STRIP / 2 } }, strip };
+  }
+  const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
   const hasKeys = hasNumbers(model) && kernel.slots.some(({ name }) => name === "K");
   const below = aside.h / 2; // words are longer than the room beside other boxes
   if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
-  return { ...benchLayout(box, kernel.slots, hasState, most), ...(strip && { strip }) };
+  return benchLayout(box, kernel.slots, hasState, most);
 }
 
 // Whether the numbers of the scores can be read there.
@@ -56,8 +59,7 @@ export const hasRoom = ({ slots: { S } }, { data }) => !S || isReadable(S.w / da
 function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
-  if (!isThere || !kernel.slots.some(isSquare)) return NO_WORDS;
-  return { w: 66, h: chip.h > 240 ? 54 : 0 };
+  return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 54 : 0 } : NO_WORDS;
 }
 
 const isNamed = (i, room, told) => (i - told) % Math.ceil((WORD - 1) / room) === 0;
@@ -76,7 +78,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const [high, wide, told] = [slots.S.h / rows, slots.S.w / keys, only === null ? model.offsets[row] : 0];
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
+    if (room.w && isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
       write(word, beside, y, i === told, { align: "right" });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
@@ -92,8 +94,9 @@ const boxed = ({ slots }, boxes) =>
   slots.flatMap((slot) => (boxes[slot.name] ? { ...slot, ...boxes[slot.name] } : []));
 
 // `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
-export function drawBench(context, chip, bench, how) {
-  const { model, palette, at, strong } = how;
+export function drawBench(context, chip, bench, given) {
+  const { model, palette, at, strong } = given;
+  const how = bench.strip ? { ...given, only: model.offsets[given.row] } : given;
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
@@ -110,8 +113,9 @@ export function drawBench(context, chip, bench, how) {
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
-  const room = wordsRoom(model, kernel, chip);
-  if (strong > 0.3 && room.w) drawWords(context, bench, room, how);
+  const room = bench.strip && model.data.words ? { w: 0, h: 1 } : wordsRoom(model, kernel, chip);
+  if (strong > 0.3 && room !== NO_WORDS) drawWords(context, bench, room, how);
+  if (bench.strip && strong > 0.5) drawLens(context, bench, 0, { ...how, kernel });
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
   drawLaid(context, bench, how);
@@ -211,7 +215,8 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
-  const label = said && strong > 0.5 && !isReady && !isRescaled ? said.label : short;
+  const isSaid = said && strong > 0.5 && at.melt < 1 && !isReady && !isRescaled;
+  const label = isSaid ? said.label : short;
   const style = { size, weight: "650" };
   const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);
@@ -289,10 +294,10 @@ const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest t
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size) {
   const [pad, line] = [1.4 * size, 1.8 * size];
-  context.font = `${size}px sans-serif`;
+  context.font = `${size}px ${FONT}`;
   let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
   const places = words.map((word) => {
-    const wide = context.measureText(word).width + 0.6 * size;
+    const wide = context.measureText(word).width + (/\p{L}/u.test(word) ? 0.6 : 0.2) * size; // beside both
     if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
     x += wide;
     return { x: x - wide, y, wide };
@@ -301,18 +306,14 @@ function placeWords(context, chip, words, size) {
   return fits || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
 }
 
-// What stands there while it works too fast to be seen: the words of a text, each on the colour of its weight
-// for the picked row of the query tile in progress, or that of its last word.
+// What stands there in fast playback: a text, each word on the colour of its weight in the told row.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
   const alpha = 2 * at.scan - 1; // it comes once the matrices have gone
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
-  const { block_m: rows, block_n: keys, rows: all } = model.data.problem;
+  const { block_m: rows, block_n: keys } = model.data.problem;
   const q = Math.max(model.q[Math.max(at.step, 0)], 0);
-  const isHere = pinned?.q === q && pinned.head === at.head;
-  const last = Math.min((q + 1) * rows, all) - 1;
-  const word = range(last + 1, q * rows).findLast((i) => /\p{L}/u.test(asking[i])) ?? last;
-  const row = isHere ? rowNumber(model, pinned) : word;
+  const row = rowNumber(model, { q, row: toldRow(model, Math.max(at.step, 0), pinned) });
   const weights = new Float64Array(asked.length).fill(NaN);
   const isDone = (step) => step <= at.step && model.kv[step] >= 0;
   const done = stepsOfTile(model, at.kernel, at.head, q).filter(isDone);
@@ -324,8 +325,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each));
   const { size, line, places } = placed.find(Boolean);
   const style = { size, alpha };
-  const weighed = `How much “${asking[row]}” takes of each word (random vectors)`;
-  const about = at.step < 0 ? `A text of ${asked.length} words` : weighed;
+  const about = `How much “${asking[row]}” takes of each word`;
   text(context, about, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
@@ -334,6 +334,6 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
     fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
     const weight = isKnown && i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
-    text(context, asked[i], x + 0.26 * size, y, ink, { ...style, weight });
+    text(context, asked[i], x + wide / 2 - 1, y, ink, { ...style, weight, align: "center" });
   }
 }

@@ -1,10 +1,10 @@
 // What travels between HBM and the chip now: a copy of each tile that is loaded or stored, and its bytes.
 
 import { fillBox, roundBox, text } from "./draw.js";
-import { formatBytes } from "../run/formats.js";
+import { formatBytes, meant } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
-import { lerp, smooth, within } from "../run/easing.js";
-import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { bytesOfPhase, range, sum, tilesOf } from "../run/model.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
@@ -20,8 +20,9 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     [...phase.loads, ...phase.stores].forEach((name, i) => {
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const state = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE };
-      const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? state;
+      const edge = bench.state ?? bench.strip; // of what has no slot
+      const other = isAddress ? chipEdge(chip, out) : edge && { ...edge, w: bench.state ? EDGE : edge.h };
+      const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
@@ -55,6 +56,24 @@ function placeInHbm(layout, model, step, name) {
     w: EDGE - 2,
     h: layout.cellHeight,
   };
+}
+
+// What standard attention stores, on its way from the chip to HBM and back: whole matrices, row after row.
+export function drawStored(context, { layout, chip, model, palette, at, reduced }) {
+  const rows = range(model.qTiles);
+  const { x, y, width: w, cellHeight: h } = layout;
+  const inHbm = rows.map((q) => ({ x, y: y + q * h, w, h: h - 1 }));
+  const bottom = chip.y + chip.h;
+  const onChip = rows.map((q) => ({ x: chip.x + 16, y: bottom - 56 + (q * h) / 5, w: w / 5, h: h / 5 - 1 }));
+  for (const { name, color, bytes } of model.data.standard_parts) {
+    const ways = 2 * (at.stored[name] ?? 1);
+    const [from, to] = ways < 1 ? [onChip, inHbm] : [inHbm, onChip];
+    for (const q of ways > 0 && ways < 2 ? rows : []) {
+      const part = clamp(within((ways % 1) - (0.4 * q) / rows.length, 0, 0.6), 0.001, 0.999); // it waits
+      const words = q === rows.length - 1 ? `${meant(name)}, ${formatBytes(bytes / 2)}` : "";
+      drawCopy(context, from[q], to[q], part, { color: palette[color], palette, words, reduced, bottom });
+    }
+  }
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.

@@ -3,11 +3,11 @@
 import { colorsOf, drawLine, fillBox, outline, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
 import { cellBox } from "./layout.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth } from "../run/easing.js";
 import { extent, matrixNamed } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
 
-const LEFT = 0.4; // how far a tile pales that the chip has left, until the end
+const LEFT = 0.8; // how far a tile pales that the chip has left, until the end
 const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 
@@ -198,7 +198,7 @@ export function nameMap(context, layout, model, palette) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `all scores: ${NOWHERE}`;
+  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `drawn for you: ${NOWHERE}`;
   if (model.data.observed || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
@@ -224,13 +224,8 @@ function latestStates(model, steps, at) {
 export function drawHere(context, box, { palette, at, scan, thin }) {
   if (scan < 1) outline(context, box, palette, (thin ? 1 : 2.5) * (1 - scan));
   if (!(scan > 0) || at.ofStep === undefined) return;
-  const x = box.x + box.w * at.ofStep;
-  const tail = Math.min(46, box.w * 4);
-  for (let i = 0; i < 8; i++) {
-    const piece = { ...box, x: x - (tail * (i + 1)) / 8, w: tail / 8 };
-    fillBox(context, palette.text, piece, 0.3 * scan * within(8 - i, 0, 8) ** 2);
-  }
-  fillBox(context, palette.text, { x: x - 1, y: box.y - 3, w: 2.5, h: box.h + 6 }, scan);
+  const x = box.x + box.w * at.ofStep - 1;
+  fillBox(context, palette.text, { x, y: box.y - 3, w: 2.5, h: box.h + 6 }, scan);
 }
 
 export function drawPinnedRow(context, layout, model, palette, pinned) {

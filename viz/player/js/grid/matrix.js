@@ -52,10 +52,6 @@ export function drawMatrix(context, slot, box, how) {
       text(context, words, x, y, ink, { size: fits, align: "center" });
     }
   }
-  if (square && role === "product" && part < 1 && strong > 0.5 && down > 1) {
-    const front = { x: box.x - 4, y: box.y + part * box.h - 1, w: box.w + 8, h: 2 };
-    fillBox(context, palette.query, front, 0.9);
-  }
 }
 
 // How far a cell has come: a product goes row by row, exponentials change with the name above them.

@@ -3,7 +3,7 @@
 import { benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, usePalette } from "./draw.js";
-import { drawFlights } from "./flights.js";
+import { drawFlights, drawStored } from "./flights.js";
 import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { NOWHERE, drawHbm, drawHere, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
@@ -95,7 +95,7 @@ export class Pane {
     this.drawAround(context, hbm, layouts, heads, at);
     const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
-    if (layouts.length === 1) nameMap(context, layouts[0], model, palette);
+    if (layouts.length === 1 && !at.stored?.S) nameMap(context, layouts[0], model, palette);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
     const here = { palette, at, scan: at.finished ? 0 : at.scan, thin };
     for (const step of active) drawHere(context, cellBox(layoutOf(step), model, step), here);
@@ -120,6 +120,7 @@ export class Pane {
     drawBench(context, chip, bench, how);
     if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
+    if (at.stored) drawStored(context, { layout, chip, model, palette, at, reduced });
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
 

@@ -9,7 +9,6 @@ import { finishOf, progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, sum, valueAt } from "../run/model.js";
 
 const [TOLD, ROOM] = [13, 40]; // size of the numbers, and their room
-const ROOM_FOR_WORDS = 170; // of m and l
 export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
@@ -17,15 +16,11 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const isWide = box.w > 110;
   const { h: tall } = rowBox(model, slots.S, 0);
   const isTold = isWide && tall > 1.3 * TOLD; // then each row has its numbers
-  const isLong = box.w > ROOM_FOR_WORDS;
   const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
   const finish = finishOf(model, at);
-  const isDone = isWide && finish > 0.5; // then lse stands in the place of l
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
-  const name = isDone ? "lse" : isLong ? "l, sum of weights" : isWide ? "sum l" : "l";
-  const end = isLong && { align: "right" };
-  text(context, name, isLong ? right : place.l, box.y - 10, palette.state, { ...style, ...end });
+  text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
     progressIn(model, at, role, 1),
@@ -40,12 +35,12 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const bar = sum(drawL(context, state, middle, how));
     if (!isTold) continue;
     const nowM = max < 0.5 ? state.oldM : state.m;
-    const nowL = isDone ? state.m + Math.log(state.l) : rescale < 1 ? state.oldL : state.l;
+    const nowL = rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
     const write = (value, x) =>
       text(context, formatSteady(value), x, middle, color, { size: TOLD, weight: "700", alpha: strong });
     if (Number.isFinite(nowM)) write(nowM, place.m + place.half + 5);
-    if (isDone || nowL > 0) write(nowL, place.l + bar + (isDone ? 0 : 5));
+    if (nowL > 0) write(nowL, place.l + bar + 5);
   }
 }
 

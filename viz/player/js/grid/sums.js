@@ -130,7 +130,7 @@ function weightsOfRow(model, at, slot, row) {
 }
 
 // The largest l of a row in the steps of its turn, or of its tile if it comes back to the chip.
-function largestSum(model, at, row) {
+export function largestSum(model, at, row) {
   const [first, last] = [model.turnFirst[at.step], model.turnLast[at.step]];
   return once(model, `l|${first}|${row}`, () =>
     Math.max(...range(last + 1, first).map((step) => valueAt(model, "l", step, row) || 0)),

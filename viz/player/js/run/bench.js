@@ -147,7 +147,7 @@ export function matricesIn(model, figure, slot, at) {
   const start = earlier < 0 ? null : matrixOf(model, figure, sum, earlier);
   const last = placed.at(-1);
   if (!last) return start && { now: start, old: null, part: 1, phase: null, isSum: true };
-  const second = placed.at(-2);
+  const second = start || !placed.at(-2)?.phase?.rescales ? placed.at(-2) : null; // nothing was there
   return {
     now: matrixOf(model, figure, last.matrix, at.step),
     old: second ? matrixOf(model, figure, second.matrix, at.step) : start,

@@ -18,7 +18,7 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./mode
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: ["A score: how well a query (row) fits a key (column).", "Best for {who}: {key}, {largest}."],
+  scores: ["A score: how well a query (row) fits a key (column).", "Best here for {who}: {key}, {largest}."],
   mask: ["{changed}{hidden}"],
   "row max": [
     "The running max m of a row is its largest score so far.",

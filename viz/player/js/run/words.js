@@ -46,39 +46,28 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   const { model } = timeline;
   if (timeline.order === "gpu") return at.started ? momentWords(timeline, at, bytes, active) : "";
   if (at.step < 0) return "";
-  if (at.finished) return endWords(model, bytes);
+  if (at.finished) return endWords(model);
   if (scanOf(rate) > 0.5) return scanWords(model, at);
   return sentenceOf(model, at, row);
 }
 
-const sizeOf = (parts) => sum(parts.map(({ bytes }) => bytes));
-
-// What standard attention requests more: matrices that are never stored here, and tiles that the mask hides,
-// if those that are skipped are all the rest.
-function endWords({ data, kinds, kvTiles, qTiles, bytes, count }, { perTensor }) {
+// What standard attention requests more: first of all the matrices that are never stored here.
+function endWords({ data, bytes, count }) {
   const { standard_bytes: standard, standard_parts: parts, tensors, label } = data;
   const words = `${label} requests ${formatBytes(bytes[count])}`;
-  const own = Object.fromEntries(tensors.map(({ name }, t) => [name, perTensor[t]]));
-  const more = parts.filter(({ name }) => !(name in own));
+  const more = parts.filter(({ name }) => !tensors.some((own) => own.name === name));
   if (!more.length) return `Done: ${words}.`;
-  const { kv_len: keys, block_n: wide } = data.problem;
-  const keysOf = (kind, i) => (kind === KIND.skipped ? Math.min(wide, keys - (i % kvTiles) * wide) : 0);
-  const skips = sum(Array.from(kinds, keysOf)) / (qTiles * keys);
-  const read = sizeOf(parts.filter(({ name }) => ["K", "V"].includes(name))) * skips;
-  const rest = sum(parts.map(({ name, bytes: all }) => (name in own ? all - own[name] : 0)));
-  const hidden =
-    read && Math.abs(rest - read) < 1 ? `, and ${formatBytes(read)} for tiles that the mask hides` : "";
   const listed = new Intl.ListFormat("en").format(more.map(({ name }) => name));
-  const most = `${formatBytes(sizeOf(more))} of it for ${listed}, never stored here${hidden}`;
-  return `Done: ${words}, standard attention ${formatBytes(standard)}: ${most}.`;
+  const size = formatBytes(sum(more.map((part) => part.bytes)));
+  const rest = `${listed}, never stored here, are ${size} of that.`;
+  return `Done: ${words}, standard attention ${formatBytes(standard)}.\n${rest}`;
 }
 
 function scanWords(model, at) {
   const { stays } = model.kernels[at.kernel];
-  const [kept, moves] =
-    stays === "kv_tile" ? ["keys and values stay", "queries stream"] : ["queries stay", "keys stream"];
+  const [kept, moves] = stays === "kv_tile" ? ["keys and values", "queries"] : ["queries", "keys"];
   if (model.q[at.step] < 0 || model.kv[at.step] < 0) return "";
-  return `${capital(tilesOfStep(model, at))}: the ${kept} on the chip, ${moves} past them.`;
+  return `${capital(tilesOfStep(model, at))}: the ${kept} stay on the chip, ${moves} stream past them.`;
 }
 
 function momentWords(timeline, at, bytes, active) {
