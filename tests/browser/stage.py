@@ -4,7 +4,7 @@ from tests.browser.visit import PLAYER
 
 ROOT = PLAYER.replace(".fa-player", ".fa-talk")
 
-BEATS = [(scene + 1, beat + 1) for scene, beats in enumerate((2, 4, 5, 4, 2, 3)) for beat in range(beats)]
+BEATS = [(scene + 1, beat + 1) for scene, beats in enumerate((2, 4, 5, 4, 2, 2)) for beat in range(beats)]
 """Places of the shipped talk of six scenes."""
 
 
@@ -21,7 +21,7 @@ class Stage:
 
     @property
     def number(self):
-        return int(self.text(".fa-screen-foot span:last-child").split(" / ")[0])
+        return int(self.text(".fa-screen-foot span:last-child").split("/")[0])
 
     def text(self, css):
         return self.page.evaluate(f"(css) => {ROOT}.querySelector(css).textContent", css)

@@ -80,7 +80,7 @@ def test_a_window_that_is_loaded_again_or_opens_late_stands_where_the_talk_stand
     stage.page.wait_for_function(f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent")
     for window in (speaker_of(stage), stage):
         window.page.wait_for_function(
-            f"() => {ROOT}.querySelector('.fa-screen-foot').textContent.endsWith('5 / 6')"
+            f"() => {ROOT}.querySelector('.fa-screen-foot').textContent.endsWith('5\\u00a0/\\u00a06')"
         )
 
 

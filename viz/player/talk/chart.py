@@ -96,7 +96,7 @@ def chart_data(chart: Chart) -> dict:
         "y": [[math.log(tick), words] for tick, words in ticks],
         "series": [
             {
-                "name": sweep.peer_label(curve.peer).split(",")[0],
+                "name": sweep.peer_label(curve.peer).split(",")[0].replace("naive", "standard"),
                 "color": PEER_COLORS.get(curve.peer, "text"),
                 "symbol": sweep.SYMBOLS.get(curve.peer, "star"),
                 "points": [[math.log(x), math.log(y)] for x, y in values],
@@ -129,8 +129,7 @@ def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
 def _source(chart: Chart, problem: AttentionProblem) -> str:
     """What was held fixed, as in any problem on the axis, and where the numbers are from."""
     document = _document(chart)
-    device = document.devices[0]
-    date = max(entry.recorded_at[:10] for entry in document.measurements)
+    device, date = document.devices[0], max(entry.recorded_at[:10] for entry in document.measurements)
     fixed = fixed_words(problem, chart.axis)
     return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
 
@@ -142,7 +141,8 @@ def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> st
     parts += [problem.mask, problem.dtype]
     if tokens:
         parts.append(f"{problem.batch * problem.q_len:,} tokens per launch")
-        return ", ".join([*parts, f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"])
+        width = f"heads × head_dim = {problem.q_heads * problem.head_dim:,}"
+        return ", ".join([*parts, width if axis == "head_dim" else f"{problem.q_heads} heads"])
     parts += [] if axis == "batch" else [f"batch {problem.batch}"]
     over = f" over {problem.kv_heads}" if problem.group_size > 1 else ""
     return ", ".join([*parts, format_count(problem.q_heads, "head") + over])

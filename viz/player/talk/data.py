@@ -37,7 +37,7 @@ def misplaced(scene: Scene, shown: Sequence[Drawn]) -> Iterator[tuple[str, str]]
     for number, stop in enumerate(scene.stops):
         if wrong := wrong_step(stop.step, shown):
             yield "stops" if number else "step", f"{stop.step!r} {wrong}"
-    if scene.view == "numbers" and not shown[0].matrices:
+    if scene.view in ("numbers", "chip") and not shown[0].matrices:
         accepted = "tiles of at most 16 × 16 and head_dim up to 64, such as tiny"
         yield "view", f"'numbers', but this run has no numbers; expected {accepted}"
     if scene.row and not scene.versus and (wrong := _wrong_row(scene, shown[0])):
@@ -51,7 +51,7 @@ def _wrong_row(scene: Scene, run: Drawn) -> str:
     head, number = map(int, scene.row.split("."))
     problem = run.trace.problem
     tiles = [tile_at(stop.step, run) for stop in scene.stops]
-    if scene.view != "numbers" or (head, number // problem.block_m) in tiles:
+    if scene.view not in ("numbers", "chip") or (head, number // problem.block_m) in tiles:
         return ""
     at, first = tiles[0][0], tiles[0][1] * problem.block_m
     last = min(first + problem.block_m, run.algorithm.rows(problem)) - 1
@@ -121,14 +121,14 @@ def _rescales(trace: Trace) -> dict[str, str]:
 
 
 def _parts(trace: Trace, row: str) -> dict[str, str]:
-    """Of a row whose parts are merged: the lse of each part, and its share of the row's O."""
+    """Of a row whose parts are merged: its lse, that of each part, and the part's share of the row's O."""
     if trace.weight is None or trace.lse is None or not row:
         return {}
     (head, number), size = map(int, row.split(".")), trace.problem.block_m
     merges = (trace.kernel > 0) & (trace.batch_head == head) & (trace.q_tile == number // size)
     shares = trace.weight[merges, number % size]
-    lse = trace.lse.reshape(-1, trace.lse.shape[-1])[head, number] + np.log(shares)
-    parts = {f"lse_{part}": f"{value:.2f}" for part, value in enumerate(lse, 1)}
+    lse = trace.lse.reshape(-1, trace.lse.shape[-1])[head, number]
+    parts = {f"lse_{n}": f"{s:.2f}" for n, s in enumerate(lse + np.log(shares), 1)} | {"lse": f"{lse:.2f}"}
     return parts | {f"share_{part}": f"{share:.2f}" for part, share in enumerate(shares, 1)}
 
 

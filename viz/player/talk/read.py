@@ -36,7 +36,7 @@ RUN = (
     ("row", Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], ""),
     ("gpu", Annotated[str, among(GPUS)], DEFAULT_GPU),
 )
-VIEW = Annotated[str, among(("grid", "numbers", "mask", "lanes"))]
+VIEW = Annotated[str, among(("grid", "numbers", "chip", "mask", "lanes"))]
 PAIR_VIEW = Annotated[str, among(("grid", "mask"))]
 ONE_RUN = _kind(STEP.pattern, *RUN, ("view", VIEW, "grid"))
 KINDS = {

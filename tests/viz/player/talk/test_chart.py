@@ -33,7 +33,7 @@ def test_points_are_those_of_the_recording():
     (ours,) = [curve for curve in curves if (curve.peer, curve.direction) == ("ours", "forward")]
     drawn = {math.exp(x): math.exp(y) for x, y in data["series"][1]["points"]}
     assert {round(x): y for x, y in drawn.items()} == pytest.approx(ours.values("time"))
-    assert [each["name"] for each in data["series"]] == ["naive (torch)", "our kernels"]
+    assert [each["name"] for each in data["series"]] == ["standard (torch)", "our kernels"]
     assert "H200" in data["source"]
     assert "causal" in data["source"]
 

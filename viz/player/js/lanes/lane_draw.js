@@ -20,13 +20,14 @@ const ROOM_FOR_A_FRAME = 4;
 const TICK_ROOM = 84;
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
-// In a low room the tracks take what there is.
-export function layoutLanes(model, chosen, width, room = Infinity, h = TRACK) {
+// In a low room the tracks take what there is; those that begin later than `until` are left out.
+export function layoutLanes(model, chosen, width, until = Infinity, room = Infinity, h = TRACK) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
     const heading = y;
     y += HEADING;
-    const tracks = run.sms[chosen[index]].tracks.map((track) => {
+    const shown = run.sms[chosen[index]].tracks.filter(({ first }) => run.begin[first] < until);
+    const tracks = shown.map((track) => {
       if (track.begins) y += ROW_GAP;
       const placed = { run, index, track, y, h };
       y += h + 1;
@@ -35,10 +36,8 @@ export function layoutLanes(model, chosen, width, room = Infinity, h = TRACK) {
     y += RUN_GAP;
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
-  if (y > room) {
-    const lower = (y - room) / sum(runs.map(({ tracks }) => tracks.length));
-    return layoutLanes(model, chosen, width, Infinity, h - lower);
-  }
+  const lower = (y - room) / sum(runs.map(({ tracks }) => tracks.length));
+  if (lower > 0.01) return layoutLanes(model, chosen, width, until, room, h - lower);
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 

@@ -249,7 +249,7 @@ export class LanesView {
     const { from, to } = this.span;
     if (String([from, to]) !== String(this.played)) this.head = Infinity; // another part of the time is seen
     this.zoom = zoomOf(node);
-    this.layout = layoutLanes(model, this.chosen, node.clientWidth / this.zoom, this.room);
+    this.layout = layoutLanes(model, this.chosen, node.clientWidth / this.zoom, this.room && to, this.room);
     node.style.height = `${this.layout.height * this.zoom}px`;
     const { context } = fitCanvas(node);
     const { marked, picked, tiles, head } = this;

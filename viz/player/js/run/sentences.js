@@ -226,7 +226,7 @@ export function stateWords(model, at, row, name) {
   return `row ${name}:  max m ${m}   sum l ${hasSum && state.oldL > 0 ? `= ${sumWords(state)}` : l}`;
 }
 
-// How the first number of a row was made, in the backward pass.
+// How the first number of a row is made, in the backward pass.
 function gradientWords(model, at, row, name) {
   const read = (matrix) => rowNamed(model, matrix, at.step, row)?.[0];
   const [S, P, lse, dP, D, dS] = ["QK^T", "P", "lse", "dP", "D", "dS"].map(read);
@@ -235,8 +235,8 @@ function gradientWords(model, at, row, name) {
     "weights from lse": `P = e^(${differenceOfPower(S, lse)}) = ${formatSteady(P)}`,
     "d scores": `dS = ${formatSteady(P)} × (${difference(dP, D)}) = ${formatSteady(dS)}`,
   };
-  const last = model.phases[at.step].findLast(({ tells }, k) => made[tells] && at.progress[k] > 0.5);
-  return last ? `row ${name}, first key:  ${made[last.tells]}` : "";
+  const words = at.part > 0.5 && made[at.phase?.tells];
+  return words ? `row ${name}, key ${model.kv[at.step] * model.data.problem.block_n}:  ${words}` : "";
 }
 
 // "2.66 × 0.56 + 1.33 = 2.82"

@@ -48,7 +48,7 @@ export class ChartView {
     });
     const newest = count - 1; // it is compared with the first, and with its neighbour
     const ratios = [...new Set([0, newest - 1])].flatMap((i, k) =>
-      ratio(labels[i], labels[newest], chart.series[newest].ratios[i], k),
+      ratio(ends[i], ends[newest], chart.series[newest].ratios[i], k),
     );
     const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
     const about = { viewBox, role: "img", "aria-label": `${chart.title}: ${words}` };
@@ -94,7 +94,7 @@ function sizeOf(words) {
   return Number(number) * ({ ...BYTES, ...TIMES }[unit] ?? 1);
 }
 
-// How many times as large one end is as the other, between their names.
+// How many times as large one end is as the other, at their heights.
 function ratio(from, to, words, k) {
   if (!words) return [];
   const [x, size] = [1098 - 86 * k, 40 - 12 * k];

@@ -13,7 +13,6 @@ import { sentenceOf } from "../run/sentences.js";
 
 const [WIDTH, HEIGHT] = [1280, 720]; // the design; a unit is a pixel of it
 const ZOOM = 1.75; // of the drawing at that size: its smallest text, 10.5 px, becomes 18 px
-const LANES = 268; // height that lanes have
 
 export class Screen {
   // `onOpen` is called with the step of a tile that was clicked.
@@ -56,7 +55,7 @@ export class Screen {
     this.root.classList.toggle("fa-has-duel", Boolean(scene.duel));
     this.root.classList.toggle("fa-has-words", Boolean(this.data.runs[scene.run]?.words));
     this.title.textContent = scene.title;
-    this.number.textContent = `${index + 1} / ${this.data.scenes.length}`;
+    this.number.textContent = `${index + 1}\u00a0/\u00a0${this.data.scenes.length}`;
     if (!isSame) this.size();
     const flows = glides && !this.reduced && !document.hidden;
     const owner = scene.chart || scene.stops[stop].bars?.length ? null : this.ownerOf(scene);
@@ -112,7 +111,7 @@ export class Screen {
     owner.dropKeys(); // the keys are the talk's
     if (kind === "duel") return owner;
     owner.onDrawn = (at) => this.say(at);
-    owner.lanes.room = LANES;
+    owner.lanes.room = 268; // height that lanes have
     owner.pane.onPick = null; // the other window would not know of the row
     owner.pane.stage.addEventListener("click", (event) => {
       if (!owner.pane.model.hasMatrices) return;
@@ -150,7 +149,7 @@ export class Screen {
 
   stateOf(scene, step) {
     if (scene.duel) return { place: step };
-    const opens = { numbers: { open: "tile" }, lanes: { lanes: "open" } }[this.view];
+    const opens = { numbers: { open: "tile" }, chip: { open: "tile" }, lanes: { lanes: "open" } }[this.view];
     return { step, unit: "phase", row: scene.row, ...opens };
   }
 

@@ -5,13 +5,11 @@ import { sum } from "../run/model.js";
 import { beatsOf, isLast, moved } from "./scenes.js";
 import { TalkWindow } from "./talk_window.js";
 
-const TICK_MS = 500;
-
 export class Speaker extends TalkWindow {
   constructor(root, data, notes) {
     root.classList.add("fa-speaker");
     super(root, { ...data, notes }, "");
-    this.ticking = setInterval(() => this.tick(), TICK_MS);
+    this.ticking = setInterval(() => this.tick(), 500);
   }
 
   actions() {
