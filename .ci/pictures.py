@@ -47,7 +47,7 @@ def film(page: Page, _: str) -> None:
     """The film of the whole run of a sentence, as Save in the player makes it."""
     run = recorded(PRESETS[FIRST_VISIT].problem, FIRST)
     data = player_data(run.trace, run.provenance, GPUS[DEFAULT_GPU])
-    page.set_viewport_size({"width": 1200, "height": 720})
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.set_content(export_html(data, {"plain": "yes"}, "body { padding: 0 12px; }"))
     page.keyboard.type("]]")  # two tiles per second
     page.keyboard.press("s")
