@@ -128,7 +128,7 @@ def run_traced(
     entry = named(algorithm)
     ensure_runs(entry, problem)
     runner = runner_of(algorithm)
-    if row is not None and not (entry.has_figure and 0 <= row < problem.block_m):
+    if row is not None and not (entry.traces_a_row and 0 <= row < problem.block_m):
         accepted = f"expected 0 to {problem.block_m - 1}, and an algorithm that shows its numbers"
         raise InvalidProblem("row", row, accepted)
     picked = {} if row is None else {"row": row}

@@ -372,7 +372,7 @@ class Algorithm(Particular):
         return [0, *accumulate(map(int, is_new))]
 
     @property
-    def has_figure(self) -> bool:
+    def traces_a_row(self) -> bool:
         """Whether its kernels write down the numbers of a picked row, whatever the size of the tiles."""
         return self.runs_in != "torch" and any(kernel.figure for kernel in self.kernels)
 

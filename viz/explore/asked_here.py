@@ -87,7 +87,7 @@ def measurement_of(machine: Machine, run: runs.Run) -> Measurement | None:
 
 def can_pick(machine: Machine, run: runs.Run) -> bool:
     """Whether the run could be run here again, with the numbers of a row."""
-    return machine.backend != "replay" and not run.meanwhile and run.algorithm.has_figure
+    return machine.backend != "replay" and not run.meanwhile and run.algorithm.traces_a_row
 
 
 def wanted_row(trace: Trace) -> int | None:

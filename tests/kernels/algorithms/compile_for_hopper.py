@@ -204,7 +204,7 @@ for name, algorithm in ALGORITHMS.items():
     if algorithm.runs_in == "triton" and (algorithm.needs is None or gluon_is_known()):
         result[name] = of_algorithm(name, traced=False)
         if TRACED:
-            row = 3 if algorithm.has_figure else None
+            row = 3 if algorithm.traces_a_row else None
             result[f"{name} traced"] = of_algorithm(name, traced=True, row=row)
 up_to_ptx = True
 if TRACED:
