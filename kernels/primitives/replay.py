@@ -225,6 +225,7 @@ ALLOCATIONS = frozenset(
         torch.ops.aten.empty_strided.default,
         torch.ops.aten.new_empty.default,
         torch.ops.aten.new_empty_strided.default,
+        torch.ops.aten.zeros.default,
     }
 )
 
@@ -238,14 +239,15 @@ Run = Callable[[Sequence[Tensor | None]], tuple[Tensor, ...]]
 """From the inputs of a call to its results."""
 
 
-def _allocation(slot: int, like: Tensor) -> Step:
+def _allocation(slot: int, like: Tensor, of_zeros: bool) -> Step:
     """A tensor like the first call's."""
-    empty = functools.partial(
-        torch.empty_strided, tuple(like.shape), like.stride(), dtype=like.dtype, device=like.device
+    shape = (tuple(like.shape),) if of_zeros else (tuple(like.shape), like.stride())
+    make = functools.partial(
+        torch.zeros if of_zeros else torch.empty_strided, *shape, dtype=like.dtype, device=like.device
     )
 
     def allocate(values: Values, _stream: int) -> None:
-        values[slot] = empty()
+        values[slot] = make()
 
     return allocate
 
@@ -272,7 +274,7 @@ class _Recording(DispatchMode):
         elif func in ALLOCATIONS:
             slot = self._slots[id(result)] = len(self._tensors)
             self._tensors.append(result)
-            self.steps.append(_allocation(slot, result))
+            self.steps.append(_allocation(slot, result, func is torch.ops.aten.zeros.default))
         else:
             self.steps = None
         return result

@@ -9,6 +9,6 @@ overlaps:
   While one is in its softmax, another multiplies. With head_dim up to 128 they take turns (turns.py).
 - In a warpgroup, Q K^T of a key tile is issued together with P V of the tile before it. It waits for both
   before its softmax. (Shah et al. run the softmax beside P V, section 3.2; here that was not faster.)
-- A program stays on its SM and takes one query tile after another (work.py). The first Q K^T of the next one
+- A program stays on its SM and claims one query tile after another (work.py). The first Q K^T of the next one
   runs beside the last P V of this one, and the output of this one leaves while the next computes.
 """

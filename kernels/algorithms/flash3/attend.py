@@ -43,9 +43,8 @@ def attend(GROUP: gl.constexpr, descs, rings, o_buffers, beside, band, work, FIX
 
     lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
-    second = unit < 0
     items, step = 0, 0
-    item = take_item(unit, second, work, band, GROUP, FIXED)
+    item = take_item(unit, work, band, GROUP, FIXED)
     mark(lane, step, ASKS_Q)
     mbarrier.wait(rings.q.full.index(GROUP), 0)
     mark(lane, step, HAS_Q)
@@ -65,8 +64,8 @@ def attend(GROUP: gl.constexpr, descs, rings, o_buffers, beside, band, work, FIX
         )
     p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
     acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
-    adds = second  # false: P V of an item's first tile starts its sum
-    begins = second
+    adds = unit < 0  # false: P V of an item's first tile starts its sum
+    begins = unit < 0
     from_tile, to_tile = item.first + 1, item.end
     done_batch, done_head, done_q = 0, 0, 0  # (not the item: Triton would not see it change in the loop)
     more = True
@@ -110,10 +109,10 @@ def attend(GROUP: gl.constexpr, descs, rings, o_buffers, beside, band, work, FIX
             done_batch, done_head, done_q, done_m = item.batch, item.head, item.first_q, m
             done_l = row_sums(l, m)
             items += 1
-            unit, second = next_unit(unit, second, work)
+            unit = next_unit(unit, items, rings, work, GROUP, FIXED)
             more = unit < work.units
             if more:
-                item = take_item(unit, second, work, band, GROUP, FIXED)
+                item = take_item(unit, work, band, GROUP, FIXED)
                 next_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
                 mark(lane, step + 1, ASKS_Q)
                 mbarrier.wait(rings.q.full.index(next_slot), (items // FIXED.Q_STAGES) & 1)

@@ -52,11 +52,10 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
 
     lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
-    second = unit < 0
     items = 0
     step = 0
     while unit < work.units:
-        item = take_item(unit, second, work, band, GROUP, FIXED)
+        item = take_item(unit, work, band, GROUP, FIXED)
         turn = step + items  # an item has a turn more than steps
         mark(lane, turn, ASKS_Q)
         mbarrier.wait(rings.q.full.index(GROUP), items & 1)
@@ -115,4 +114,4 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
         mark(lane, turn, WROTE)
         mbarrier.arrive(rings.q.empty.index(GROUP))
         items += 1
-        unit, second = next_unit(unit, second, work)
+        unit = next_unit(unit, items, rings, work, GROUP, FIXED)

@@ -14,8 +14,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 SIZES = (
-    *("group_size", "q_len", "kv_len", "left", "right", "pairs", "units", "q_tiles"),
-    *("per_head", "per_head_multiplier", "per_head_shift"),
+    *("group_size", "q_len", "kv_len", "left", "right", "units", "q_tiles", "claims"),
+    *("per_turn", "per_turn_multiplier", "per_turn_shift"),
+    *("in_turn", "in_turn_multiplier", "in_turn_shift"),
     *("q_heads", "q_heads_multiplier", "q_heads_shift"),
 )
 """Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape.
@@ -25,15 +26,16 @@ They come one by one: `do_not_specialize` does not reach into a tuple."""
 
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_fwd_hopper(
-    q_desc, k_desc, v_desc, o_desc, beside, group_size, q_len, kv_len, left, right, pairs, units, q_tiles,
-    per_head, per_head_multiplier, per_head_shift, q_heads, q_heads_multiplier, q_heads_shift,
-    FIXED: gl.constexpr,
+    q_desc, k_desc, v_desc, o_desc, beside, group_size, q_len, kv_len, left, right, units, q_tiles,
+    claims, per_turn, per_turn_multiplier, per_turn_shift, in_turn, in_turn_multiplier, in_turn_shift,
+    q_heads, q_heads_multiplier, q_heads_shift, FIXED: gl.constexpr,
 ):  # fmt: skip
     """A persistent program; see the package. `beside` is a `rings.Beside`."""
     band = Band(q_len, kv_len, left, right)
-    by_per_head = Divisor(per_head, per_head_multiplier, per_head_shift)
+    by_per_turn = Divisor(per_turn, per_turn_multiplier, per_turn_shift)
+    by_in_turn = Divisor(in_turn, in_turn_multiplier, in_turn_shift)
     by_q_heads = Divisor(q_heads, q_heads_multiplier, q_heads_shift)
-    work = Work(pairs, units, q_tiles, by_per_head, by_q_heads)
+    work = Work(units, q_tiles, claims, by_per_turn, by_in_turn, by_q_heads)
     GROUPS: gl.constexpr = FIXED.GROUPS
     shape: gl.constexpr = o_desc.block_type.shape
     q_ring = make_ring(FIXED.Q_STAGES * GROUPS, 1, q_desc)
@@ -44,9 +46,11 @@ def _attn_fwd_hopper(
     k_ring = make_ring(FIXED.STAGES, GROUPS, k_desc)
     v_ring = make_ring(FIXED.STAGES, GROUPS, v_desc)
     turns = make_turns(GROUPS)
+    UNITS: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    unit_slots = gl.allocate_shared_memory(gl.int32, [FIXED.UNIT_SLOTS, 1], UNITS)
     fence_async_shared()
     descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
-    rings = Rings(q_ring, k_ring, v_ring, turns)
+    rings = Rings(q_ring, k_ring, v_ring, turns, unit_slots)
     if FIXED.LANES:
         mark_program(beside.trace, False)
     # Gluon takes no starred arguments, and a constexpr in a tuple variable would become a tensor.
@@ -54,20 +58,20 @@ def _attn_fwd_hopper(
         gl.warp_specialize([
             (attend_wide, (0, descs, rings, beside, band, work, FIXED)),
             (attend_wide, (1, descs, rings, beside, band, work, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, beside.trace, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, beside, FIXED)),
         ], [4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     elif GROUPS == 2:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, beside, band, work, FIXED)),
             (attend, (1, descs, rings, o_buffers, beside, band, work, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, beside.trace, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, beside, FIXED)),
         ], [4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     else:
         gl.warp_specialize([
             (attend, (0, descs, rings, o_buffers, beside, band, work, FIXED)),
             (attend, (1, descs, rings, o_buffers, beside, band, work, FIXED)),
             (attend, (2, descs, rings, o_buffers, beside, band, work, FIXED)),
-            (load_tiles, (descs, rings, group_size, band, work, beside.trace, FIXED)),
+            (load_tiles, (descs, rings, group_size, band, work, beside, FIXED)),
         ], [4, 4, 1], [FIXED.COMPUTE_REGISTERS, FIXED.COMPUTE_REGISTERS, FIXED.LOAD_REGISTERS])  # fmt: skip
     if FIXED.LANES:
         mark_program(beside.trace, True)

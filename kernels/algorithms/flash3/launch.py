@@ -4,7 +4,7 @@ import torch
 
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.rings import Beside, Fixed
-from kernels.algorithms.flash3.work import work_units
+from kernels.algorithms.flash3.work import work_of
 from kernels.oracle.naive import group_size
 from kernels.primitives.launch import TileConfig, can_use_tma, cases_of, launch_info, on_device, sm_count
 from kernels.primitives.marks import LaneBuffers
@@ -49,7 +49,7 @@ def chosen_config(
     config = hopper_config(head_dim, query.dtype, band.masks, band.kv_len)
     if config is None or not can_run_hopper(query, key, value):
         return None
-    units = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right).units
+    units = batch * q_heads * triton.cdiv(q_len, config.block_m)
     return config if 4 * units >= 3 * sm_count() else None
 
 
@@ -89,15 +89,17 @@ def flash_forward_hopper(
         TRACE=recorder is not None,
         LANES=lanes is not None,
     )
-    work = work_units(batch, q_heads, triton.cdiv(q_len, config.block_m), band.bounds_right)
+    programs = min(sm_count(), batch * q_heads * triton.cdiv(q_len, config.block_m))
+    work = work_of(query, key, config.block_m, band.bounds_right, programs)
+    counter = (torch.zeros if work.claims else torch.empty)(1, dtype=torch.int32, device=query.device)
     blocks = ((query, fixed.ROWS), (key, config.block_n), (value, config.block_n), (out, fixed.ROWS))
     written = (recorder.buffers, recorder.max_steps) if recorder else (lanes, 0)
     with on_device(query, config):
         compiled = launch(
             _attn_fwd_hopper,
-            (min(sm_count(), work.units),),
+            (programs,),
             *(tile_descriptor(tensor, rows, fixed.BLOCK_D) for tensor, rows in blocks),
-            beside=Beside(lse, scale * LOG2E.value, *written),
+            beside=Beside(lse, scale * LOG2E.value, counter, *written),
             group_size=group_size(query, key),
             **band._asdict(),
             **work.arguments(),

@@ -2,7 +2,7 @@
 
 from kernels.algorithms.flash3.entry import LOADS
 from kernels.algorithms.flash3.rings import load_into
-from kernels.algorithms.flash3.work import next_unit, of_item, take_item
+from kernels.algorithms.flash3.work import claim_next, of_item, take_item, tell_end, tell_unit
 from kernels.primitives.marks import lane_of, mark_numbers, mark_tile
 
 from triton.experimental import gluon
@@ -12,7 +12,7 @@ ASKS_K, ASKS_V, ASKS_Q = mark_numbers(LOADS, "asks K", "asks V", "asks Q 1")
 
 
 @gluon.jit
-def load_tiles(descs, rings, group_size, band, work, trace, FIXED: gl.constexpr):
+def load_tiles(descs, rings, group_size, band, work, beside, FIXED: gl.constexpr):
     """Load the tiles of every item of this program.
 
     V of a tile is loaded after K of the next tile, because the products use them in that order. With wide
@@ -21,16 +21,16 @@ def load_tiles(descs, rings, group_size, band, work, trace, FIXED: gl.constexpr)
     GROUPS: gl.constexpr = FIXED.GROUPS
     STAGES: gl.constexpr = FIXED.STAGES
     Q_SLOTS: gl.constexpr = FIXED.Q_STAGES * FIXED.GROUPS
-    lane = lane_of(trace, GROUPS) if FIXED.LANES else None
+    lane = lane_of(beside.trace, GROUPS) if FIXED.LANES else None
     unit = gl.program_id(0)
-    second = gl.program_id(0) < 0
     items = 0
     step = 0
     batch = 0
     kv_head = 0
     row = 0
     while unit < work.units:
-        item = take_item(unit, second, work, band, 0, FIXED)
+        tell_unit(rings, items, unit, FIXED)
+        item = take_item(unit, work, band, 0, FIXED)
         # [load Q]
         turn = step + items if FIXED.WIDE else step  # as the warpgroups number their turns
         for group in gl.static_range(GROUPS):
@@ -58,6 +58,8 @@ def load_tiles(descs, rings, group_size, band, work, trace, FIXED: gl.constexpr)
         if FIXED.WIDE:
             load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, turn - 1, ASKS_V)
         items += 1
-        unit, second = next_unit(unit, second, work)
+        unit = claim_next(unit, turn, beside, work, band, FIXED)
+    if work.claims > 0:
+        tell_end(rings, items, unit, FIXED)
     if not FIXED.WIDE:
         load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, ASKS_V)

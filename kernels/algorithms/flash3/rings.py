@@ -42,6 +42,11 @@ class Fixed:
         return 1 if self.WIDE else 2
 
     @property
+    def UNIT_SLOTS(self) -> int:  # noqa: N802
+        """Units that are told and may not have been taken: those whose Q is in the ring, and the next."""
+        return self.Q_STAGES + 1
+
+    @property
     def TURN_ENDS(self) -> str:  # noqa: N802
         """When a warpgroup's turn to multiply ends (turns.py): its products are "issued", or they are "done".
 
@@ -88,6 +93,8 @@ class Rings(NamedTuple):
     k: Ring
     v: Ring
     turns: gl.shared_memory_descriptor
+    units: gl.shared_memory_descriptor
+    """Slots for the number of a unit of work, which is there once the Q of the unit is."""
 
 
 class Descriptors(NamedTuple):
@@ -105,6 +112,8 @@ class Beside(NamedTuple):
     lse: gl.tensor
     """(batch, q_heads, q_len), contiguous."""
     scale_log2: gl.tensor
+    counter: gl.tensor
+    """int32 (1,): units that were claimed."""
     trace: gl.tensor
     """Buffers for its steps or for its marks; None if it writes down neither."""
     max_steps: gl.tensor

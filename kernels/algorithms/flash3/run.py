@@ -6,7 +6,6 @@ from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.dispatch import attention_gradients
 from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES, LOADS, WARPGROUP, WIDE_WARPGROUP
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
-from kernels.algorithms.flash3.work import work_units
 from kernels.device.backend import compute_capability
 from kernels.device.runtime import BACKEND, DEVICE
 from kernels.oracle.exact import Gradients
@@ -109,9 +108,8 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     """When the warpgroups and the loading warp of each program did what, with the problem's tiles."""
     config = own_config(problem)
     inputs = _inputs(problem)
-    work = work_units(problem.batch, problem.q_heads, problem.q_tiles, problem.band.bounds_right)
-    programs = min(sm_count(), work.units)
-    items = -(-work.units // programs) * 2
+    units = problem.heads * problem.q_tiles
+    programs = min(sm_count(), units)
 
     def call(lanes: LaneBuffers | None) -> object:
         return flash_forward_hopper(
@@ -121,6 +119,6 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
     groups = problem.block_m // 64
     warpgroup = WARPGROUP if problem.head_dim <= 128 else WIDE_WARPGROUP
     roles = (*[warpgroup] * groups, LOADS)
-    turns = items * (problem.kv_tiles + 1) + 1
+    turns = 2 * -(-units // programs) * (problem.kv_tiles + 1) + 1
     launch = LaneLaunch(roles, programs, turns)
     return measured_lanes(problem, LANES.name, MarkedCall(call, (launch,)))

@@ -1,11 +1,14 @@
-"""Which query tiles a persistent program takes, one after the other."""
+"""Which query tiles a persistent program takes, one after the other. A unit is a query tile of one head."""
 
 from typing import NamedTuple
+
+import torch
 
 from kernels.problem import tiles
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 first_visited_tile = gluon.jit(tiles.first_visited_tile)
 end_visited_tile = gluon.jit(tiles.end_visited_tile)
@@ -22,20 +25,22 @@ class Divisor(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The work that programs share: each takes the units `program + turn * programs`. See `work_units`."""
+    """The units that programs share, in the order in which they take them. See `work_of`."""
 
-    pairs: int
-    """Units with a smaller number are two query tiles of one head each."""
     units: int
     q_tiles: int
-    per_head: Divisor
-    """Units per head, without the middle tile of an odd number of tiles."""
+    claims: int
+    """Whether (1 or 0) a program that is done claims the next unit from a counter; else units go in turn."""
+    per_turn: Divisor
+    """Units of the heads that take turns."""
+    in_turn: Divisor
+    """Heads that take turns."""
     q_heads: Divisor
 
     def arguments(self) -> dict[str, int]:
         """The numbers by the names of the kernel's arguments."""
-        numbers = {"pairs": self.pairs, "units": self.units, "q_tiles": self.q_tiles}
-        for name, by in (("per_head", self.per_head), ("q_heads", self.q_heads)):
+        numbers = {"units": self.units, "q_tiles": self.q_tiles, "claims": self.claims}
+        for name, by in (("per_turn", self.per_turn), ("in_turn", self.in_turn), ("q_heads", self.q_heads)):
             numbers |= {name: by.number, f"{name}_multiplier": by.multiplier, f"{name}_shift": by.shift}
         return numbers
 
@@ -71,24 +76,29 @@ def divisor(number: int) -> Divisor:
     return Divisor(number, multiplier if multiplier < 1 << 31 else multiplier - (1 << 32), shift)
 
 
-def work_units(batch: int, q_heads: int, q_tiles: int, bounds_right: bool) -> Work:
-    """The units of work of a launch.
+KEPT_BYTES = 24 << 20
+"""Of K and V of the heads that take turns: half of an H200's L2 cache. A third was as fast."""
+MOST_IN_TURN = 64
+LONG = 2048
+"""Keys from which on units are claimed without a right bound too."""
 
-    With a right bound, later query tiles visit more key tiles. Then a unit is a pair of query tiles of one
-    head, the first with the last and so on, so that all units are the same work. After the `pairs` come the
-    middle tiles, if the number of tiles is odd. Without a right bound a unit is one query tile.
 
-    Single tiles, each to the program with least work so far, the longest of two to four heads first, would
-    lose 0.2 % of the SMs' time by count, and not 3 to 5 %. Read from a table (H200) that was 1 to 3 % faster
-    with 16,384 keys, and 1 to 6 % slower with 4,096; of all heads at once up to 12 % slower, presumably
-    because their K and V do not fit the L2 cache.
+def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: bool, programs: int) -> Work:
+    """The work of a launch of so many programs.
+
+    With a right bound, later query tiles visit more key tiles. So some heads take turns, each from its last
+    query tile down, and a program that is done claims the next one. Pairs of a long and a short tile, given
+    out in advance, were 2 to 3 % slower with 16,384 keys (H200): SMs are not equally fast. Without a right
+    bound all units are as long, and with few keys to claim them was up to 3 % slower.
     """
-    heads = batch * q_heads
-    in_pairs = bounds_right and q_tiles > 1
-    per_head = q_tiles // 2 if in_pairs else q_tiles
-    pairs = heads * per_head if in_pairs else 0
-    units = pairs + heads * (q_tiles % 2) if in_pairs else heads * q_tiles
-    return Work(pairs, units, q_tiles, divisor(per_head), divisor(q_heads))
+    batch, q_heads, q_len, _ = query.shape
+    heads, q_tiles = batch * q_heads, -(-q_len // block_m)
+    fit = KEPT_BYTES * q_heads // (2 * key[0].numel() * key.element_size())
+    most = min(fit, MOST_IN_TURN) if bounds_right else 1
+    in_turn = max(count for count in range(1, max(most, 1) + 1) if heads % count == 0)
+    claims = heads * q_tiles > programs and (bounds_right or key.shape[2] > LONG)
+    parts = (divisor(in_turn * q_tiles), divisor(in_turn), divisor(q_heads))
+    return Work(heads * q_tiles, q_tiles, int(claims), *parts)
 
 
 @gluon.jit
@@ -98,31 +108,68 @@ def divide(number, by):
 
 
 @gluon.jit
-def query_tile_of(unit, second, work):
-    """(batch, head, query tile) of a unit of work, or of its second half."""
-    in_turn = (unit < work.pairs) | (work.pairs == 0)
-    turn = divide(unit, work.per_head)
-    position = unit - turn * work.per_head.number
-    batch_head = gl.where(in_turn, turn, unit - work.pairs)
-    of_pair = gl.where(second, position, work.q_tiles - 1 - position)
-    q_tile = gl.where(in_turn, of_pair, work.q_tiles // 2)
+def query_tile_of(unit, work, FIXED: gl.constexpr):
+    """(batch, head, query tile) of a unit of work."""
+    turns = divide(unit, work.per_turn)
+    place = unit - turns * work.per_turn.number
+    q_tile = divide(place, work.in_turn)
+    batch_head = turns * work.in_turn.number + place - q_tile * work.in_turn.number
+    if FIXED.BOUND_RIGHT:  # the longest first
+        q_tile = work.q_tiles - 1 - q_tile
     batch = divide(batch_head, work.q_heads)
     return batch, batch_head - batch * work.q_heads.number, q_tile
 
 
 @gluon.jit
-def next_unit(unit, second, work):
-    """The unit, and whether its second half, that this program takes after this one."""
-    stays = (unit < work.pairs) & (second == False)  # noqa: E712 (a tensor)
-    return gl.where(stays, unit, unit + gl.num_programs(0)), stays
+def claim_next(unit, turn, beside, work, band, FIXED: gl.constexpr):
+    """The unit that the program takes after this one, for the warp that loads. See `next_unit`."""
+    following = unit + gl.num_programs(0)
+    claims = work.claims > 0
+    if FIXED.LANES:  # a program whose lanes are full leaves the rest to the others
+        is_full = claims & (turn + gl.cdiv(band.kv_len, FIXED.BLOCK_N) + 1 >= beside.trace.turns)
+        following = gl.where(is_full, work.units, following)
+        claims = claims & (is_full == False)  # noqa: E712 (a tensor)
+    if claims:
+        following = gl.num_programs(0) + gl.atomic_add(beside.counter, 1, sem="relaxed")
+    return following
 
 
 @gluon.jit
-def take_item(unit, second, work, band, GROUP: gl.constexpr, FIXED: gl.constexpr):
-    """The item of a unit of work, or of its second half, for the warpgroup GROUP."""
+def tell_unit(rings, items, unit, FIXED: gl.constexpr):
+    """Leave a unit for the warpgroups, which take it after `items` others, once its Q is there."""
+    LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    rings.units.index(items % FIXED.UNIT_SLOTS).store(gl.full([1], unit, gl.int32, LAYOUT))
+
+
+@gluon.jit
+def tell_end(rings, items, unit, FIXED: gl.constexpr):
+    """Tell the warpgroups, which wait for another Q, that there is none."""
+    GROUPS: gl.constexpr = FIXED.GROUPS
+    tell_unit(rings, items, unit, FIXED)
+    for group in gl.static_range(GROUPS):
+        slot = (items % FIXED.Q_STAGES) * GROUPS + group
+        mbarrier.wait(rings.q.empty.index(slot), (items // FIXED.Q_STAGES + 1) & 1)
+        mbarrier.arrive(rings.q.full.index(slot))
+
+
+@gluon.jit
+def next_unit(unit, items, rings, work, GROUP: gl.constexpr, FIXED: gl.constexpr):
+    """The unit that a warpgroup takes after `items` others; `work.units` or more if none is left."""
+    LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    following = unit + gl.num_programs(0)
+    if work.claims > 0:
+        slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
+        mbarrier.wait(rings.q.full.index(slot), (items // FIXED.Q_STAGES) & 1)
+        following = gl.max(rings.units.index(items % FIXED.UNIT_SLOTS).load(LAYOUT), axis=0)
+    return following
+
+
+@gluon.jit
+def take_item(unit, work, band, GROUP: gl.constexpr, FIXED: gl.constexpr):
+    """The item of a unit of work for the warpgroup GROUP."""
     BLOCK_M: gl.constexpr = FIXED.BLOCK_M
     BLOCK_N: gl.constexpr = FIXED.BLOCK_N
-    batch, head, q_tile = query_tile_of(unit, second, work)
+    batch, head, q_tile = query_tile_of(unit, work, FIXED)
     first = gl.minimum(first_visited_tile(q_tile, band, BLOCK_M, BLOCK_N), gl.cdiv(band.kv_len, BLOCK_N) - 1)
     end = gl.maximum(end_visited_tile(q_tile, band, BLOCK_M, BLOCK_N), first + 1)
     own_end = end
