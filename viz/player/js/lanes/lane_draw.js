@@ -8,25 +8,25 @@ import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
 const HEADING = 17; // above the rows of a run
-const TRACK = 15;
+const [TRACK, STAGE_TRACK] = [15, 20];
 const ROW_GAP = 5;
 const RUN_GAP = 8;
 const [NARROW_LABELS, WIDE_LABELS] = [94, 132];
 const TEXT_SIZE = 10.5;
-const ROOM_FOR_WORDS = 14; // pixels
-const ROOM_FOR_PROVENANCE = 620;
-const NARROW = 1;
-const ROOM_FOR_A_FRAME = 4;
+const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOM_FOR_PROVENANCE] = [1, 4, 14, 620]; // pixels
 const TICK_ROOM = 84;
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
-// In a low room the tracks take what there is; those that begin later than `until` are left out.
-export function layoutLanes(model, chosen, width, until = Infinity, room = Infinity, h = TRACK) {
+// `room` is the height of a stage: rows without it, and tracks that begin later than `until`, are left out.
+export function layoutLanes(model, chosen, width, until = Infinity, room = Infinity) {
+  const h = room < Infinity ? STAGE_TRACK : TRACK;
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
     const heading = y;
     y += HEADING;
-    const shown = run.sms[chosen[index]].tracks.filter(({ first }) => run.begin[first] < until);
+    const { tracks: all } = run.sms[chosen[index]];
+    const endOf = (row) => y + (h + 1) * (all.findLastIndex((track) => track.row === row) + 1);
+    const shown = all.filter(({ first, row }) => run.begin[first] < until && endOf(row) < room);
     const tracks = shown.map((track) => {
       if (track.begins) y += ROW_GAP;
       const placed = { run, index, track, y, h };
@@ -36,8 +36,6 @@ export function layoutLanes(model, chosen, width, until = Infinity, room = Infin
     y += RUN_GAP;
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
-  const lower = (y - room) / sum(runs.map(({ tracks }) => tracks.length));
-  if (lower > 0.01) return layoutLanes(model, chosen, width, until, room, h - lower);
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
@@ -54,7 +52,7 @@ export function xOf({ left, width }, span, time) {
 export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles, head }) {
   const { left, width, height } = layout;
   context.clearRect(0, 0, width, height);
-  drawAxis(context, layout, span, palette);
+  drawAxis(context, layout, span, palette, xOf(layout, span, head));
   for (const placed of layout.runs) drawNames(context, layout, placed, palette);
   context.save();
   context.beginPath();
@@ -82,7 +80,6 @@ function drawHead(context, layout, span, { index, y, tracks }, { model, palette,
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
   const clock = { size: 15, weight: "700", align: "center" };
   const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
-  fillBox(context, palette.background, { x: inside - TICK_ROOM / 2, y: 0, w: TICK_ROOM, h: AXIS - 4 });
   text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
   if (head < span.to) return;
   const { name, values } = model.data.figures.find((each) => each.name.startsWith("Softmax"));
@@ -90,14 +87,16 @@ function drawHead(context, layout, span, { index, y, tracks }, { model, palette,
   text(context, `${name}: ${values[index]}`, layout.width - 4, y + HEADING / 2, palette.now, style);
 }
 
-function drawAxis(context, layout, span, palette) {
+// Without the times beside that of the playhead.
+function drawAxis(context, layout, span, palette, headX) {
   const { left, width, height } = layout;
   const { step, times } = ticksOf(span, (width - left) / TICK_ROOM);
   for (const time of times) {
     const x = xOf(layout, span, time);
     fillBox(context, palette.line, { x, y: AXIS - 4, w: 1, h: height - AXIS });
     const align = x < left + 20 ? "left" : x > width - 30 ? "right" : "center";
-    text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
+    if (Math.abs(x - headX) > TICK_ROOM)
+      text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
   }
 }
 
