@@ -125,8 +125,9 @@ export function controls(owner, sliderLabel) {
 export function byteBars(node, rows, palette) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = 100 / Math.max(...totals);
+  const names = ["Q", "K", "S", "P", "V", "O", "m", "l", "lse", "dO", "D", "dQ", "dK", "dV"]; // in each bar
   const piece = ({ name, title, color, bytes }) => {
-    const order = ("QKSPVO".indexOf(name) + 7) % 7; // the same in each bar; what is not among these follows
+    const order = 1 + names.indexOf(name) || names.length + 1; // others are last
     const looks = { class: "fa-part-bar", title, style: `background:${palette[color]};order:${order}` };
     return element("span", looks, [bytes * scale < ROOM_FOR_A_NAME ? "" : meant(name)]);
   };
