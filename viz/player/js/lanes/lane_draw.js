@@ -9,24 +9,23 @@ import { tickWords, ticksOf } from "./span.js";
 const AXIS = 20; // height of the time axis
 const HEADING = 17; // above the rows of a run
 const [TRACK, STAGE_TRACK] = [15, 20];
-const ROW_GAP = 5;
-const RUN_GAP = 8;
+const [ROW_GAP, RUN_GAP] = [5, 8];
 const [NARROW_LABELS, WIDE_LABELS] = [94, 132];
 const TEXT_SIZE = 10.5;
 const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOM_FOR_PROVENANCE] = [1, 4, 14, 620]; // pixels
 const TICK_ROOM = 84;
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
-// `room` is the height of a stage: rows without it, and tracks that begin later than `until`, are left out.
-export function layoutLanes(model, chosen, width, until = Infinity, room = Infinity) {
-  const h = room < Infinity ? STAGE_TRACK : TRACK;
+// On a stage of height `room`, rows without room and tracks that begin after `until` are left out.
+export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_TRACK : TRACK) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
     const heading = y;
     y += HEADING;
     const { tracks: all } = run.sms[chosen[index]];
-    const endOf = (row) => y + (h + 1) * (all.findLastIndex((track) => track.row === row) + 1);
-    const shown = all.filter(({ first, row }) => run.begin[first] < until && endOf(row) < room);
+    const lastOf = (row) => all.findLastIndex((track) => track.row === row);
+    const isOver = (row) => row !== all[0].row && y + (h + 1) * (lastOf(row) + 1) > room;
+    const shown = all.filter(({ first, row }) => !(run.begin[first] > until || isOver(row)));
     const tracks = shown.map((track) => {
       if (track.begins) y += ROW_GAP;
       const placed = { run, index, track, y, h };
@@ -36,6 +35,8 @@ export function layoutLanes(model, chosen, width, until = Infinity, room = Infin
     y += RUN_GAP;
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
+  const higher = (room - y) / sum(runs.map(({ tracks }) => tracks.length));
+  if (higher > 1) return layoutLanes(model, chosen, width, until, room, h + higher);
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
@@ -74,8 +75,7 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
 
 // What comes later is pale; at the end it is said how much of softmax a product hid.
 function drawHead(context, layout, span, { index, y, tracks }, { model, palette, head }) {
-  const [top, bottom] = [tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
-  const x = xOf(layout, span, head);
+  const [x, top, bottom] = [xOf(layout, span, head), tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
   const clock = { size: 15, weight: "700", align: "center" };
