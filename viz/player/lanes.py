@@ -2,8 +2,8 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from kernels.algorithms import kernels_with_lanes, lane_kernel
 from kernels.problem import AttentionProblem
 from kernels.recordings import recorded_lanes
-from kernels.trace.lanes import LaneKernel, Lanes, tracks_of
+from kernels.trace.lanes import KINDS, LaneKernel, Lanes, tracks_of
 from viz.player.data import encode
 from viz.shared import theme
 from viz.shared.formats import format_count, format_ms, significant
@@ -52,17 +52,19 @@ def fastest_first(runs: Iterable[LanesRun]) -> tuple[LanesRun, ...]:
     return tuple(sorted(runs, key=lambda run: run.lanes.plain_us))
 
 
-def lanes_data(runs: Sequence[LanesRun]) -> dict:
-    """What the view needs, with the runs from top to bottom."""
+def lanes_data(runs: Sequence[LanesRun], kinds: Collection[str] = KINDS) -> dict:
+    """What the view needs of activities of these kinds, with the runs from top to bottom."""
     figures = [asdict(figure) for figure in figures_of(runs)]
-    return {"runs": [_run_data(run) for run in runs], "figures": figures, "looks": theme.LANE_LOOKS}
+    return {"runs": [_run_data(run, kinds) for run in runs], "figures": figures, "looks": theme.LANE_LOOKS}
 
 
-def _run_data(run: LanesRun) -> dict:
+def _run_data(run: LanesRun, kinds: Collection[str]) -> dict:
     lanes = run.lanes
-    sms = [(sm, list(tracks)) for sm, tracks in groupby(tracks_of(lanes), lambda track: track.sm)]
-    shown = [track for _, tracks in sms for track in tracks]
-    events = np.concatenate([track.events for track in shown]) if shown else np.zeros(0, int)
+    is_shown = np.array([kind in kinds for _, kind in lanes.activities])
+    tracks = [replace(t, events=t.events[is_shown[lanes.event_activity[t.events]]]) for t in tracks_of(lanes)]
+    tracks = [track for track in tracks if len(track.events)]
+    sms = [(sm, list(own)) for sm, own in groupby(tracks, lambda track: track.sm)]
+    events = np.concatenate([track.events for track in tracks]) if tracks else np.zeros(0, int)
     about = (lanes.event_program, lanes.event_batch_head, lanes.event_q_tile, lanes.event_kv_tile)
     known, index = np.unique(np.column_stack(about)[events], axis=0, return_inverse=True)
     times = (lanes.event_begin_ns, lanes.event_end_ns)

@@ -66,6 +66,7 @@ FORWARD = Kernel(
 ENTRY = Algorithm(
     name="flash1",
     label="FlashAttention-1",
+    left=("Q", "O", "m", "l"),
     idea="a key tile stays, O, m and l travel to HBM and back at every step",
     direction="forward",
     kernels=(FORWARD,),

@@ -78,6 +78,7 @@ def test_a_row_that_the_reader_did_not_pick_is_let_go_with_its_tile(look_at, ask
     """Else the next tile that is opened would be one that holds it, and not the one that the reader sees."""
     look = f"""(shown) => {{
       const {{ opened, pane, timeline }} = shown;
+      opened.runsRows = true;
       opened.toggle();
       {asked}
       const told = pane.pinnedText();

@@ -57,6 +57,13 @@ def test_each_event_is_sent_with_its_time_activity_and_tile(runs):
         assert sum(track["count"] for sm in data["sms"] for track in sm["tracks"]) == len(begin)
 
 
+def test_a_talk_is_sent_products_and_softmax_alone(runs):
+    for data in lanes_data(runs, ("product", "softmax"))["runs"]:
+        sent = {data["activities"][number]["kind"] for number in numbers(data["activity"], "uint8")}
+        assert sent == {"product", "softmax"}
+        assert all(track["count"] for sm in data["sms"] for track in sm["tracks"])
+
+
 def test_figures_are_those_of_the_lanes(runs):
     figures = {figure.name: figure for figure in figures_of(runs)}
     hopper = runs[0].lanes

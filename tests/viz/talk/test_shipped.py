@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import matrix_bytes, standard_requested
+from kernels.algorithms.standard.traffic import matrix_bytes
 from kernels.device.gpus import GPUS
 from kernels.primitives.tuning import shape_class, tuned_table
 from kernels.problem.words import words_of
@@ -151,24 +151,14 @@ CLAIMS = {
     (FLASH3, 10): lambda s: s.trace.kernel[28] == 1 and merges(s),
     (FLASH3, 11): lambda s: hides_softmax(s),
     (FLASH3, 12): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
-    (FLASH3, 13): lambda s: falls_at_each_length(s, "naive", "ours"),
-    (FLASH3, 14): lambda s: (
-        standard_requested(s.trace.problem, "forward") > s.total > s.other_total
-        and written_once(s.other, "O")
-        and not {"S", "P"} & set(s.trace.tensors)
-    ),
     # The backward pass
     (BACKWARD, 0): lambda s: (
         [s.phase(i)[1] for i in range(1, 3)] == ["PV", "store O, lse"] and lse_is_right(s)
     ),
     (BACKWARD, 1): lambda s: s.phase(1)[1] == "QK^T" and s.phase(2) == ("_attn_bwd_dk_dv", "P from lse"),
     (BACKWARD, 2): lambda s: [s.phase(i)[1] for i in range(1, 5)] == ["load dO", "dV", "dP", "dS"],
-    (BACKWARD, 3): lambda s: (
-        written_once(s.trace, "dK", "dV") and [s.phase(i)[1] for i in (1, 2)] == ["dK", "store dK, dV"]
-    ),
-    (BACKWARD, 4): lambda s: (
-        written_once(s.trace, "dQ") and [s.phase(i)[1] for i in (1, 2)] == ["dQ", "store dQ"]
-    ),
+    (BACKWARD, 3): lambda s: written_once(s.trace, "dK", "dV") and s.phase(1) == ("_attn_bwd_dk_dv", "dS"),
+    (BACKWARD, 4): lambda s: written_once(s.trace, "dQ") and s.phase(1) == ("_attn_bwd_dq", "dS"),
     (BACKWARD, 5): lambda s: s.total < s.other_total and s.moved("dQ", s.other) > 10 * s.moved("dQ"),
     (BACKWARD, 6): lambda s: hides_softmax(s, "backward") and one_loop_is_faster(s),
 }
@@ -176,12 +166,12 @@ CLAIMS = {
 
 
 def asks_in_the_open_tile(shown):
-    """Whether “chip” takes most of “asks” among the words of the tile that is shown."""
+    """Whether “chip” takes most of “is”, after a “chip” before it, among the words of the tile in view."""
     step, (asking, asked) = int(shown.scene.stops[0].step), words_of(shown.trace.problem)
     first, row = shown.trace.kv_tile[step] * shown.trace.problem.block_n, 53 - 48
     most = asked[first + np.argmax(shown.trace.matrices["P"][step, row])]
-    assert [shown.phase(i)[1] for i in range(1, 3)] == ["row max", "exponentials"]
-    return (asking[53], most) == ("chip", "asks")
+    assert [shown.phase(i)[1] for i in range(1, 4)] == ["row max", "exponentials", "PV"]
+    return (asking[53], most, *asked[2:4]) == ("chip", "is", "chip", "is")
 
 
 def merges(shown):

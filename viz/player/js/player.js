@@ -20,7 +20,6 @@ const SLOW = 0.125; // tiles per second, about a second per phase: its numbers a
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
-const NO_NUMBERS = "The code that ran here does not record the numbers of its tiles. FlashAttention-2 does.";
 const NO_STEP = "The trace has no step about this tile.";
 const soFar = (part, all, how) => `${formatBytes(part)} of ${formatBytes(all)} ${how}`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
@@ -44,7 +43,7 @@ export class Player extends Playback {
       this.transport.changed();
     });
     this.orders = choice("programs", orders, (order) => this.setOrder(order));
-    this.numbers = button("Numbers", "", () => this.opened.toggle());
+    this.numbers = button("Numbers", "show the tile in its numbers (z)", () => this.opened.toggle());
     const byClock = "when its warps did what, by the SM's clock (l)";
     this.lanesButton = button("Lanes of an SM", byClock, () => this.toggleLanes());
     const keys = { class: "fa-panel", role: "group", "aria-label": "keys" };
@@ -185,8 +184,8 @@ export class Player extends Playback {
     shown.rate.textContent = transport.acts ? "auto" : `${transport.speed} ${unit}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
-    this.numbers.disabled = !opened.canOpen || atOnce;
-    this.numbers.title = opened.canOpen ? "show the tile in its numbers (z)" : NO_NUMBERS;
+    this.numbers.hidden = !opened.canOpen;
+    this.numbers.disabled = atOnce;
     press(this.numbers, opened.isOpen);
     press(this.more, !this.isPlain);
     this.root.classList.toggle("fa-plain", this.isPlain);

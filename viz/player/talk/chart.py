@@ -7,10 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from kernels.measure.document import Document
 from kernels.measure.measurement import DIRECTIONS, Measurement
 from kernels.measure.peers import PEERS
-from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves, training_steps
+from kernels.measure.series import AXES, PeerCurve, SweepView, peer_curves
 from kernels.measure.sweep import TOKENS, WIDTH
 from kernels.problem import DTYPES, AttentionProblem
 from kernels.problem.attention_problem import MASKS
@@ -20,7 +19,7 @@ from viz.shared.formats import format_count, format_length, significant
 from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
-METRICS = ("time", "tflops", "memory", "speedup", "energy")
+METRICS = ("time", "tflops", "memory", "speedup")
 SHOWN = ("naive", "sdpa_flash", "ours")  # if a chart names no peers
 
 
@@ -73,15 +72,9 @@ def fullest_last(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def recorded_curves(chart: Chart) -> dict[str, PeerCurve]:
-    measurements = fullest_last(_document(chart).measurements)
+    measurements = fullest_last(recorded_document("sweeps").measurements)
     curves = peer_curves("recorded", measurements, chart.view)
-    if chart.metric == "energy":
-        return {curve.peer: curve for curve in training_steps(curves)}
     return {curve.peer: curve for curve in curves if curve.direction == chart.direction and curve.timings}
-
-
-def _document(chart: Chart) -> Document:
-    return recorded_document("energy" if chart.metric == "energy" else "sweeps")
 
 
 def chart_data(chart: Chart) -> dict:
@@ -128,7 +121,7 @@ def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
 
 def _source(chart: Chart, problem: AttentionProblem) -> str:
     """What was held fixed, as in any problem on the axis, and where the numbers are from."""
-    document = _document(chart)
+    document = recorded_document("sweeps")
     device, date = document.devices[0], max(entry.recorded_at[:10] for entry in document.measurements)
     fixed = fixed_words(problem, chart.axis)
     return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
@@ -150,7 +143,7 @@ def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> st
 
 def chart_figures(chart: Chart) -> dict[str, str]:
     """{last} of the axis, and the value of each peer there, by its name. Raises InvalidChart for no curve."""
-    figures = {"device": _document(chart).devices[0].name}
+    figures = {"device": recorded_document("sweeps").devices[0].name}
     values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
     if common := set.intersection(*(set(known) for known in values.values())):
         last = max(common)

@@ -19,6 +19,7 @@ from kernels.measure.measurement import Measurement, ratio_to_naive
 from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
+from kernels.trace.lanes import PRODUCT, SOFTMAX
 from viz.player.data import player_data
 from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
@@ -128,7 +129,7 @@ def _parts(trace: Trace, row: str) -> dict[str, str]:
     merges = (trace.kernel > 0) & (trace.batch_head == head) & (trace.q_tile == number // size)
     shares = trace.weight[merges, number % size]
     lse = trace.lse.reshape(-1, trace.lse.shape[-1])[head, number]
-    parts = {f"lse_{n}": f"{s:.2f}" for n, s in enumerate(lse + np.log(shares), 1)} | {"lse": f"{lse:.2f}"}
+    parts = {f"lse_{n}": f"{s:.3f}" for n, s in enumerate(lse + np.log(shares), 1)} | {"lse": f"{lse:.3f}"}
     return parts | {f"share_{part}": f"{share:.2f}" for part, share in enumerate(shares, 1)}
 
 
@@ -197,7 +198,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
                 raise wrong(where, f"{field}: {words}")
         if scene.view == "lanes" and scene.run:
             lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
-            data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes[::-1])}
+            data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes[::-1], (PRODUCT, SOFTMAX))}
             if not lanes:
                 raise wrong(where, "view: 'lanes', but this problem has no recorded lanes; see Explore")
         try:
@@ -232,7 +233,6 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):
             one[f"{prefix}softmax_beside"] = f"{100 * run.lanes.hidden_share:.0f} %"
-            one[f"{prefix}sm_time"] = format_ms(run.lanes.event_end_ns.max() / 1e6)
             one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 

@@ -12,7 +12,7 @@ import {
 } from "../../../../viz/player/js/run/figure.js";
 import { formatSteady } from "../../../../viz/player/js/run/formats.js";
 import { makeModel } from "../../../../viz/player/js/run/model.js";
-import { SENTENCES, sentenceOf } from "../../../../viz/player/js/run/sentences.js";
+import { SENTENCES, sentenceOf, stateWords } from "../../../../viz/player/js/run/sentences.js";
 import { shownIn as shownAt } from "../../../../viz/player/js/run/cell.js";
 import { given, givenRun, inPhase, isNear, range, stepsWhere } from "./given.js";
 
@@ -168,6 +168,14 @@ test("a row without a key is told as such, without numbers of a max", () => {
 
 test("a row of split keys is told of its part", () => {
   assert.match(says(givenRun("parts"), 3, "row max"), /m of row 0 in this part grows from −∞/);
+});
+
+test("a merge starts from the sum of the part before, and says no weights of keys", () => {
+  const run = givenRun("parts");
+  const [before, step] = stepsWhere(run.trace, { kernel: 1, q_tile: 0 });
+  const { O } = shownIn(run, step, "load partial O");
+  areNear(rowOf(O, 0), run.trace.O[before][0]);
+  assert.equal(stateWords(run.model, inPhase(run.model, step, "weigh"), 0, 0), "");
 });
 
 test("sentences tell the picked row of large tiles with its numbers, and no other", () => {

@@ -108,18 +108,3 @@ def test_a_scene_with_a_chart_has_no_run_and_the_numbers_of_its_chart():
     data = talk_data(parse_talk(SCENE + 'chart = { metric = "memory" }\n', "a.toml"), {})
     assert data["runs"] == {}
     assert data["scenes"][0]["sentence"].endswith("at 16,384")
-
-
-def test_energy_is_that_of_a_training_step_from_its_own_recording():
-    data = chart_data(Chart("energy", peers=("naive", "ours"), head_dim=128))
-    naive, ours = (dict(each["points"]) for each in data["series"])
-    assert len(ours) == 6
-    assert all(ours[x] < naive[x] for x in ours)
-    results = [
-        result.sustained.joules
-        for each in recorded_document("energy").measurements
-        for result in each.results
-        if (each.problem.q_len, each.problem.head_dim, each.problem.mask) == (16384, 128, "causal")
-        and result.peer == "ours"
-    ]
-    assert math.exp(ours[max(ours)]) == pytest.approx(sum(results))

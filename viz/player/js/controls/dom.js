@@ -125,10 +125,12 @@ export function controls(owner, sliderLabel) {
 export function byteBars(node, rows, palette) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = 100 / Math.max(...totals);
-  const piece = ({ name, title, color, bytes }) =>
-    element("span", { class: "fa-part-bar", title, style: `background:${palette[color]}` }, [
-      bytes * scale < ROOM_FOR_A_NAME ? "" : meant(name),
-    ]);
+  const names = ["Q", "K", "S", "P", "V", "O", "m", "l", "lse", "dO", "D", "dQ", "dK", "dV"]; // in each bar
+  const piece = ({ name, title, color, bytes }) => {
+    const order = 1 + names.indexOf(name) || names.length + 1; // others are last
+    const looks = { class: "fa-part-bar", title, style: `background:${palette[color]};order:${order}` };
+    return element("span", looks, [bytes * scale < ROOM_FOR_A_NAME ? "" : meant(name)]);
+  };
   const bars = rows.map(({ parts }) => parts.map(piece));
   const said = rows.map(() => element("span", { class: "fa-byte-words" }));
   node.replaceChildren(

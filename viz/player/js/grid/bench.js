@@ -52,8 +52,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   return benchLayout(box, kernel.slots, hasState, most);
 }
 
-// Whether the numbers of the scores can be read there.
-export const hasRoom = ({ slots: { S } }, { data }) => !S || isReadable(S.w / data.problem.block_n);
+// Whether the numbers of all rows can be read there: without scores, each row opens alone.
+export const hasRoom = ({ slots: { S } }, { data }) => S && isReadable(S.w / data.problem.block_n);
 
 // The room for the words of a text beside the rows of the scores, and above their columns.
 function wordsRoom(model, kernel, chip) {
@@ -79,7 +79,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
     if (room.w && isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
-      write(word, beside, y, i === told, { align: "right" });
+      write(word, beside, y, at.marks && i === told, { align: "right" });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
   const { y: above } = slots.dK ?? slots.K ?? slots.S;
@@ -278,7 +278,7 @@ function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, stro
 }
 
 function frameRow(context, { slots, state }, drawn, { model, palette, at, row }) {
-  if (model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
+  if (!at.marks || model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
   const beside = drawn.filter(({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y);
   if (!beside.some(isSquare)) return;
   const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];

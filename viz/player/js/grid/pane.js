@@ -60,8 +60,9 @@ export class Pane {
     at.kernel = model.kernel[standing];
     const tells =
       at.finished && model.data.words && hasNumbers(model) && model.kernels[at.kernel].bars === "l";
-    at.scan = timeline.order === "gpu" ? 0 : tells ? 1 : scanOf(rate);
+    at.scan = timeline.order === "gpu" ? 0 : tells && this.onPick ? 1 : scanOf(rate); // a talk keeps the chip
     at.melt = meltOf(rate);
+    at.marks = this.onPick || !this.pinned || this.pinned.q === model.q[at.step]; // a talk follows one row
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
     return at;
   }

@@ -47,7 +47,7 @@ function largestOfRows(model, slot, at) {
   const isOfRows = slot.rows === "q_tile";
   return once(model, `${slot.name}|${at.kernel}|${at.head}|${isOfRows ? q : `kv ${kv}`}`, () => {
     const { matrices } = figureOf(model, at.step);
-    const { name } = matrices.find((each) => each.slot === slot.name && each.is_field);
+    const { name } = matrices.findLast((each) => each.slot === slot.name);
     const { rows, columns, values } = model.matrices[name];
     const turn = range(model.turnLast[at.step] + 1, model.turnFirst[at.step]);
     const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;

@@ -8,25 +8,24 @@ import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
 const HEADING = 17; // above the rows of a run
-const TRACK = 15;
-const ROW_GAP = 5;
-const RUN_GAP = 8;
+const [TRACK, STAGE_TRACK] = [15, 20];
+const [ROW_GAP, RUN_GAP] = [5, 8];
 const [NARROW_LABELS, WIDE_LABELS] = [94, 132];
 const TEXT_SIZE = 10.5;
-const ROOM_FOR_WORDS = 14; // pixels
-const ROOM_FOR_PROVENANCE = 620;
-const NARROW = 1;
-const ROOM_FOR_A_FRAME = 4;
+const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOM_FOR_PROVENANCE] = [1, 4, 14, 620]; // pixels
 const TICK_ROOM = 84;
 
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
-// In a low room the tracks take what there is; those that begin later than `until` are left out.
-export function layoutLanes(model, chosen, width, until = Infinity, room = Infinity, h = TRACK) {
+// On a stage of height `room`, rows without room and tracks that begin after `until` are left out.
+export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_TRACK : TRACK) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
     const heading = y;
     y += HEADING;
-    const shown = run.sms[chosen[index]].tracks.filter(({ first }) => run.begin[first] < until);
+    const { tracks: all } = run.sms[chosen[index]];
+    const lastOf = (row) => all.findLastIndex((track) => track.row === row);
+    const isOver = (row) => row !== all[0].row && y + (h + 1) * (lastOf(row) + 1) > room;
+    const shown = all.filter(({ first, row }) => !(run.begin[first] > until || isOver(row)));
     const tracks = shown.map((track) => {
       if (track.begins) y += ROW_GAP;
       const placed = { run, index, track, y, h };
@@ -36,8 +35,8 @@ export function layoutLanes(model, chosen, width, until = Infinity, room = Infin
     y += RUN_GAP;
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
-  const lower = (y - room) / sum(runs.map(({ tracks }) => tracks.length));
-  if (lower > 0.01) return layoutLanes(model, chosen, width, until, room, h - lower);
+  const higher = (room - y) / sum(runs.map(({ tracks }) => tracks.length));
+  if (higher > 1) return layoutLanes(model, chosen, width, until, room, h + higher);
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
@@ -54,7 +53,7 @@ export function xOf({ left, width }, span, time) {
 export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles, head }) {
   const { left, width, height } = layout;
   context.clearRect(0, 0, width, height);
-  drawAxis(context, layout, span, palette);
+  drawAxis(context, layout, span, palette, xOf(layout, span, head));
   for (const placed of layout.runs) drawNames(context, layout, placed, palette);
   context.save();
   context.beginPath();
@@ -76,13 +75,11 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
 
 // What comes later is pale; at the end it is said how much of softmax a product hid.
 function drawHead(context, layout, span, { index, y, tracks }, { model, palette, head }) {
-  const [top, bottom] = [tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
-  const x = xOf(layout, span, head);
+  const [x, top, bottom] = [xOf(layout, span, head), tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
   const clock = { size: 15, weight: "700", align: "center" };
   const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
-  fillBox(context, palette.background, { x: inside - TICK_ROOM / 2, y: 0, w: TICK_ROOM, h: AXIS - 4 });
   text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
   if (head < span.to) return;
   const { name, values } = model.data.figures.find((each) => each.name.startsWith("Softmax"));
@@ -90,14 +87,16 @@ function drawHead(context, layout, span, { index, y, tracks }, { model, palette,
   text(context, `${name}: ${values[index]}`, layout.width - 4, y + HEADING / 2, palette.now, style);
 }
 
-function drawAxis(context, layout, span, palette) {
+// Without the times beside that of the playhead.
+function drawAxis(context, layout, span, palette, headX) {
   const { left, width, height } = layout;
   const { step, times } = ticksOf(span, (width - left) / TICK_ROOM);
   for (const time of times) {
     const x = xOf(layout, span, time);
     fillBox(context, palette.line, { x, y: AXIS - 4, w: 1, h: height - AXIS });
     const align = x < left + 20 ? "left" : x > width - 30 ? "right" : "center";
-    text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
+    if (Math.abs(x - headX) > TICK_ROOM)
+      text(context, tickWords(time, step, span.to), x, 8, palette.muted, { size: TEXT_SIZE, align });
   }
 }
 

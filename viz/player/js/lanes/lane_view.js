@@ -76,7 +76,7 @@ export class LanesView {
     this.look(false);
     const notes = runs.flatMap(({ title: whose, notes: own }) => own.map((note) => `${whose}: ${note}`));
     this.more.replaceChildren(figureTable(data), ...notes.map((note) => element("div", {}, [note])));
-    const kinds = new Set(runs.flatMap(({ activities }) => activities.map(({ kind }) => kind)));
+    const kinds = new Set(runs.flatMap((run) => [...run.activity].map((i) => run.activities[i].kind)));
     const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
     this.legend.replaceChildren(...shown.map((kind) => swatch(lookOf(data.looks[kind]), LEGEND[kind])));
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;

@@ -138,7 +138,8 @@ export function matricesIn(model, figure, slot, at) {
     return isEarlier ? [{ matrix, k: -1, part: 1, phase: null }] : [];
   });
   placed.sort((a, b) => a.k - b.k);
-  const sum = own.find(({ is_field: isField }) => isField);
+  const sums = phases.filter((phase) => !isSquare(slot) && sumOf(phase) === slot.name);
+  const sum = own.find(({ is_field: isField, phase }) => isField || sums.some(({ name }) => name === phase));
   const earlier = !sum
     ? -1
     : slot.rows === "kv_tile"

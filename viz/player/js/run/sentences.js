@@ -230,10 +230,11 @@ export function stateWords(model, at, row, name) {
 function gradientWords(model, at, row, name) {
   const read = (matrix) => rowNamed(model, matrix, at.step, row)?.[0];
   const [S, P, lse, dP, D, dS] = ["QK^T", "P", "lse", "dP", "D", "dS"].map(read);
-  if (lse === undefined) return "";
+  if (P === undefined) return "";
+  const digits = digitsFor([P, dP, D], (x, y, z) => x * (y - z));
   const made = {
     "weights from lse": `P = e^(${differenceOfPower(S, lse)}) = ${formatSteady(P)}`,
-    "d scores": `dS = ${formatSteady(P)} × (${difference(dP, D)}) = ${formatSteady(dS)}`,
+    "d scores": `dS = ${inDigits(P, digits)} × (${difference(dP, D, digits)}) = ${formatSteady(dS)}`,
   };
   const words = at.part > 0.5 && made[at.phase?.tells];
   return words ? `row ${name}, key ${model.kv[at.step] * model.data.problem.block_n}:  ${words}` : "";

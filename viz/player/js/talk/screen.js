@@ -111,10 +111,9 @@ export class Screen {
     owner.dropKeys(); // the keys are the talk's
     if (kind === "duel") return owner;
     owner.onDrawn = (at) => this.say(at);
-    owner.lanes.room = 268; // height that lanes have
+    owner.lanes.room = 276; // height that lanes have
     owner.pane.onPick = null; // the other window would not know of the row
     owner.pane.stage.addEventListener("click", (event) => {
-      if (!owner.pane.model.hasMatrices) return;
       owner.opened.openAt(owner.pane.hit(event));
       if (owner.opened.isOpen) this.onOpen(owner.timeline.text());
     });
@@ -132,7 +131,6 @@ export class Screen {
   whyNoTile() {
     const { player } = this.owners;
     if (this.scene.duel || !this.chart.root.hidden) return "This scene shows no tile to open.";
-    if (!player.pane.model.hasMatrices) return "This run was recorded without the numbers of its tiles.";
     return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
   }
 

@@ -10,13 +10,11 @@ import { rowCount, rowNumber, stepsAbout, tileNumber } from "../run/model.js";
 import { stateWords } from "../run/sentences.js";
 import { Predict } from "./predict.js";
 
-const NO_TILE = "This run has no tile with numbers.";
+const NO_TILE = "This run has no numbers of its tiles.";
 const HINT =
   "Point at a number to see how it was made. The code computes with 2^x, these numbers are of e^x.";
 const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
-const NOT_RECORDED =
-  "This run was recorded without the numbers of its tiles, and it cannot be run again here. " +
-  "Tiles of at most 16 queries and 16 keys have them, as in Tiny, under “Start from” in the app.";
+const NOT_RECORDED = "It was not recorded in its numbers, and this run cannot be run again here.";
 
 export class OpenTile {
   constructor(player) {
@@ -81,7 +79,7 @@ export class OpenTile {
     const words = stateWords(model, at, row, name);
     this.asks.hidden = !isKnown || !words;
     this.asks.setAttribute("aria-pressed", String(predicting));
-    write(this.state, predicting ? "" : words);
+    write(this.state, predicting || !at.marks ? "" : words);
     this.predict.show(predicting ? { model, step: at.step, row, name } : null);
   }
 
@@ -125,9 +123,9 @@ export class OpenTile {
     }[key];
   }
 
-  // Whether the tiles of the run can be shown in their numbers, if these are recorded.
+  // Whether the tiles of the run can be shown in their numbers.
   get canOpen() {
-    return this.pane.model.kernels.some(({ figure }) => figure);
+    return this.runsRows || this.pane.model.hasMatrices;
   }
 
   // A run is shown anew, with a tile open or not.
@@ -141,7 +139,7 @@ export class OpenTile {
   toggle() {
     if (this.isOpen) {
       this.close();
-    } else if (this.canOpen) {
+    } else {
       const step = this.stepToOpen(this.pane.pinned);
       if (step >= 0) this.open(step);
       else this.player.controls.tell(this.whyNot());
@@ -150,7 +148,7 @@ export class OpenTile {
 
   // The step whose tile is opened now, -1 if there is none; of a picked row, one that holds it.
   stepToOpen(pinned) {
-    return stepToOpen(this.pane.model, Math.max(0, this.timeline.cursor().step), pinned);
+    return this.canOpen ? stepToOpen(this.pane.model, Math.max(0, this.timeline.cursor().step), pinned) : -1;
   }
 
   whyNot() {
