@@ -2,7 +2,7 @@
 
 import { scanOf } from "./easing.js";
 import { formatBytes, formatNumber } from "./formats.js";
-import { KIND, rowNumber, stepsAbout, sum, tileKind, tileNumber } from "./model.js";
+import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
 import { areOfKeys, shownRow } from "./series.js";
 
@@ -51,16 +51,9 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-// What standard attention requests more: first of all the matrices that are never stored here.
-function endWords({ data, bytes, count }) {
-  const { standard_bytes: standard, standard_parts: parts, tensors, label } = data;
-  const words = `${label} requests ${formatBytes(bytes[count])}`;
-  const more = parts.filter(({ name }) => !tensors.some((own) => own.name === name));
-  if (!more.length) return `Done: ${words}.`;
-  const listed = new Intl.ListFormat("en").format(more.map(({ name }) => name));
-  const size = formatBytes(sum(more.map((part) => part.bytes)));
-  const rest = `${listed}, never stored here, are ${size} of that.`;
-  return `Done: ${words}, standard attention ${formatBytes(standard)}.\n${rest}`;
+function endWords({ data: { standard_bytes: standard, standard_parts: parts, label }, bytes, count }) {
+  const more = parts.length ? `; standard attention moves ${formatBytes(standard)}` : "";
+  return `Done: ${label} moves ${formatBytes(bytes[count])} to and from HBM${more}.`;
 }
 
 function scanWords(model, at) {
