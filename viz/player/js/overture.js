@@ -11,7 +11,7 @@ const TAKES = "Each word takes something of itself and of every earlier word.";
 // What is said, and then how far the scores S and their weights P have been moved to HBM and back.
 const STORES = [
   ["It writes a score S for each pair of words to HBM, the GPU’s memory.", (part) => [part / 2, 0]],
-  ["It reads the scores back, for softmax turns them into weights P.", (part) => [(1 + part) / 2, 0]],
+  ["It reads the scores back. Softmax turns them into weights P.", (part) => [(1 + part) / 2, 0]],
   ["It writes the weights to HBM, too.", (part) => [1, part / 2]],
   ["It reads them back, to add up the values V, each times its weight.", (part) => [1, (1 + part) / 2]],
 ];

@@ -5,7 +5,7 @@ import { range, rowsOfTile, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower or tall stage has HBM above the chip, unless low with an open tile
 const [OPEN, NEAR] = [0.2, 0.32]; // part of the stage that is HBM: with the numbers of a tile, and without
-const [NARROW_NEAR, SHELF] = [0.46, 0.36]; // of its height, if HBM lies above the chip; beside a square map
+const [NARROW_NEAR, SHELF] = [0.46, 0.34]; // of its height, if HBM lies above the chip; beside a square map
 export const HEAD = 26; // of a place, for its name
 const LOWEST_HBM = 130; // its height, with strips of tensors and a map
 const PAD = 12;
