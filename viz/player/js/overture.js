@@ -15,8 +15,6 @@ const STORES = [
   ["It writes the weights to HBM, too.", (part) => [1, part / 2]],
   ["It reads them back, to add up the values V, each times its weight.", (part) => [1, (1 + part) / 2]],
 ];
-const ON = "So it goes on, tile by tile, to the end of the row.";
-const ENDS = "O is divided by l, so its weights add up to 1. Then O goes to HBM.";
 
 const act = (title, [from, to], ms, rate, says, scene) => {
   return { from, to, ms, rate: () => rate, shape: clamp, says: `${title}\n${says}`, scene };
@@ -53,8 +51,8 @@ export function overtureOf(model) {
     flash([0, start], ON_MS, MELTS, tiles),
     ...told(model, flash, opens),
     ...told(model, flash, good),
-    flash([next, after - 1], ON_MS, SLOW, ON),
-    flash([after - 1, after], ON_MS, SLOW, ENDS),
+    flash([next, after - 1], ON_MS, SLOW, "So it goes on, tile by tile, to the end of the row."),
+    flash([after - 1, after], ON_MS, SLOW, "O is divided by l: its weights add up to 1. Then O goes to HBM."),
     flash([after, last], ON_MS, MELTS, "The next queries go the same way."),
   ];
 }

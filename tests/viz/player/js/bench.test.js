@@ -235,13 +235,8 @@ test("the first film says what a word takes, what standard attention stores, and
   const good = goodTile(model);
   assert.equal(model.turnFirst[good], good - 1); // no old sums of its row shrink before
   assert.equal(takes.scene(0.5).about, model.turnLast[good]);
-  const moved = acts.slice(0, 4).map(({ scene }) => scene(1).stored); // S out and back, P out and back
-  assert.deepEqual(moved, [
-    [0.5, 0],
-    [1, 0],
-    [1, 0.5],
-    [1, 1],
-  ]);
+  const moved = acts.slice(0, 4).flatMap(({ scene }) => scene(1).stored);
+  assert.deepEqual(moved, [0.5, 0, 1, 0, 1, 0.5, 1, 1]); // S out and back, P out and back
   const again = acts.slice(4);
   const [froms, ends] = ["from", "to"].map((each) => again.map((act) => act[each]));
   assert.deepEqual([...froms, model.phaseStart[model.count]], [0, ...ends]); // never back

@@ -73,8 +73,7 @@ export function drawStored(context, { layout, chip, model, palette, at, reduced 
     if (ways > 1) inHbm.forEach((box) => fillBox(context, kept, box));
     if (ways <= 0 || ways >= 2) continue;
     const [from, to] = ways < 1 ? [onChip, inHbm] : [inHbm, onChip];
-    const label = { size: 15, weight: "650", alpha: Math.abs(1 - ways) };
-    text(context, meant(name), left, high - 14, palette[color], label);
+    text(context, meant(name), left, high - 22, palette[color], { size: 15, alpha: Math.abs(1 - ways) });
     for (const q of rows) {
       const part = clamp(within((ways % 1) - (0.4 * q) / rows.length, 0, 0.6), 0.001, 0.999); // it waits
       const words = q === rows.length - 1 ? formatBytes(bytes / 2) : "";

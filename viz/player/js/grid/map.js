@@ -77,7 +77,7 @@ function drawGround(context, layout, model, palette) {
   }
 }
 
-// Whether tiles are drawn number by number: then old weights pale as a row's sum grows.
+// Whether the numbers of a tile have room on the map.
 function isDrawnInNumbers(layout, model) {
   if (!hasNumbers(model)) return false;
   const { block_m: rows, block_n: keys } = model.data.problem;
@@ -102,7 +102,7 @@ export function weightsOf(model, step, end) {
   return (r, c) => {
     if (!holds(keysOfRow(problem, firstRow + r, model.head[step]), firstKey + c)) return NaN;
     const value = sent.values[start + r * sent.columns + c];
-    const { m, l } = states[r];
+    const { m, l } = states[r] ?? {};
     return hasSums ? Math.exp(value * problem.scale - m) / (end === undefined ? 1 : l) : value;
   };
 }
@@ -139,19 +139,17 @@ function drawTick(context, palette, { x, y, w, h }) {
   drawLine(context, palette.muted, 1.5, [left, middle, left + 4, middle + 4, left + 11, middle - 5]);
 }
 
-// Everything that was visited up to a moment. `steps` are done; the one in progress grows into the map as its
-// weights are made, and those of all programs at once, `running` [step, part], as their time goes. What is
-// dropped goes from the map too; at the end all of it is computed again.
+// What is there at a moment: of the `steps` that are done what HBM keeps, and at the end all of it; the tile in
+// progress as its weights are made, and those of all programs at once, `running` [step, part], as time goes.
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
-  const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
   // the tile in progress appears with its weights, or with its scores
   const what = model.kernels[at.kernel]?.cells === "share" ? "share" : "scores";
   const appears = progressOfPhase(model, at, ({ shows }) => shows === what, 0);
   const drops = inNumbers && !isInHbm(model, at) && !at.finished;
   const gone = drops ? progressOfPhase(model, at, (phase) => sumOf(phase) === "O", 0) : 0;
-  for (const step of all.filter((each) => hasTile(model, each))) {
+  for (const step of new Set([...steps, at.step].filter((each) => hasTile(model, each)))) {
     const isNow = step === at.step && !at.complete;
     const part = isNow ? appears : 1;
     const layout = layoutOf(step);
@@ -192,7 +190,7 @@ export function nameMap(context, layout, model, palette, at) {
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
   const isLit = at.finished || !isDrawnInNumbers(layout, model);
-  const own = isLit ? "weights, computed again for this picture" : "one tile of scores at a time";
+  const own = isLit ? "all weights, computed again" : "one tile of scores at a time";
   const stored = at.stored ? ["S", "P"].filter((_, i) => at.stored[i] > 0) : model.data.grid;
   const words = isStored ? `in HBM: ${stored.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;

@@ -51,9 +51,13 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-function endWords({ data: { standard_bytes: standard, standard_parts: parts, label }, bytes, count }) {
+const MAP = "\nThe map: how much each word takes of each, computed again for this picture.";
+
+function endWords({ data, bytes, count }) {
+  const { standard_parts: parts, standard_bytes: standard, words, grid } = data;
   const more = parts.length ? `; standard attention moves ${formatBytes(standard)}` : "";
-  return `Done: ${label} moves ${formatBytes(bytes[count])} to and from HBM${more}.`;
+  const map = words && !grid.length ? MAP : "";
+  return `Done: ${data.label} moves ${formatBytes(bytes[count])} to and from HBM${more}.${map}`;
 }
 
 function scanWords(model, at) {
