@@ -10,6 +10,7 @@ export const HEAD = 26; // of a place, for its name
 const LOWEST_HBM = 130; // its height, with strips of tensors and a map
 const PAD = 12;
 const FOOT = 18; // room for what is said below the map
+export const APART = 7; // from HBM, of a map that is not in it
 const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
 // The two places; with `isOpen` the chip has the room for its numbers.
@@ -36,7 +37,7 @@ function shelfLayout({ x, y, w, h }, { strips, kvTiles, qTiles, data }) {
   const names = strips.map(({ name }) => name).toSorted((a, b) => order.indexOf(a) - order.indexOf(b));
   const shelf = { x: x + 34, w: left - x - 34 - 2 * AWAY, pitch, names };
   const size = { width: side, height: side, cellWidth: side / kvTiles, cellHeight: side / qTiles };
-  return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: w, shelf };
+  return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: left - APART - x, shelf };
 }
 
 export function mapLayout(hbm, model) {

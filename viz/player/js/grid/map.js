@@ -2,12 +2,11 @@
 
 import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers, progressOfPhase, sumOf } from "../run/bench.js";
-import { cellBox } from "./layout.js";
+import { APART, cellBox } from "./layout.js";
 import { clamp } from "../run/easing.js";
 import { extent, matrixNamed, softmaxState } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
 
-const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
@@ -85,8 +84,8 @@ function isDrawnInNumbers(layout, model) {
   return isLarge && model.offsets.length >= Math.min(rows, model.data.problem.rows);
 }
 
-// The weight of each row and key of a step's tile: e^(score - m), over l once all is done: with the sums of the
-// step `end`; or as the kernel has it. null if the numbers were not recorded.
+// The weight of each row and key of a step's tile: e^(score - m), or with the sums of a later step `end`
+// e^(score - m) / l; or as the kernel has it. null if the numbers were not recorded.
 export function weightsOf(model, step, end) {
   const scores = model.matrices["QK^T"];
   const last = model.phases[step].findLast(({ name, makes }) => name === "mask" || makes.includes("P"));
@@ -139,8 +138,8 @@ function drawTick(context, palette, { x, y, w, h }) {
   drawLine(context, palette.muted, 1.5, [left, middle, left + 4, middle + 4, left + 11, middle - 5]);
 }
 
-// What is there at a moment: of the `steps` that are done what HBM keeps, and at the end all of it; the tile in
-// progress as its weights are made, and those of all programs at once, `running` [step, part], as time goes.
+// What is there at a moment: of the `steps` that are done what HBM keeps, and at the end all of it; the tile
+// in progress as its weights are made; of all programs at once those `running`, [step, part], as time goes.
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
@@ -165,8 +164,8 @@ export const isInHbm = ({ data }, at) => data.grid.length > 0 || Boolean(at.stor
 // HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.
 export function drawHbm(context, { x, y, w, h }, layouts, model, palette, at) {
   const isStored = isInHbm(model, at);
-  const [{ x: left, y: top, height, shelf }] = layouts;
-  const box = { x, y, w: isStored || !shelf ? w : left - APART - x, h };
+  const [{ x: left, y: top, height, shelf, room }] = layouts;
+  const box = { x, y, w: isStored ? w : room, h };
   if (isStored || shelf) roundBox(context, box, 12, { fill: palette.surface, line: palette.line });
   if (isStored || shelf || layouts.length > 1) return;
   const inner = [left - APART, top - APART];
@@ -190,7 +189,7 @@ export function nameMap(context, layout, model, palette, at) {
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
   const isLit = at.finished || !isDrawnInNumbers(layout, model);
-  const own = isLit ? "all weights, computed again" : "one tile of scores at a time";
+  const own = isLit ? "weights, computed again" : "one tile of scores at a time";
   const stored = at.stored ? ["S", "P"].filter((_, i) => at.stored[i] > 0) : model.data.grid;
   const words = isStored ? `in HBM: ${stored.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;

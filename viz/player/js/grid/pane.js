@@ -130,7 +130,8 @@ export class Pane {
     const isAlone = layouts.length === 1;
     const more =
       isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "the GPU's memory: large, slow";
-    if (isAlone || isInHbm(model, at)) namePlace(context, "HBM", more, hbm, palette);
+    const place = isAlone ? { ...hbm, w: layouts[0].room } : hbm;
+    if (isAlone || isInHbm(model, at)) namePlace(context, "HBM", more, place, palette);
     else namePlace(context, "Weights", "stored nowhere", hbm, palette);
     if (!isAlone) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
