@@ -41,12 +41,11 @@ export function overtureOf(model) {
   const [start, next, after, last] = steps.map((step) => model.phaseStart[step]);
   const { block_m: rows, block_n: keys } = model.data.problem;
   const tiles = `It goes through the scores tile by tile: ${rows} queries times ${keys} keys.`;
-  const about = (part) => ({ about: ends, come: 1.3 * part });
   const flash = (...given) => act(model.data.label, ...given);
   const stores = ([says, stored]) =>
     act("Standard attention", [0, 0], STORES_MS, EMPTY, says, (part) => ({ stored: stored(part) }));
   return [
-    act("Attention", [0, 0], TAKES_MS, EMPTY, TAKES, about),
+    act("Attention", [0, 0], TAKES_MS, EMPTY, TAKES, (part) => ({ about: ends, come: 1.3 * part })),
     ...STORES.map(stores),
     flash([0, start], ON_MS, MELTS, tiles),
     ...told(model, flash, opens),

@@ -4,7 +4,7 @@ import { clamp } from "../run/easing.js";
 import { range, rowsOfTile, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower or tall stage has HBM above the chip, unless low with an open tile
-const [OPEN, NEAR] = [0.2, 0.32]; // part of the stage that is HBM: with the numbers of a tile, and without
+const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and at most
 const [NARROW_NEAR, SHELF] = [0.46, 0.34]; // of its height, if HBM lies above the chip; beside a square map
 export const HEAD = 26; // of a place, for its name
 const LOWEST_HBM = 130; // its height, with strips of tensors and a map
@@ -15,7 +15,7 @@ const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
 // The two places; with `isOpen` the chip has the room for its numbers.
 export function placesOf(width, height, isOpen = false, above = NARROW_NEAR) {
-  const part = isOpen ? OPEN : NEAR;
+  const part = isOpen ? OPEN : clamp(height / width, 0.3, NEAR);
   if (width < Math.max(NARROW, 1.15 * height) && !(isOpen && width > height)) {
     const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : above), LOWEST_HBM));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
@@ -53,8 +53,8 @@ export function mapLayout(hbm, model) {
   const [w, h] = [hbm.w - left - right, hbm.h - top - foot];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
-  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 4, 24));
-  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24));
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 1.3, 24));
+  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 1.3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
   const aside = model.data.grid.length ? 0.5 : 0; // in the middle of HBM, or in its corner
   const x = hbm.x + left + Math.max(0, w - width) * aside;
