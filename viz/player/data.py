@@ -61,6 +61,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     problem, algorithm = trace.problem, drawn.algorithm
     names = zip(algorithm.kernels, trace.kernels, strict=True)
     share = sampled_share(trace) * drawn.selection.share
+    ledger = {} if algorithm.name == "standard" else requested_ledger(problem, algorithm.direction)
     is_read = problem.inputs == "text" and problem.q_len + problem.kv_len <= MOST_WORDS
     data = {
         "label": algorithm.label,
@@ -77,8 +78,7 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "standard_bytes": round(share * standard_requested(problem, algorithm.direction)),
         "standard_parts": [
             {"name": name, "bytes": share * size, "color": theme.tensor_entry(name)}
-            for name, size in requested_ledger(problem, algorithm.direction).items()
-            if algorithm.name != "standard"
+            for name, size in sorted(ledger.items(), key=lambda each: each[0] not in trace.tensors)
         ],
         "standard_words": "Standard, same rows" if share < 1 else "Standard attention",
         "strips": _strips(algorithm),

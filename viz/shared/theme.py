@@ -73,7 +73,7 @@ ABOUT_NUMBERS = (
     "named, at the date that is named; a file of yours counts as recorded."
 )
 
-TENSOR_COLORS = {"Q": "query", "K": "key", "V": "value", "O": "output", "S": "muted", "P": "muted"}
+TENSOR_COLORS = {"Q": "query", "K": "key", "V": "value", "O": "output", "S": "muted", "P": "now"}
 """Which palette entry a tensor is drawn in, if it is not "state"; a gradient has that of its tensor."""
 
 _FILE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -1,57 +1,64 @@
-// What a first visitor sees: a word's tiles at a glance, what standard attention stores, the tiles slowly.
+// What a first visitor sees: what attention is, what standard attention stores, then FlashAttention, slowly.
 
-import { smooth, within } from "./run/easing.js";
+import { clamp } from "./run/easing.js";
 import { shrinkingRows, toldRow } from "./run/figure.js";
 import { KIND, range, tileKind } from "./run/model.js";
-import { roleOf } from "./run/bench.js";
-import { sentenceOf } from "./run/sentences.js";
+import { sentencesOf } from "./run/sentences.js";
 
-const [MIXES_MS, STANDS_MS, KEEPS_MS, ON_MS, AFTER_MS] = [4600, 5600, 5000, 700, 5000];
-const [A_GLANCE_MS, A_LETTER_MS] = [500, 25]; // a phase lasts until its sentence is read
-const [LEADS_MS, CORRECTS_MS] = [1100, 8000]; // a phase that leads to it, and what a stranger comes for
-const LEADS = new Set(["move", "max", "exponentials"]); // the sentence of a later phase tells them, too
-const [SCAN, SLOW] = [20, 0.2]; // tiles per second, as they are seen
-const MIXES = "Attention: each word takes something of itself and every earlier word. A score says how much.";
-const STANDS =
-  "Softmax turns the scores S of a word into weights P that add up to 1. It needs all scores at once, " +
-  "so standard attention writes S to HBM and reads it back, then P.";
-const KEEPS =
-  "Again, slowly: FlashAttention sees one tile of scores at a time, then drops it. Of each word " +
-  "it keeps the largest score m, the sum l of the weights e^(score − m), and the output O.";
-const AFTER = "So it goes on, tile by tile. At a row’s end O is divided by l: the weights add up to 1.";
+const [EMPTY, MELTS, SLOW] = [9.17, 4, 0.2]; // tiles per second, as they are seen: at first nothing of them
+const [TAKES_MS, STORES_MS, LOADS_MS, WORKS_MS, CORRECTS_MS, ON_MS] = [5500, 3000, 2200, 3000, 7500, 3500];
+const TAKES = "Each word takes something of itself and of every earlier word.";
+// What is said, and then how far the scores S and their weights P have been moved to HBM and back.
+const STORES = [
+  ["It writes a score S for each pair of words to HBM, the GPU’s memory.", (part) => [part / 2, 0]],
+  ["It reads the scores back. Softmax turns them into weights P.", (part) => [(1 + part) / 2, 0]],
+  ["It writes the weights to HBM, too.", (part) => [1, part / 2]],
+  ["It reads them back, to add up the values V, each times its weight.", (part) => [1, (1 + part) / 2]],
+];
 
-// How far standard attention has moved the scores: each matrix is written, then read back.
-const stored = (part) => ({ S: within(part, 0, 0.5), P: within(part, 0.5, 1) });
+const act = (title, [from, to], ms, rate, says, scene) => {
+  return { from, to, ms, rate: () => rate, shape: clamp, says: `${title}\n${says}`, scene };
+};
+
+// Each phase, with what it does in the first tile of a row, and what to the told row in the next one; of what
+// it loads, first what that is.
+function told(model, flash, step) {
+  const isFirst = step === model.turnFirst[step];
+  const row = toldRow(model, step, null);
+  return model.phases[step].map((phase, k) => {
+    const { loads, rescales } = phase;
+    const says = sentencesOf(model, { step, phase }, row);
+    const ms = loads.length ? LOADS_MS : rescales && !isFirst ? CORRECTS_MS : WORKS_MS;
+    const from = model.phaseStart[step] + k;
+    return flash([from, from + 1], ms, SLOW, says.at(rescales || isFirst !== loads.length > 0 ? 0 : -1));
+  });
+}
 
 export function overtureOf(model) {
   const good = goodTile(model);
-  const opens = Math.min(model.turnFirst[good], Math.max(good - 1, 0));
-  const steps = [opens, opens + 1, good, good + 1, model.turnLast[good] + 1, model.count];
-  const [start, second, first, next, end, last] = steps.map((step) => model.phaseStart[step]);
-  const phases = model.phases[good].map((each, k, own) => {
-    const phase = own.slice(k).find((later) => !LEADS.has(roleOf(later))) ?? each;
-    const words = sentenceOf(model, { step: good, phase }, toldRow(model, good, null));
-    const reads = phase.rescales ? CORRECTS_MS : A_GLANCE_MS + A_LETTER_MS * words.length;
-    const [ms, says] = phase === each ? [reads, words] : [LEADS_MS, words.split("\n")[0]];
-    return { from: first + k, to: first + k + 1, ms, rate: () => SLOW, shape: (part) => part, says };
-  });
-  const [begun, ends] = [start + 0.1, end - 0.1]; // not in what is before, and not done
-  const far = { rate: () => SCAN, shape: (part) => Math.min(1, part * 1.1) };
-  const rest = Math.max(SLOW, (1000 * (model.count - good - 1)) / AFTER_MS);
+  const [opens, ends] = [model.turnFirst[good], model.turnLast[good]];
+  const steps = [opens, good + 1, ends + 1, model.count];
+  const [start, next, after, last] = steps.map((step) => model.phaseStart[step]);
+  const { block_m: rows, block_n: keys } = model.data.problem;
+  const tiles = `It goes through the scores tile by tile: ${rows} queries times ${keys} keys.`;
+  const flash = (...given) => act(model.data.label, ...given);
+  const stores = ([says, stored]) =>
+    act("Standard attention", [0, 0], STORES_MS, EMPTY, says, (part) => ({ stored: stored(part) }));
   return [
-    { from: begun, to: ends, ms: MIXES_MS, says: MIXES, stored: () => stored(0), ...far },
-    { from: ends, to: ends, ms: STANDS_MS, says: STANDS, stored, ...far },
-    { from: begun, to: second, ms: KEEPS_MS, rate: () => SLOW, shape: (part) => part, says: KEEPS },
-    { from: second, to: first, ms: ON_MS * (good - opens - 1), rate: () => 4, says: KEEPS },
-    ...phases,
-    { from: next, to: last, ms: AFTER_MS, rate: (part) => SLOW * (rest / SLOW) ** smooth(part), says: AFTER },
+    act("Attention", [0, 0], TAKES_MS, EMPTY, TAKES, (part) => ({ about: ends, come: 1.3 * part })),
+    ...STORES.map(stores),
+    flash([0, start], ON_MS, MELTS, tiles),
+    ...told(model, flash, opens),
+    ...told(model, flash, good),
+    flash([next, after - 1], ON_MS, SLOW, "So it goes on, tile by tile, to the end of the row."),
+    flash([after - 1, after], ON_MS, SLOW, "O is divided by l: its weights add up to 1. Then O goes to HBM."),
+    flash([after, last], ON_MS, MELTS, "The next queries go the same way."),
   ];
 }
 
-// A whole tile in which old sums of many rows shrink by about half, or else one past the first third.
+// The second tile of a row in which old sums of many rows shrink by about half, or any second tile.
 export function goodTile(model) {
-  const isWhole = (step) => tileKind(model, step) === KIND.full;
-  const told = range(model.count).map((step) => isWhole(step) * shrinkingRows(model, step).length);
-  const most = told.reduce((a, b) => Math.max(a, b), 0);
-  return most ? told.lastIndexOf(most) : Math.floor(model.count * 0.4);
+  const second = range(model.count).filter((step) => step === model.turnFirst[step] + 1);
+  const shrinks = (step) => (tileKind(model, step) === KIND.full) * shrinkingRows(model, step).length;
+  return second.reduce((best, step) => (shrinks(step) > shrinks(best) ? step : best), second[0] ?? 0);
 }

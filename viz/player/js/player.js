@@ -21,7 +21,7 @@ const WHOLE_S = 40; // in which a run plays at the speed at which it starts, abo
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
 const NO_STEP = "The trace has no step about this tile.";
-const soFar = (part, all, how) => `${formatBytes(part)} of ${formatBytes(all)} ${how}`;
+const moved = (bytes, how) => `${formatBytes(bytes)} to and from HBM, ${how}`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
 export class Player extends Playback {
@@ -240,18 +240,21 @@ export class Player extends Playback {
     const shows = this.opened.isOpen && this.opened.shows(at.step);
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
-    at.stored = directed?.stored?.(this.transport.part);
-    const { active, bytes, share } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
-    this.showBytes(0, bytes.perTensor, soFar(bytes.total, model.bytes[model.count], "counted"));
-    const { standard_parts: parts, standard_bytes: all } = model.data;
-    const standard = parts.map(({ name, bytes: own }) => own * share * (at.stored?.[name] ?? 1));
-    if (parts.length) this.showBytes(1, standard, soFar(sum(standard), all, "modelled"));
+    Object.assign(at, directed?.scene?.(this.transport.part));
+    this.bytes.style.visibility = at.about ? "hidden" : ""; // nothing was said of them yet
+    const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
+    this.showBytes(0, bytes.perTensor, moved(bytes.total, "counted"));
+    const [S, P] = at.stored ?? [1, 1]; // how far standard attention has moved its scores
+    const { standard_parts: parts } = model.data;
+    const standard = parts.map(({ name, bytes: own }) => own * ({ S, P }[name] ?? (S + P) / 2));
+    if (standard.length) this.showBytes(1, standard, moved(sum(standard), "modelled"));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const asks = shows && this.opened.isAsking(at);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
     const caption = asks ? "" : says || model.data.idea;
     write(this.caption, caption);
+    this.caption.classList.toggle("fa-titled", Boolean(directed?.says));
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     this.slider.value = timeline.order === "one" ? at.done : timeline.position;
     write(shown.count, countWords(timeline, at));

@@ -229,21 +229,21 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
   }
 });
 
-test("the first film shows a word's tiles at a glance, what is stored of them, and slowly once more", () => {
+test("the first film says what a word takes, what standard attention stores, and plays tiles slowly", () => {
   const { model } = givenRun("causal");
-  const [glance, stores, ...again] = overtureOf(model);
+  const [takes, ...acts] = overtureOf(model);
   const good = goodTile(model);
-  assert.ok(model.turnFirst[good] < good); // not the first of its row, which has nothing to shrink
-  assert.ok(glance.from > model.phaseStart[model.turnFirst[good]] && glance.to > glance.from); // at once
-  assert.deepEqual(stores.stored(0.75), { S: 1, P: 0.5 });
-  assert.deepEqual([stores.from, stores.to, again[0].from], [glance.to, glance.to, glance.from]);
+  assert.equal(model.turnFirst[good], good - 1); // no old sums of its row shrink before
+  assert.equal(takes.scene(0.5).about, model.turnLast[good]);
+  const moved = acts.slice(0, 4).flatMap(({ scene }) => scene(1).stored);
+  assert.deepEqual(moved, [0.5, 0, 1, 0, 1, 0.5, 1, 1]); // S out and back, P out and back
+  const again = acts.slice(4);
   const [froms, ends] = ["from", "to"].map((each) => again.map((act) => act[each]));
-  assert.deepEqual([...froms, model.phaseStart[model.count]], [glance.from, ...ends]); // never back
-  const told = again.slice(2, -1);
-  assert.equal(told.length, model.phases[good].length); // as long as its sentence takes to read
-  assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 1000 && says) && glance.rate(0.5) > 2);
-  const rescales = model.phases[good].findIndex((phase) => phase.rescales);
-  assert.ok(told[rescales].ms >= 8000 && told[rescales].says.startsWith(told[rescales - 1].says));
+  assert.deepEqual([...froms, model.phaseStart[model.count]], [0, ...ends]); // never back
+  const told = again.slice(1, -3);
+  assert.equal(told.length, model.phases[good - 1].length + model.phases[good].length);
+  assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 2000 && says.split("\n")[1]));
+  assert.ok(told.at(-3).ms >= 7000 && told.at(-3).says.includes("α")); // it takes time to be read
 });
 
 test("tiles count as bytes when they land, and never more than the phase moves", () => {

@@ -53,9 +53,9 @@ test("it is said aloud where the playback stands, and what happens there", () =>
   assert.match(readout(givenRun("sampled"), "8"), /^Query tile 4, /);
 });
 
-test("the end says what standard attention requests more", () => {
+test("the end says what standard attention moves", () => {
   const [causal, full] = ["causal", "full"].map(givenRun).map((run) => readout(run, `${run.model.count}`));
-  for (const words of [causal, full]) assert.match(words, /S and P, never stored here, are .*B of that\.$/);
+  for (const words of [causal, full]) assert.match(words, /; standard attention moves .*B\.$/);
 });
 
 test("the counter tells steps, phases or microseconds", () => {

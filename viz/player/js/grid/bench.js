@@ -16,7 +16,7 @@ import { drawState } from "./state.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
-const [LOW, HIGH] = [160, 240]; // a narrow chip between these heights has its told row alone, across
+const [LOW, HIGH] = [160, 270]; // a narrow chip between these heights has its told row alone, across
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
@@ -40,7 +40,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const isLow = chip.w < NARROW_CHIP && chip.h > LOW && chip.h < HIGH;
   if (only === null && isLow && hasState && hasNumbers(model)) {
     const strip = { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
-    return { slots: { S: { ...strip, y: chip.y + chip.h - PAD - STRIP / 2, h: STRIP / 2 } }, strip };
+    const rowOf = (i) => ({ ...strip, y: chip.y + chip.h - PAD - (i + 0.5) * STRIP + i * 8, h: STRIP / 2 });
+    return { slots: { S: rowOf(1), V: { ...rowOf(0), transposed: true } }, strip };
   }
   const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
@@ -306,30 +307,33 @@ function placeWords(context, chip, words, size) {
   return fits || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
 }
 
-// What stands there in fast playback: a text, each word on the colour of its weight in the told row.
+// What stands there in fast playback: a text, each word on the colour of its weight in the told row. If
+// `at` has a step that it is `about`, its words come one after the other, as far as they have `come`.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
-  const alpha = 2 * at.scan - 1; // it comes once the matrices have gone
+  const { about, come = 1 } = at;
+  const alpha = about ? 1 : 2 * at.scan - 1; // it comes once the matrices have gone
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys } = model.data.problem;
-  const q = Math.max(model.q[Math.max(at.step, 0)], 0);
-  const row = rowNumber(model, { q, row: toldRow(model, Math.max(at.step, 0), pinned) });
+  const now = about ?? Math.max(at.step, 0);
+  const q = Math.max(model.q[now], 0);
+  const row = rowNumber(model, { q, row: toldRow(model, now, pinned) });
   const weights = new Float64Array(asked.length).fill(NaN);
-  const isDone = (step) => step <= at.step && model.kv[step] >= 0;
+  const isDone = (step) => step <= (about ?? at.step) && model.kv[step] >= 0;
   const done = stepsOfTile(model, at.kernel, at.head, q).filter(isDone);
   for (const step of done) {
-    const weight = weightsOf(model, step, { step: done.at(-1), before: -1, part: 1 });
+    const weight = weightsOf(model, step, done.at(-1));
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
   const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each));
   const { size, line, places } = placed.find(Boolean);
   const style = { size, alpha };
-  const about = `How much “${asking[row]}” takes of each word`;
-  text(context, about, places[0].x, places[0].y - line, palette.muted, style);
+  const heading = `How much “${asking[row]}” takes of each word`;
+  text(context, heading, places[0].x, places[0].y - line, palette.muted, style);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
-    const isKnown = weights[i] >= 0;
+    const isKnown = weights[i] >= 0 && i < come * (row + 1);
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
     fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
     const weight = isKnown && i === row && asked[i] === asking[row] ? "700" : "";

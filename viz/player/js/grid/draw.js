@@ -114,7 +114,8 @@ export function namePlace(context, name, words, { x, y, w }, palette) {
   const left = x + 14;
   text(context, name, left, y + 16, palette.text, { size: 15, weight: "650" });
   const beside = left + context.measureText(name).width + 8;
-  if (beside + 7 * words.length < x + w) text(context, words, beside, y + 16, palette.muted, { size: 13.5 });
+  if (beside + 6.2 * words.length < x + w)
+    text(context, words, beside, y + 16, palette.muted, { size: 13.5 });
 }
 
 // A line along points, [x, y, x, y, ...].

@@ -1,6 +1,6 @@
 // What travels between HBM and the chip now: a copy of each tile that is loaded or stored, and its bytes.
 
-import { fillBox, roundBox, text } from "./draw.js";
+import { fillBox, mixed, roundBox, text } from "./draw.js";
 import { formatBytes, meant } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
@@ -64,13 +64,19 @@ export function drawStored(context, { layout, chip, model, palette, at, reduced 
   const { x, y, width: w, cellHeight: h } = layout;
   const inHbm = rows.map((q) => ({ x, y: y + q * h, w, h: h - 1 }));
   const bottom = chip.y + chip.h;
-  const onChip = rows.map((q) => ({ x: chip.x + 16, y: bottom - 56 + (q * h) / 5, w: w / 5, h: h / 5 - 1 }));
+  const size = (chip.h - 100) / layout.height; // of the matrix on the chip, against that in HBM
+  const [left, high] = [chip.x + (chip.w - w * size) / 2, chip.y + 60];
+  const onChip = rows.map((q) => ({ x: left, y: high + q * h * size, w: w * size, h: h * size - 1 }));
   for (const { name, color, bytes } of model.data.standard_parts) {
-    const ways = 2 * (at.stored[name] ?? 1);
+    const ways = 2 * (at.stored[["S", "P"].indexOf(name)] ?? 0);
+    const kept = mixed(palette.surface, palette[color], 0.4); // a copy of it is read
+    if (ways > 1) inHbm.forEach((box) => fillBox(context, kept, box));
+    if (ways <= 0 || ways >= 2) continue;
     const [from, to] = ways < 1 ? [onChip, inHbm] : [inHbm, onChip];
-    for (const q of ways > 0 && ways < 2 ? rows : []) {
+    text(context, meant(name), left, high - 22, palette[color], { size: 15, alpha: Math.abs(1 - ways) });
+    for (const q of rows) {
       const part = clamp(within((ways % 1) - (0.4 * q) / rows.length, 0, 0.6), 0.001, 0.999); // it waits
-      const words = q === rows.length - 1 ? `${meant(name)}, ${formatBytes(bytes / 2)}` : "";
+      const words = q === rows.length - 1 ? formatBytes(bytes / 2) : "";
       drawCopy(context, from[q], to[q], part, { color: palette[color], palette, words, reduced, bottom });
     }
   }

@@ -4,19 +4,20 @@ import { clamp } from "../run/easing.js";
 import { range, rowsOfTile, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower or tall stage has HBM above the chip, unless low with an open tile
-const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and without
-const NARROW_NEAR = 0.46; // of its height, if HBM lies above the chip
+const [OPEN, NEAR] = [0.2, 0.36]; // part of the stage that is HBM: with the numbers of a tile, and at most
+const [NARROW_NEAR, SHELF] = [0.46, 0.34]; // of its height, if HBM lies above the chip; beside a square map
 export const HEAD = 26; // of a place, for its name
 const LOWEST_HBM = 130; // its height, with strips of tensors and a map
 const PAD = 12;
 const FOOT = 18; // room for what is said below the map
+export const APART = 7; // from HBM, of a map that is not in it
 const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
 // The two places; with `isOpen` the chip has the room for its numbers.
-export function placesOf(width, height, isOpen = false) {
-  const part = isOpen ? OPEN : NEAR;
+export function placesOf(width, height, isOpen = false, above = NARROW_NEAR) {
+  const part = isOpen ? OPEN : clamp(height / width, 0.3, NEAR);
   if (width < Math.max(NARROW, 1.15 * height) && !(isOpen && width > height)) {
-    const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : NARROW_NEAR), LOWEST_HBM));
+    const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : above), LOWEST_HBM));
     const chip = { x: 0, y: high + 12, w: width, h: height - high - 12 };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }
@@ -26,7 +27,21 @@ export function placesOf(width, height, isOpen = false) {
   return { hbm: { x: 0, y: 0, w: wide, h: height }, chip };
 }
 
+// Of the words of a text the map is small: on a narrow stage it is square, and strips lie beside it.
+export const aboveOf = ({ data, keyParts }) => (data.words && !keyParts.length ? SHELF : NARROW_NEAR);
+
+function shelfLayout({ x, y, w, h }, { strips, kvTiles, qTiles, data }) {
+  const side = h - HEAD - PAD;
+  const [left, pitch] = [x + w - side - PAD, side / strips.length];
+  const order = data.tensors.map(({ name }) => name);
+  const names = strips.map(({ name }) => name).toSorted((a, b) => order.indexOf(a) - order.indexOf(b));
+  const shelf = { x: x + 34, w: left - x - 34 - 2 * AWAY, pitch, names };
+  const size = { width: side, height: side, cellWidth: side / kvTiles, cellHeight: side / qTiles };
+  return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: left - APART - x, shelf };
+}
+
 export function mapLayout(hbm, model) {
+  if (hbm.w < NARROW && hbm.w > 1.6 * hbm.h && aboveOf(model) === SHELF) return shelfLayout(hbm, model);
   const [above, beside] = ["top", "left"].map((side) => model.strips.filter((one) => one.side === side));
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
   const each = strip + BETWEEN;
@@ -38,8 +53,8 @@ export function mapLayout(hbm, model) {
   const [w, h] = [hbm.w - left - right, hbm.h - top - foot];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
-  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 4, 24));
-  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 3, 24));
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight * 1.3, 24));
+  cellHeight = Math.min(cellHeight, Math.max(cellWidth * 1.3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
   const aside = model.data.grid.length ? 0.5 : 0; // in the middle of HBM, or in its corner
   const x = hbm.x + left + Math.max(0, w - width) * aside;
@@ -75,8 +90,12 @@ export function cellBox(layout, model, step) {
   return { x, y, w: layout.cellWidth * span, h: layout.cellHeight };
 }
 
-export function stripBox({ side, place, along, edges }, layout) {
-  const thick = layout.strip;
+export function stripBox({ name, side, place, along, edges }, layout) {
+  const { shelf, strip: thick } = layout;
+  if (shelf) {
+    const y = layout.y + (shelf.names.indexOf(name) + 0.25) * shelf.pitch;
+    return { x: shelf.x, y, step: shelf.w / edges.at(-1), thick, vertical: false };
+  }
   const away = AWAY + place * (thick + BETWEEN) + thick;
   const step = along === "page" ? layout.width / (edges.length - 1) : layout.cellWidth; // or a pool's
   if (side === "top") return { x: layout.x, y: layout.y - away, step, thick, vertical: false };

@@ -38,7 +38,7 @@ export function drawLens(context, { state, strip }, top, how) {
 
   roundBox(context, { x, y, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
   write(rowCalled(model, at.step, row), left, y + 13, palette.now, { size: 15 });
-  atEnd(named, right, y + 13, shrinks ? 17 : 14);
+  atEnd(named, right, y + 13, shrinks ? 20 : 14);
 
   const ends = strip ? x + w / 2 : right; // of l; O stands below it, or beside it
   const [from, end, middle] = [left + NAME, ends - NUMBER, y + HEAD + 8];

@@ -1,14 +1,12 @@
-// The map between the strips: the weights of the tiles that were visited, as the sums so far make them.
+// The map between the strips: the tile on the chip, and at the end the weights of all that were visited.
 
-import { colorsOf, drawLine, fillBox, outline, roundBox, shareColor, text } from "./draw.js";
-import { hasNumbers, progressIn, progressOfPhase } from "../run/bench.js";
-import { cellBox } from "./layout.js";
-import { clamp, lerp, smooth } from "../run/easing.js";
-import { extent, matrixNamed } from "../run/figure.js";
-import { KIND, hasTile, holds, keysOfRow, range, tileKind, tileNumber, valueAt } from "../run/model.js";
+import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
+import { hasNumbers, progressOfPhase, sumOf } from "../run/bench.js";
+import { APART, cellBox } from "./layout.js";
+import { clamp } from "../run/easing.js";
+import { extent, matrixNamed, softmaxState } from "../run/figure.js";
+import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
 
-const LEFT = 0.8; // how far a tile pales that the chip has left, until the end
-const APART = 7; // from HBM, of a map that is not in it
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
@@ -78,7 +76,7 @@ function drawGround(context, layout, model, palette) {
   }
 }
 
-// Whether tiles are drawn number by number: then old weights pale as a row's sum grows.
+// Whether the numbers of a tile have room on the map.
 function isDrawnInNumbers(layout, model) {
   if (!hasNumbers(model)) return false;
   const { block_m: rows, block_n: keys } = model.data.problem;
@@ -86,9 +84,9 @@ function isDrawnInNumbers(layout, model) {
   return isLarge && model.offsets.length >= Math.min(rows, model.data.problem.rows);
 }
 
-// The weight of each row and key of a step's tile at a moment: e^(score - m) / l with the sums of the last
-// step of these rows that is done, or as the kernel has it. null if the numbers were not recorded.
-export function weightsOf(model, step, now) {
+// The weight of each row and key of a step's tile: e^(score - m), or with the sums of a later step `end`
+// e^(score - m) / l; or as the kernel has it. null if the numbers were not recorded.
+export function weightsOf(model, step, end) {
   const scores = model.matrices["QK^T"];
   const last = model.phases[step].findLast(({ name, makes }) => name === "mask" || makes.includes("P"));
   const known = (last?.name === "mask" && model.matrices.masked) || model.matrices.P;
@@ -99,30 +97,21 @@ export function weightsOf(model, step, now) {
   const start = step * sent.rows * sent.columns;
   const firstKey = model.kv[step] * problem.block_n;
   const firstRow = tileNumber(model, model.q[step]) * problem.block_m;
-  const [max, sum] = hasSums ? statesOf(model, now) : [];
+  const states = model.offsets.map((_, row) => hasSums && softmaxState(model, end ?? step, row));
   return (r, c) => {
     if (!holds(keysOfRow(problem, firstRow + r, model.head[step]), firstKey + c)) return NaN;
     const value = sent.values[start + r * sent.columns + c];
-    return hasSums ? Math.exp(value * problem.scale - max[r]) / sum[r] : value;
+    const { m, l } = states[r] ?? {};
+    return hasSums ? Math.exp(value * problem.scale - m) / (end === undefined ? 1 : l) : value;
   };
 }
 
-// m and l of the rows of a step, or between it and the one before while it is in progress.
-function statesOf(model, { step, before, part }) {
-  const of = (name, each) => model.offsets.map((_, row) => valueAt(model, name, each, row));
-  const [m, l] = ["m", "l"].map((name) => of(name, step));
-  if (part >= 1 || before < 0) return [m, l];
-  const [oldM, oldL] = ["m", "l"].map((name) => of(name, before));
-  // the old sum at the scale of the new max, as far as the step has come
-  const sums = l.map((each, row) => lerp(oldL[row] * Math.exp(oldM[row] - m[row]), each, part));
-  return [m, sums];
-}
-
-// A tile in its numbers; `part` of its columns are there.
-function drawNumbers(context, layout, { model, palette }, step, now, part) {
+// A tile in its numbers; `part` of its columns have come, and of these `gone` are used up.
+function drawNumbers(context, layout, { model, palette, at }, step, part, gone) {
   const { cells, slots } = model.kernels[model.kernel[step]];
   const scores = cells === "share" ? null : matrixNamed(model, "S", step);
-  const weight = scores ? scores.at : cells === "share" && weightsOf(model, step, now);
+  const steps = at.finished ? stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]) : [];
+  const weight = scores ? scores.at : cells === "share" && weightsOf(model, step, steps.at(-1));
   if (!weight) return false;
   const square = slots.find(({ name }) => name === "S");
   const colorOf = scores ? colorsOf(square, { model, palette }) : (_, value) => shareColor(palette, value);
@@ -130,7 +119,7 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
   const box = cellBox(layout, model, step);
   const [high, wide] = ["q_tile", "kv_tile"].map((what) => extent(model, what, step));
   const [w, h] = [box.w / block_n, box.h / block_m];
-  for (let c = 0; c < wide; c++) {
+  for (let c = Math.floor(gone * wide); c < wide; c++) {
     const come = clamp(part * 1.5 - (c / wide) * 0.5);
     if (come <= 0) break;
     for (let r = 0; r < high; r++) {
@@ -143,41 +132,42 @@ function drawNumbers(context, layout, { model, palette }, step, now, part) {
   return true;
 }
 
-// A visited tile: in its numbers if `latest` has the sums of its rows.
-function drawVisited(context, { layoutOf, model, palette, latest }, step, part = 1) {
-  const now = hasTile(model, step) && latest?.get(model.q[step]);
-  if (now && drawNumbers(context, layoutOf(step), { model, palette }, step, now, part)) return;
-  drawTile(context, layoutOf(step), model, palette, step, part);
+// That the chip has been through a tile, of which it keeps nothing.
+function drawTick(context, palette, { x, y, w, h }) {
+  const [left, middle] = [x + w / 2 - 5, y + h / 2];
+  drawLine(context, palette.muted, 1.5, [left, middle, left + 4, middle + 4, left + 11, middle - 5]);
 }
 
-// Everything that was visited up to a moment. `steps` are done; the one in progress grows into the map as its
-// weights are made, and those of all programs at once, `running` [step, part], as their time goes.
+// What is there at a moment: of the `steps` that are done what HBM keeps, and at the end all of it; the tile
+// in progress as its weights are made; of all programs at once those `running`, [step, part], as time goes.
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
-  const all = at.step >= 0 && !at.complete && hasTile(model, at.step) ? [...steps, at.step] : steps;
-  const latest = inNumbers ? latestStates(model, all, at) : null;
   // the tile in progress appears with its weights, or with its scores
   const what = model.kernels[at.kernel]?.cells === "share" ? "share" : "scores";
   const appears = progressOfPhase(model, at, ({ shows }) => shows === what, 0);
-  for (const step of all) {
-    const part = step === at.step && !at.complete ? appears : 1;
-    drawVisited(context, { layoutOf, model, palette, latest }, step, part);
-    const isLeft = inNumbers && !isInHbm(model) && step !== at.step && !at.finished;
-    if (isLeft) fillBox(context, palette.background, cellBox(layouts[0], model, step), LEFT);
+  const drops = inNumbers && !isInHbm(model, at) && !at.finished;
+  const gone = drops ? progressOfPhase(model, at, (phase) => sumOf(phase) === "O", 0) : 0;
+  for (const step of new Set([...steps, at.step].filter((each) => hasTile(model, each)))) {
+    const isNow = step === at.step && !at.complete;
+    const part = isNow ? appears : 1;
+    const layout = layoutOf(step);
+    if (drops && !isNow) drawTick(context, palette, cellBox(layout, model, step));
+    else if (!(inNumbers && drawNumbers(context, layout, { model, palette, at }, step, part, gone)))
+      drawTile(context, layout, model, palette, step, part);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-export const NOWHERE = "stored nowhere";
-export const isInHbm = (model) => model.data.grid.length > 0;
+export const isInHbm = ({ data }, at) => data.grid.length > 0 || Boolean(at.stored);
 
 // HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.
-export function drawHbm(context, { x, y, w, h }, layouts, model, palette) {
-  const isStored = isInHbm(model);
-  if (isStored) roundBox(context, { x, y, w, h }, 12, { fill: palette.surface, line: palette.line });
-  if (isStored || layouts.length > 1) return;
-  const [{ x: left, y: top, height }] = layouts;
+export function drawHbm(context, { x, y, w, h }, layouts, model, palette, at) {
+  const isStored = isInHbm(model, at);
+  const [{ x: left, y: top, height, shelf, room }] = layouts;
+  const box = { x, y, w: isStored ? w : room, h };
+  if (isStored || shelf) roundBox(context, box, 12, { fill: palette.surface, line: palette.line });
+  if (isStored || shelf || layouts.length > 1) return;
   const inner = [left - APART, top - APART];
   const bottom = Math.min(y + h, top + height + 2 * APART);
   const corners = [[x + w, y], [x + w, inner[1]], inner, [inner[0], bottom], [x, bottom], [x, y]];
@@ -191,41 +181,24 @@ export function drawHbm(context, { x, y, w, h }, layouts, model, palette) {
 }
 
 // What the map is: in HBM only what an algorithm writes there.
-export function nameMap(context, layout, model, palette) {
+export function nameMap(context, layout, model, palette, at) {
   const { x, y, width, height } = layout;
-  const isStored = isInHbm(model);
+  const isStored = isInHbm(model, at);
   const edge = { x: x - 0.5, y: y - 0.5, w: width + 1, h: height + 1 };
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const words = isStored ? `${model.data.grid.join(" and ")} lie in HBM` : `drawn for you: ${NOWHERE}`;
-  if (model.data.observed || width < words.length * 6) return;
+  const isLit = at.finished || !isDrawnInNumbers(layout, model);
+  const own = isLit ? "weights, computed again" : "one tile of scores at a time";
+  const stored = at.stored ? ["S", "P"].filter((_, i) => at.stored[i] > 0) : model.data.grid;
+  const words = isStored ? `in HBM: ${stored.join(" and ")}` : own;
+  if (model.data.observed || layout.shelf || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
-  const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;
+  const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped && !at.stored;
   const hidden = model.data.words ? "later words: hidden" : "hidden by the mask";
   if (isSkipped && width > 240)
     text(context, hidden, x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });
-}
-
-// Of each query tile the last step that its state is known of, the one before, and how far it has come.
-function latestStates(model, steps, at) {
-  const latest = new Map();
-  for (const step of steps) {
-    const q = model.q[step];
-    if (q < 0 || !hasTile(model, step)) continue;
-    const isNow = step === at.step && !at.complete;
-    const part = isNow ? smooth(progressIn(model, at, "rescale", 1)) : 1;
-    latest.set(q, { step, before: latest.get(q)?.step ?? -1, part });
-  }
-  return latest;
-}
-
-export function drawHere(context, box, { palette, at, scan, thin }) {
-  if (scan < 1) outline(context, box, palette, (thin ? 1 : 2.5) * (1 - scan));
-  if (!(scan > 0) || at.ofStep === undefined) return;
-  const x = box.x + box.w * at.ofStep - 1;
-  fillBox(context, palette.text, { x, y: box.y - 3, w: 2.5, h: box.h + 6 }, scan);
 }
 
 export function drawPinnedRow(context, layout, model, palette, pinned) {

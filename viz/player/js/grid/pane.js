@@ -2,10 +2,10 @@
 
 import { benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
-import { fitCanvas, namePlace, usePalette } from "./draw.js";
+import { fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights, drawStored } from "./flights.js";
-import { NARROW, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
-import { NOWHERE, drawHbm, drawHere, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
+import { NARROW, aboveOf, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
+import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
@@ -67,11 +67,10 @@ export class Pane {
     return at;
   }
 
-  // Draw everything; returns the bytes so far, the part of its work that the run has done, and the number of
-  // tiles in progress. `isOpen`: the tile in progress is shown in its numbers.
+  // Draw everything; returns the bytes so far, and the number of tiles in progress. `isOpen`: the tile in
+  // progress is shown in its numbers.
   draw(at, isOpen = false) {
-    const active = this.drawStage(at, isOpen);
-    return { active, bytes: bytesSoFar(this.timeline, at), share: shareOf(this.timeline, at) };
+    return { active: this.drawStage(at, isOpen), bytes: bytesSoFar(this.timeline, at) };
   }
 
   drawStage(at, isOpen) {
@@ -82,13 +81,14 @@ export class Pane {
     const isFar = atOnce || height < (width < NARROW ? ROOM.below : ROOM.beside);
     const aside = atOnce && model.data.sms && width >= NARROW ? width * SMS : 0;
     const whole = { x: 0, y: 0, w: width - aside, h: height };
-    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen);
+    context.clearRect(0, 0, width, height);
+    if (at.about) return drawFar(context, whole, { model, palette, at }, null);
+    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
     const layouts = headLayouts(hbm, model, heads);
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
-    context.clearRect(0, 0, width, height);
-    drawHbm(context, hbm, layouts, model, palette);
+    drawHbm(context, hbm, layouts, model, palette, at);
     const { start, end } = timeline.moments;
     const partOf = (step) => within(at.time, start[step], end[step]);
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
@@ -96,10 +96,10 @@ export class Pane {
     this.drawAround(context, hbm, layouts, heads, at);
     const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
-    if (layouts.length === 1 && !at.stored?.S) nameMap(context, layouts[0], model, palette);
+    if (layouts.length === 1) nameMap(context, layouts[0], model, palette, at);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
-    const here = { palette, at, scan: at.finished ? 0 : at.scan, thin };
-    for (const step of active) drawHere(context, cellBox(layoutOf(step), model, step), here);
+    const frame = (step) => outline(context, cellBox(layoutOf(step), model, step), palette, thin ? 1 : 2.5);
+    if (!at.finished) active.forEach(frame);
     const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
@@ -119,7 +119,7 @@ export class Pane {
     const strong = Math.max(0, 1 - (model.data.words ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
-    if (!isOpen) drawFar(context, chip, how, this.pinned);
+    if (!isOpen && !at.stored) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (at.stored) drawStored(context, { layout, chip, model, palette, at, reduced });
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
@@ -131,8 +131,9 @@ export class Pane {
     const isAlone = layouts.length === 1;
     const more =
       isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "the GPU's memory: large, slow";
-    if (isAlone || isInHbm(model)) namePlace(context, "HBM", more, hbm, palette);
-    else namePlace(context, "Weights", NOWHERE, hbm, palette);
+    const place = isAlone ? { ...hbm, w: layouts[0].room } : hbm;
+    if (isAlone || isInHbm(model, at)) namePlace(context, "HBM", more, place, palette);
+    else namePlace(context, "Weights", "stored nowhere", hbm, palette);
     if (!isAlone) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
       nameHeads(context, layouts, heads, model, palette);
@@ -209,12 +210,6 @@ export class Pane {
     const [x, y] = chip ? this.placeOf(event) : [];
     return chip && x > chip.x && y < chip.y + MEMORIES ? this.model.data.gpu.words : "";
   }
-}
-
-function shareOf(timeline, at) {
-  if (at.finished) return 1;
-  if (timeline.order === "gpu") return Math.max(0, at.time) / timeline.moments.last;
-  return at.step < 0 ? 0 : (at.step + at.ofStep) / timeline.model.count;
 }
 
 export function rowOfHit(model, { head, q, offset }) {

@@ -16,7 +16,7 @@ export function drawStrips(context, layout, model, palette, at) {
     const box = stripBox(strip, layout);
     drawStrip(context, strip, box, palette, (from, end) => stripState(model, strip, at, from, end));
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + box.thick / 2);
-    const isTop = strip.side === "top";
+    const isTop = strip.side === "top" || layout.shelf;
     // names of strips side by side leave room for each other
     const size = isTop
       ? Math.min(15, box.thick + 4)

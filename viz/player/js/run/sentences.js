@@ -3,31 +3,22 @@
 
 import { finishOf, roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
-import {
-  difference,
-  digitsFor,
-  formatBytes,
-  formatNumber,
-  formatSteady,
-  inDigits,
-  subtracted,
-} from "./formats.js";
+import { difference, digitsFor, formatBytes, formatNumber, formatSteady, inDigits } from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 // What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: ["A score: how well a query (row) fits a key (column).", "Best here for {who}: {key}, {largest}."],
-  mask: ["{changed}{hidden}"],
-  "row max": [
-    "The running max m of a row is its largest score so far.",
-    "m of {who} {grows} {m}.",
-    "m stays −∞",
+  scores: [
+    "A score says how well a query (row) fits a key (column).",
+    "The best key for {who} is {key}: {largest}.",
   ],
+  mask: ["{changed}{hidden}"],
+  "row max": ["m is the largest score of each row so far.", "m of {who} {grows} {m}.", "m stays −∞"],
   exponentials: [
-    "{changed}A weight is P = e^(score − m): at most 1, so nothing overflows.",
-    "Those of {who} add up to {added}.",
+    "{changed}A weight is P = e^(score − m), at most 1.",
+    "The new weights of {who} add up to {added}.",
     "its row of P is 0",
   ],
   rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise.", "l and O stay 0"],
@@ -36,10 +27,10 @@ export const SENTENCES = {
     "In {who}: {productOfOld} = {kept}.",
     "l and O stay 0",
   ],
-  add: ["Each value, times its weight, is added to O. The scores are dropped: m, l and O are enough."],
+  add: ["O adds up the values, each times its weight. The weights are dropped."],
   "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
   finish: [
-    "O is divided by l: now its weights add up to 1. lse is kept for training.",
+    "O is divided by l, so its weights add up to 1. lse is kept for training.",
     "In {who} the sink holds {sink} % of the weight, and adds no value.",
     "its O is 0 and its lse −∞",
   ],
@@ -80,10 +71,8 @@ export const SENTENCES = {
   ],
 };
 
-const CORRECTS =
-  "Old weights were e^(score − old m). Where m grew, one factor corrects them all: α = e^(old m − new m).";
-const FIRST =
-  "The first keys. l, the sum of the weights so far, is {l} in {who}; O is divided by it at the end.";
+const CORRECTS = "Where m grew, α = e^(old m − new m) converts the old l and the old O.";
+const FIRST = "l is the sum of the weights of a row so far: {l} in {who}.";
 const FIRST_AFTER_SINK =
   "The sink came first, a logit of {oldM} without a value: l was 1. In {who}: {factor}, l = {summed}.";
 
@@ -107,21 +96,24 @@ const BY_ROLE = {
   product: "A product of two tiles makes {makes}, on the chip.",
 };
 
-// The sentence of the phase in progress, told for a row of the step's tile.
-export function sentenceOf(model, at, row) {
-  if (at.step < 0 || !at.phase) return "";
+// What is said of the phase in progress, told for a row of the step's tile.
+export const sentenceOf = (model, at, row) => sentencesOf(model, at, row).join(" ");
+
+// The same in sentences: what it moves, what it does to every row, and what to the one that is told.
+export function sentencesOf(model, at, row) {
+  if (at.step < 0 || !at.phase) return [];
   const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [BY_ROLE[roleOf(at.phase)] ?? ""];
   const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
   const words = wordsOf(model, at, row);
   const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
   const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
   const isAfterSink = at.phase.rescales && model.data.problem.sinks && stepBefore(model, at.step) < 0;
-  if (isAfterSink) return filled(FIRST_AFTER_SINK);
-  if (isFirst) return filled(FIRST);
+  if (isAfterSink) return [filled(FIRST_AFTER_SINK)];
+  if (isFirst) return [filled(FIRST)];
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
   const blindly = `{who} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
   const own = blind && words.isBlind ? capital(filled(blindly)) : isKnown ? filled(tells) : "";
-  return [...moved, filled(says), own].filter(Boolean).join(" ");
+  return [...moved, filled(says), own].filter(Boolean);
 }
 
 // The words that a sentence may ask for; "" if a number was not recorded of the row.
@@ -260,9 +252,9 @@ export function rescaleWords(state, given) {
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
-  const [was, is] = [oldM, m].map((each) => subtracted(each, digitsOfPower(oldM, m, digits)));
-  const weights = `Old weights were e^(score\u00a0−\u00a0${was}); one factor corrects them all: ${factor}.`;
-  return { factor, summed, corrects: `A larger score came: m ${was} → ${is}. ${weights}` };
+  const both = factor.replace("=", "= e^(old m − new m) =");
+  const corrects = `A larger score came: ${both} converts the old l and the old O.`;
+  return { factor, summed, corrects };
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");

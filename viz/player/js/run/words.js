@@ -2,7 +2,7 @@
 
 import { scanOf } from "./easing.js";
 import { formatBytes, formatNumber } from "./formats.js";
-import { KIND, rowNumber, stepsAbout, sum, tileKind, tileNumber } from "./model.js";
+import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
 import { areOfKeys, shownRow } from "./series.js";
 
@@ -51,16 +51,13 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-// What standard attention requests more: first of all the matrices that are never stored here.
+const MAP = "\nThe map: how much each word takes of each, computed again for this picture.";
+
 function endWords({ data, bytes, count }) {
-  const { standard_bytes: standard, standard_parts: parts, tensors, label } = data;
-  const words = `${label} requests ${formatBytes(bytes[count])}`;
-  const more = parts.filter(({ name }) => !tensors.some((own) => own.name === name));
-  if (!more.length) return `Done: ${words}.`;
-  const listed = new Intl.ListFormat("en").format(more.map(({ name }) => name));
-  const size = formatBytes(sum(more.map((part) => part.bytes)));
-  const rest = `${listed}, never stored here, are ${size} of that.`;
-  return `Done: ${words}, standard attention ${formatBytes(standard)}.\n${rest}`;
+  const { standard_parts: parts, standard_bytes: standard, words, grid } = data;
+  const more = parts.length ? `; standard attention moves ${formatBytes(standard)}` : "";
+  const map = words && !grid.length ? MAP : "";
+  return `Done: ${data.label} moves ${formatBytes(bytes[count])} to and from HBM${more}.${map}`;
 }
 
 function scanWords(model, at) {
