@@ -26,7 +26,7 @@ const soFar = (part, all, how) => `${formatBytes(part)} of ${formatBytes(all)} $
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
 export class Player extends Playback {
-  constructor(root, onSettled = () => {}) {
+  constructor(root, onSettled) {
     super("player", root, onSettled);
     this.pane = new Pane((tile) => this.goToPicked(tile));
     this.opened = new OpenTile(this);
