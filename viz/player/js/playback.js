@@ -1,4 +1,4 @@
-// What a player and runs beside each other have in common: the transport with its controls, the keys, the panel that saves.
+// What a player and runs beside each other have in common: the transport, its controls, the keys, saving.
 
 import { controls, element, fitScreen, toggleFullScreen } from "./controls/dom.js";
 import { takeKeys } from "./controls/keyboard.js";
