@@ -1,22 +1,8 @@
 """A worker's client without a worker: the test ends its jobs by hand."""
 
-from dataclasses import dataclass
-
 from kernels.worker.client import Job
 from kernels.worker.failures import Cancelled
 from kernels.worker.process import decode, encode
-from kernels.worker.requests import Request
-
-
-@dataclass(frozen=True)
-class Double(Request):
-    """Twice a number."""
-
-    answers = int
-    number: int
-
-    def run(self, progress):
-        return 2 * self.number
 
 
 class FakeClient:

@@ -88,7 +88,7 @@ test("with all programs at once, bytes so far are those of the steps that are do
 });
 
 // In every phase: bytes grow if it loads or stores, and a value is there from its phase on.
-for (const name of given("algorithms")) {
+for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
   test(`bytes and values of ${name} come in their phases, which all have words`, () => {
     const { model } = givenRun(name);
     const line = new Timeline(model);
