@@ -36,15 +36,15 @@ export class Race extends Track {
 // A subclass has `race`, which its state keeps.
 export class Beside extends Playback {
   // A column for each canvas with its title above, then the caption and `more`.
-  constructor(kind, root, onSettled, canvases, more = []) {
-    super(kind, root, onSettled);
+  constructor(root, onSettled, canvases, looks, more = []) {
+    super(root, onSettled);
     this.titles = canvases.map(() => element("div", { class: "fa-head" }));
     this.columns = canvases.map((node, i) =>
       element("div", { class: "fa-column", role: "group" }, [this.titles[i], node]),
     );
     this.caption = element("p", { class: "fa-caption" });
     this.root.append(
-      element("div", { class: `fa-duel fa-${kind}` }, this.columns),
+      element("div", { class: `fa-duel ${looks}` }, this.columns),
       this.caption,
       ...more,
       this.controls.panel([this.save.button], [this.notes]),

@@ -56,7 +56,7 @@ export class Duel extends Beside {
     const panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
     const bytes = element("div", { class: "fa-bytes" });
     const stages = panes.map(({ stage }) => stage);
-    super("duel", root, onSettled, stages, [bytes]);
+    super(root, onSettled, stages, "", [bytes]);
     Object.assign(this, { panes, bytes });
   }
 

@@ -7,13 +7,13 @@ import { SavePanel } from "./save/save.js";
 
 // A subclass has `shown` (the data), `palette`, `state()`, and what transport.js calls of its owner.
 export class Playback {
-  // `kind` is "player", "duel" or "ranks". `onSettled(state())` is called once it has stood for a moment.
-  constructor(kind, root, onSettled = () => {}) {
+  // `onSettled(state())` is called once it has stood for a moment.
+  constructor(root, onSettled = () => {}, slides = "position of all runs") {
     Object.assign(this, { root, onSettled });
     this.transport = new Transport(this);
     this.notes = element("div", { class: "fa-notes" });
-    this.save = new SavePanel(this, kind);
-    this.controls = controls(this, kind === "player" ? "step" : "position of all runs");
+    this.save = new SavePanel(this);
+    this.controls = controls(this, slides);
     this.slider = this.controls.slider;
     this.slider.addEventListener("input", () =>
       this.transport.goTo(this.positionOf(Number(this.slider.value))),

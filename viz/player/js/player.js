@@ -27,7 +27,7 @@ const MOMENT = "A moment is when one or more steps begin. The slider counts mome
 
 export class Player extends Playback {
   constructor(root, onSettled) {
-    super("player", root, onSettled);
+    super(root, onSettled, "step");
     this.pane = new Pane((tile) => this.goToPicked(tile));
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));

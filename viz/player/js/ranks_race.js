@@ -27,7 +27,7 @@ class TimeRace extends Race {
 export class RanksRace extends Beside {
   constructor(root, onSettled) {
     const canvases = [0, 1].map(() => canvas("stage", "ranks, their chunks of keys and their scores"));
-    super("ranks", root, onSettled, canvases);
+    super(root, onSettled, canvases, "fa-ranks");
     this.canvases = canvases;
   }
 
