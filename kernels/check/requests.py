@@ -4,14 +4,14 @@ import signal
 from dataclasses import dataclass, replace
 
 from kernels.check.case.cases import CheckCase
-from kernels.check.result import CheckResult, maps_from_bytes, maps_to_bytes
+from kernels.check.result import CheckResult
 from kernels.check.subject.user_errors import crash_words, ended_by
 from kernels.device.backend import DeviceInfo, utc_now
 from kernels.problem import InvalidProblem
 from kernels.trace import Trace
 from kernels.worker.client import Job
 from kernels.worker.failures import Crashed, JobFailure, TimedOut
-from kernels.worker.requests import Answer, Progress, Request, TracedRequest
+from kernels.worker.requests import Progress, Request, TracedRequest
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,10 @@ class CheckRequest(Request[CheckResult]):
     kernel_version: str = ""
     """Tells two versions of the user's own kernel apart."""
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the error maps."""
+    def run(self, progress: Progress) -> CheckResult:
         from kernels.check.judge.run import run_check
 
-        result = run_check(self.case, progress)
-        return replace(result, maps=()), maps_to_bytes(result.maps)
-
-    def result(self, answer: CheckResult, blob: bytes) -> CheckResult:
-        return replace(answer, maps=maps_from_bytes(blob))
+        return run_check(self.case, progress)
 
 
 @dataclass(frozen=True)

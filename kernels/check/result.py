@@ -1,6 +1,5 @@
 """The result of a check, as plain values and NumPy arrays. This file imports neither torch nor triton."""
 
-import io
 import math
 from dataclasses import dataclass, field, replace
 
@@ -135,27 +134,6 @@ class ErrorMap:
     column_step: int
     rows: int
     columns: int
-
-
-def maps_to_bytes(maps: tuple[ErrorMap, ...]) -> bytes:
-    """The maps as one .npz, for the pipe between worker and page."""
-    named = {
-        f"{index}|{name}": value
-        for index, error_map in enumerate(maps)
-        for name, value in vars(error_map).items()
-    }
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **named)
-    return buffer.getvalue()
-
-
-def maps_from_bytes(blob: bytes) -> tuple[ErrorMap, ...]:
-    maps: dict[str, dict] = {}
-    with np.load(io.BytesIO(blob), allow_pickle=False) as file:
-        for key, value in file.items():
-            index, name = key.split("|")
-            maps.setdefault(index, {})[name] = value if value.ndim else value.item()
-    return tuple(ErrorMap(**fields) for fields in maps.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ import time
 from collections.abc import Sequence
 from concurrent import futures
 from concurrent.futures import Future
-from typing import Generic
+from typing import Any, Generic
 
 import msgspec
 
 from kernels.device.backend import DeviceInfo
 from kernels.worker.failures import FAILURES, Cancelled, Crashed, JobFailure, TimedOut
 from kernels.worker.process import WorkerProcess
-from kernels.worker.requests import Answer, Request, Result
+from kernels.worker.requests import Request, Result
 
 START_LIMIT_S = 120.0
 NEXT_TRY_S = 1.0
@@ -65,11 +65,10 @@ class Job(Generic[Result]):
         """Take the job out of the queue, or stop it by restarting the worker. Does nothing after its end."""
         self._client.cancel(self)
 
-    def finish(self, answer: Answer | None = None, failure: Exception | None = None) -> None:
+    def finish(self, answer: Any = None, failure: Exception | None = None) -> None:
         """Called by the client, once."""
         if answer is not None:
-            plain, blob = answer
-            self._end.set_result(self.request.result(msgspec.convert(plain, self.request.answers), blob))
+            self._end.set_result(msgspec.convert(answer, self.request.answers))
         else:
             self._end.set_exception(failure)
 
@@ -198,7 +197,7 @@ class WorkerClient:
                 process.kill()
                 message = None
             if message is not None:
-                self.start_failure, self.device = None, DeviceInfo(**message[0]["device"])
+                self.start_failure, self.device = None, DeviceInfo(**message["device"])
                 self._ready.set()
                 return
             exit_code = process.wait()
@@ -225,7 +224,7 @@ class WorkerClient:
             job.started = True
 
         try:
-            job.finish(process.ask(job.request, b"", job.time_limit_s, progress, started))
+            job.finish(process.ask(job.request, job.time_limit_s, progress, started))
         except TimeoutError:
             process.kill()
             process.wait()

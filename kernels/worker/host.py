@@ -1,10 +1,11 @@
 """The process that runs the user's code, for the one that judges it and never imports it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from kernels.worker.failures import JobFailure
 from kernels.worker.process import WorkerProcess
-from kernels.worker.requests import Answer, Progress, Request
+from kernels.worker.requests import Progress, Request
 
 LIMIT_S = 24 * 3600.0
 """Whoever asks has a limit of its own: when that is over, both processes are ended."""
@@ -20,7 +21,7 @@ class Host:
         """Starts and ends of the process so far: what was opened in it is lost with each."""
         self._process: WorkerProcess | None = None
 
-    def ask(self, request: Request, blob: bytes = b"", progress: Progress | None = None) -> Answer:
+    def ask(self, request: Request, progress: Progress | None = None) -> Any:
         """What the host answers. Raises InvalidProblem, and JobFailure, after which the host starts anew."""
         if self._process is None or self._process.process_id is None:
             named = [word for kernel in self.kernels for word in ("--kernel", kernel)]
@@ -29,7 +30,7 @@ class Host:
             if self._process.receive(LIMIT_S) is None:  # "ready"
                 raise self._process.ended()
         try:
-            return self._process.ask(request, blob, LIMIT_S, progress)
+            return self._process.ask(request, LIMIT_S, progress)
         except JobFailure:
             self.end()
             raise

@@ -1,12 +1,11 @@
 """One worker process as the client sees it: start, messages, end.
 
-A message is one line of JSON, then as many raw bytes as the line says.
+A message is its length in bytes, then a value in MessagePack. Arrays are sent as .npy files, without pickle.
 """
 
 import collections
 import contextlib
 import io
-import json
 import os
 import queue
 import signal
@@ -15,12 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import IO
+from typing import IO, Any
+
+import msgspec
+import numpy as np
 
 from kernels import ROOT
 from kernels.worker.failures import Crashed, failure_of
-from kernels.worker.requests import Answer, Progress, Request
+from kernels.worker.requests import Progress, Request
 
 MODULE = "kernels.worker"
 """What runs in it: `python -m kernels.worker`."""
@@ -34,19 +35,43 @@ KEPT_LINES = 20
 """Lines of standard error that are kept, to say why the process failed."""
 
 
-def read_message(stream: IO[bytes]) -> tuple[dict, bytes] | None:
-    """The next message and its bytes; None if the stream ends before or in the middle of it."""
-    line = stream.readline()
-    if not line.endswith(b"\n"):
+ARRAY = 1
+"""Code of an array among MessagePack's extensions."""
+
+
+def _array_file(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    buffer = io.BytesIO()
+    np.save(buffer, value, allow_pickle=False)
+    return msgspec.msgpack.Ext(ARRAY, buffer.getvalue())
+
+
+def _array(code: int, data: memoryview) -> np.ndarray:
+    return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=_array_file).encode
+"""A value as bytes. Dataclasses stand for their fields."""
+decode = msgspec.msgpack.Decoder(ext_hook=_array).decode
+
+
+def read_message(stream: IO[bytes]) -> dict | None:
+    """The next message; None if the stream ends before or in the middle of it."""
+    head = stream.read(8)
+    if len(head) < 8:
         return None
-    message = json.loads(line)
-    blob = stream.read(min(message["size"], LARGEST))
-    return (message, blob) if len(blob) == message["size"] else None
+    size = int.from_bytes(head)
+    if size > LARGEST:
+        raise ValueError("this is not a message")
+    content = stream.read(size)
+    return decode(content) if len(content) == size else None
 
 
-def write_message(stream: IO[bytes], message: dict, blob: bytes = b"") -> None:
-    """Write one message, in which dataclasses stand for their fields, and its bytes, and flush."""
-    stream.write(json.dumps(message | {"size": len(blob)}, default=asdict).encode() + b"\n" + blob)
+def write_message(stream: IO[bytes], message: dict) -> None:
+    """Write one message, and flush."""
+    content = encode(message)
+    stream.write(len(content).to_bytes(8) + content)
     stream.flush()
 
 
@@ -67,7 +92,7 @@ class WorkerProcess:
             stderr=pipe,
             start_new_session=leads,
         )
-        self._messages: queue.Queue[tuple[dict, bytes] | None] = queue.Queue()
+        self._messages: queue.Queue[dict | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)
         assert self._process.stderr is not None
         said = io.TextIOWrapper(self._process.stderr, errors="replace")
@@ -79,14 +104,14 @@ class WorkerProcess:
         """None once the process has ended."""
         return self._process.pid if self._process.poll() is None else None
 
-    def send(self, message: dict, blob: bytes) -> None:
+    def send(self, message: dict) -> None:
         """Write a message. If the process has ended, `receive` will say so."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
-            write_message(self._process.stdin, message, blob)
+            write_message(self._process.stdin, message)
 
-    def receive(self, timeout_s: float) -> tuple[dict, bytes] | None:
-        """The next message and its bytes; None once the process has ended. Raises TimeoutError."""
+    def receive(self, timeout_s: float) -> dict | None:
+        """The next message; None once the process has ended. Raises TimeoutError."""
         try:
             return self._messages.get(timeout=max(timeout_s, 0.0))
         except queue.Empty:
@@ -95,16 +120,14 @@ class WorkerProcess:
     def ask(
         self,
         request: Request,
-        blob: bytes,
         limit_s: float,
         progress: Progress | None = None,
         started: Callable[[], None] | None = None,
-    ) -> Answer:
-        """Do a job. Raises the failure that it ends with, Crashed if the process ends, or TimeoutError."""
+    ) -> Any:
+        """The answer. Raises the failure that it ends with, Crashed if the process ends, or TimeoutError."""
         deadline = time.monotonic() + limit_s
-        self.send({"request": request.name, "values": request}, blob)
-        while (message := self.receive(deadline - time.monotonic())) is not None:
-            said, blob = message
+        self.send({"request": request.name, "values": request})
+        while (said := self.receive(deadline - time.monotonic())) is not None:
             if said["event"] == "started":
                 if started:
                     started()
@@ -112,7 +135,7 @@ class WorkerProcess:
                 if progress:
                     progress(said["fraction"], said["label"])
             elif said["event"] == "done":
-                return said["answer"], blob
+                return said["answer"]
             else:
                 raise failure_of(said, self.wait() if said["kind"] == "crashed" else None)
         raise self.ended()

@@ -1,16 +1,17 @@
 """The jobs of the worker: one class each. Its instances are also the keys under which results are shared.
 
-A request and its answer travel as the plain values of dataclasses. The worker carries a request out (`run`),
-and the client makes a result of the answer (`result`). Only `run` imports torch and triton.
+A request and its answer travel as the plain values of dataclasses, and as arrays. The worker carries out a
+request (`run`), which alone imports torch and triton.
 """
 
 import contextlib
-import itertools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
 
 from kernels.device.interpreter import watch_programs
 from kernels.lessons.gradients import GradientLesson
@@ -25,8 +26,6 @@ from kernels.trace.sample import Sample
 
 Progress = Callable[[float, str], None]
 """Called with the share of the job that is done, and with what is being done."""
-Answer = tuple[Any, bytes]
-"""A value of the request's type `answers`, and bytes."""
 Result = TypeVar("Result")
 
 PROGRESS_EVERY_S = 0.1
@@ -42,7 +41,7 @@ class Request(ABC, Generic[Result]):
     patient: ClassVar[bool] = False
     """Whether requests that are not patient go before it in the queue."""
     answers: ClassVar[Any] = None
-    """Type of the plain part of its answer; None if the answer is bytes alone."""
+    """Type of its answer, whose parts are plain values, bytes, arrays, or dataclasses of such."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -55,17 +54,13 @@ class Request(ABC, Generic[Result]):
         return False
 
     @abstractmethod
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """Carry it out, in the worker; `blob` is what was sent with it."""
-
-    def result(self, answer: Any, blob: bytes) -> Result:
-        """What the client makes of an answer: by default, its plain part."""
-        return answer
+    def run(self, progress: Progress) -> Result:
+        """Carry it out, in the worker."""
 
 
 @dataclass(frozen=True, eq=False)
 class TracedRun:
-    """A trace, how far its results are from float64, and how long the traced run took."""
+    """A trace without accumulators, how far its results are from float64, and how long the run took."""
 
     trace: Trace
     report: ErrorReport
@@ -76,14 +71,13 @@ class TracedRun:
 class TracedRequest(Request[TracedRun]):
     """Trace a run, and judge its results."""
 
-    answers = tuple[ErrorReport, float]
+    answers = TracedRun
 
     @abstractmethod
     def trace(self) -> Trace:
         """Run the kernels once, in the worker."""
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the trace file, without accumulators."""
+    def run(self, progress: Progress) -> TracedRun:
         from kernels.oracle.rule import judge_trace
 
         progress(0.0, "running the kernel")
@@ -92,10 +86,7 @@ class TracedRequest(Request[TracedRun]):
             trace = self.trace()
         seconds = time.perf_counter() - began
         progress(1.0, "comparing with float64")
-        return (judge_trace(trace), seconds), trace.without_acc().to_bytes()
-
-    def result(self, answer: tuple[ErrorReport, float], blob: bytes) -> TracedRun:
-        return TracedRun(Trace.load(blob), *answer)
+        return TracedRun(trace.without_acc(), judge_trace(trace), seconds)
 
 
 @dataclass(frozen=True)
@@ -130,15 +121,14 @@ class MeasureRequest(Request[Measurement]):
     def runs_user_code(self) -> bool:
         return any(peer.startswith("user") for peer in self.peers or ())
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
+    def run(self, progress: Progress) -> Measurement:
         from kernels.measure.measure import measure
         from kernels.measure.peers import PEERS
 
         def next_peer(name: str) -> None:
             progress(0.0, f"measuring {PEERS[name].label}" if name in PEERS else name)
 
-        found = measure(self.problem, self.peers, self.directions, next_peer, self.budget_s, self.energy)
-        return found, b""
+        return measure(self.problem, self.peers, self.directions, next_peer, self.budget_s, self.energy)
 
 
 @dataclass(frozen=True)
@@ -147,10 +137,10 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
 
     answers = tuple[Ceiling, ...]
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
+    def run(self, progress: Progress) -> tuple[Ceiling, ...]:
         from kernels.measure.roofline import measure_ceilings
 
-        return measure_ceilings(lambda label: progress(0.0, f"measuring {label}")), b""
+        return measure_ceilings(lambda label: progress(0.0, f"measuring {label}"))
 
 
 @dataclass(frozen=True)
@@ -160,68 +150,60 @@ class SdpaChoiceRequest(Request[str]):
     answers = str
     problem: AttentionProblem
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
+    def run(self, progress: Progress) -> str:
         from kernels.measure.peers import sdpa_choice
 
-        return sdpa_choice(self.problem), b""
+        return sdpa_choice(self.problem)
 
 
 @dataclass(frozen=True)
 class LanesRequest(Request[Lanes]):
     """What the warps of a kernel did and when; `kernel` is the name of a LaneKernel."""
 
+    answers = Lanes
     problem: AttentionProblem
     kernel: str
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the file of the lanes."""
+    def run(self, progress: Progress) -> Lanes:
         from kernels.algorithms import run_lanes
 
         progress(0.0, "running the kernel with marks")
-        return None, run_lanes(self.problem, self.kernel).to_bytes()
-
-    def result(self, answer: None, blob: bytes) -> Lanes:
-        return Lanes.load(blob)
+        return run_lanes(self.problem, self.kernel)
 
 
 @dataclass(frozen=True)
 class RanksRequest(Request[tuple[RanksTrace, ...]]):
     """Attention over so many ranks of this machine, in one way after the other."""
 
-    answers = tuple[int, ...]
+    answers = tuple[RanksTrace, ...]
     problem: AttentionProblem
     ranks: int
     ways: tuple[tuple[str, str], ...]
     """Methods and layouts of `context_parallel_attention`."""
     direction: str
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
-        """The bytes are the files of the traces, the answer is their sizes."""
+    def run(self, progress: Progress) -> tuple[RanksTrace, ...]:
         from kernels.attention.context_parallel.processes import traced_on_ranks
         from kernels.attention.context_parallel.run import RunOrder
 
-        files: list[bytes] = []
+        traces: list[RanksTrace] = []
         for method, layout in self.ways:
 
             def so_far(share: float) -> None:
-                progress((len(files) + share) / len(self.ways), "the ranks compute")
+                progress((len(traces) + share) / len(self.ways), "the ranks compute")
 
             order = RunOrder(self.problem, method, layout, self.direction)
-            files.append(traced_on_ranks(order, self.ranks, progress=so_far).to_bytes())
-        return tuple(map(len, files)), b"".join(files)
-
-    def result(self, answer: tuple[int, ...], blob: bytes) -> tuple[RanksTrace, ...]:
-        ends = list(itertools.accumulate(answer))
-        return tuple(RanksTrace.load(blob[end - size : end]) for size, end in zip(answer, ends, strict=True))
+            traces.append(traced_on_ranks(order, self.ranks, progress=so_far))
+        return tuple(traces)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LessonGradients:
-    """Derivatives of a GradientLesson by name, as nested lists."""
+    """Derivatives of a GradientLesson by name."""
 
-    autograd: dict[str, list]
+    autograd: dict[str, np.ndarray]
     """By torch's autograd in float64."""
-    kernel: dict[str, list]
+    kernel: dict[str, np.ndarray]
     """By this project's kernels in float32."""
     torch: str
 
@@ -231,17 +213,17 @@ class LessonGradientsRequest(Request[LessonGradients]):
     answers = LessonGradients
     lesson: GradientLesson
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
+    def run(self, progress: Progress) -> LessonGradients:
         import torch
 
         from kernels.lessons.autograd import autograd_gradients, kernel_gradients
 
         progress(0.0, "differentiating")
         autograd, kernel = (
-            {name: tensor.tolist() for name, tensor in gradients(self.lesson).items()}
+            {name: tensor.numpy(force=True) for name, tensor in gradients(self.lesson).items()}
             for gradients in (autograd_gradients, kernel_gradients)
         )
-        return LessonGradients(autograd, kernel, torch.__version__), b""
+        return LessonGradients(autograd, kernel, str(torch.__version__))
 
 
 def report_programs(progress: Progress) -> contextlib.AbstractContextManager[None]:

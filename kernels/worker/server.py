@@ -12,7 +12,6 @@ import os
 import queue
 import signal
 import threading
-from functools import partial
 from typing import Any, BinaryIO
 
 import msgspec
@@ -30,7 +29,7 @@ PR_SET_PDEATHSIG = 1
 MEMORY_SHARE = 0.9
 """Share of the free memory that jobs may allocate on the CPU by default."""
 
-Jobs = queue.Queue[tuple[dict, bytes]]
+Jobs = queue.Queue[dict]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -91,19 +90,19 @@ def serve(jobs: Jobs, out: BinaryIO, *, is_host: bool = False) -> None:
         write_message(out, {"event": "progress", "fraction": fraction, "label": label})
 
     while True:
-        message, blob = jobs.get()
+        message = jobs.get()
         write_message(out, {"event": "started"})
         try:
             request = msgspec.convert(message["values"], REQUESTS[message["request"]])
             runs_here = is_host or not request.runs_user_code
-            answer, answer_blob = (request.run if runs_here else partial(HOST.ask, request))(blob, progress)
+            answer = request.run(progress) if runs_here else HOST.ask(request, progress)
         except Exception as error:  # every failure of a job is an answer; the loop goes on
             failure = message_of(error)
             write_message(out, {"event": "failed"} | failure)
             if failure["kind"] == "crashed":
                 os._exit(CRASHED_EXIT)  # the CUDA context is lost; the client starts a fresh process
         else:
-            write_message(out, {"event": "done", "answer": answer}, answer_blob)
+            write_message(out, {"event": "done", "answer": answer})
 
 
 def report_compiling(out: BinaryIO) -> None:

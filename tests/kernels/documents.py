@@ -7,6 +7,7 @@ from kernels.measure.counters import CounterRun, KernelCounters
 from kernels.measure.document import Document
 from kernels.measure.measurement import Measurement, PeerResult
 from kernels.measure.roofline import Ceiling
+from kernels.measure.series import SweepView
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import Operation
 
@@ -14,6 +15,7 @@ DEVICE = DeviceInfo("cuda", "NVIDIA H200", "2.11.0", "3.6.0", "3.12.3", "580.1",
 DATE = "2026-11-21T03:00:00+00:00"
 STATE = GpuState(1755.0, 1980.0, 1980.0, 690.0, 51.0, ("power limit",), 9)
 LENGTHS = (512, 1024, 2048, 4096)
+VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 def measurement(length, batch=1, heads=4, direction="forward", naive_fits=True, gpu=STATE, **changes):

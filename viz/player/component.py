@@ -14,10 +14,6 @@ _component = st.components.v2.component(
     "flash_attention_player", html=MOUNT, css=CSS, js=one_script("component.js")
 )
 
-_lanes_component = st.components.v2.component(
-    "flash_attention_lanes", html=MOUNT, css=CSS, js=one_script("lanes_component.js")
-)
-
 
 @functools.lru_cache(maxsize=8)
 def duel_of(first: Run, second: Run, gpu: Gpu) -> dict:
@@ -35,4 +31,4 @@ def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> 
 
 def show_lanes(data: dict, key: str) -> None:
     """Lanes of `lanes_data(...)` without a player."""
-    _lanes_component(key=key, data={"lanes": data, "palettes": theme.palettes_for_player()})
+    _component(key=key, data={"run": {"lanes": data, "palettes": theme.palettes_for_player()}})

@@ -9,16 +9,17 @@ from kernels.problem import AttentionProblem
 
 def format_bytes(count: float) -> str:
     """Decimal units, three significant digits: 1.18 MB."""
-    return f"{count:.0f} B" if count < 999.5 else f"{_in_units(count, 'TGMk')}B"
+    return f"{count:.0f} B" if count < 999.5 else _in_units(count, "TB GB MB kB", 1e12)
 
 
-def _in_units(count: float, letters: str) -> str:
-    """Three significant digits and the letter of a decimal unit, or none."""
-    for place, letter in enumerate(letters):
-        size = 1000.0 ** (len(letters) - place)
-        if count >= 0.9995 * size:
-            return f"{significant(count / size)} {letter}"
-    return f"{significant(count)} "
+def _in_units(value: float, units: str, size: float) -> str:
+    """Three significant digits and one of the units, of which the first has a size and the next a 1000th."""
+    *larger, last = units.split(" ")
+    for unit in larger:
+        if value >= 0.9995 * size:
+            return f"{significant(value / size)} {unit}"
+        size /= 1000
+    return f"{significant(value / size)} {last}"
 
 
 def format_count(count: int, noun: str) -> str:
@@ -51,18 +52,12 @@ def format_kib(count: float) -> str:
 
 def format_ms(milliseconds: float) -> str:
     """Seconds down to nanoseconds, three significant digits: 1.5 ms."""
-    for unit, size in (("s", 1000), ("ms", 1), ("µs", 1e-3)):
-        if milliseconds >= size:
-            return f"{significant(milliseconds / size)} {unit}"
-    return f"{significant(milliseconds * 1e6)} ns"
+    return _in_units(milliseconds, "s ms µs ns", 1e3)
 
 
 def format_joules(joules: float) -> str:
     """Joules down to microjoules, three significant digits: 295 mJ."""
-    for unit, size in (("J", 1.0), ("mJ", 1e-3)):
-        if joules >= size:
-            return f"{significant(joules / size)} {unit}"
-    return f"{significant(joules * 1e6)} µJ"
+    return _in_units(joules, "J mJ µJ", 1.0)
 
 
 def format_error(error: float) -> str:
@@ -72,7 +67,7 @@ def format_error(error: float) -> str:
 
 def format_flops(count: float) -> str:
     """Floating-point operations, decimal units: 268 MFLOP. For a rate write "/s" after it."""
-    return f"{_in_units(count, 'PTGMk')}FLOP"
+    return _in_units(count, "PFLOP TFLOP GFLOP MFLOP kFLOP FLOP", 1e15)
 
 
 def format_ratio(ratio: float) -> str:

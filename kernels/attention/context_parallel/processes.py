@@ -39,15 +39,13 @@ def traced_on_ranks(
 
     `progress` is called with the share of the steps that the slowest rank has done.
     """
-    files = run_on_ranks(functools.partial(_traced, order), ranks, progress=progress)
-    return RanksTrace.load(files[0])
+    return run_on_ranks(functools.partial(_traced, order), ranks, progress=progress)[0]
 
 
-def _traced(order: RunOrder, device: str, progress: Callable[[int], None]) -> bytes:
+def _traced(order: RunOrder, device: str, progress: Callable[[int], None]) -> RanksTrace | None:
     from kernels.attention.context_parallel.run import run_on_this_rank
 
-    trace = run_on_this_rank(order, device, progress)
-    return trace.to_bytes() if trace else b""
+    return run_on_this_rank(order, device, progress)
 
 
 def run_on_ranks(

@@ -11,50 +11,52 @@ import torch
 from kernels.check.case.cases import CheckCase
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError, crash_words
 from kernels.check.subject.user_kernel import user_kernel
-from kernels.check.subject.wire import Bytes, Controls, Seen, packed, storages_of
-from kernels.device.runtime import DEVICE
+from kernels.check.subject.wire import Controls, Seen, packed, storages_of, taken
 from kernels.oracle.rule import GRADIENTS
 from kernels.problem import InvalidProblem
 from kernels.worker.failures import Crashed, JobFailure
 from kernels.worker.host import HOST
-from kernels.worker.requests import Answer, Progress, Request
+from kernels.worker.requests import Progress, Request
 
 Place = Literal["new", "same tensors", "same memory"]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """How a call ended, besides its tensors: their number, or the words and the trace of an error.
+    """How a call ended: with tensors, or with the words and the trace of an error.
 
     Of a case that is opened, `broken` says why the function could not be loaded.
     """
 
     seen: Seen = field(default_factory=Seen)
     tensors: int = 0
+    memory: tuple[bytes, ...] = ()
+    """The tensors, so many, then the memory that the function was handed."""
     refused: str = ""
     broken: str = ""
     trace: str = ""
 
 
 @dataclass(frozen=True)
-class OpenRequest(Request[Any]):
+class OpenRequest(Request[Reply]):
     """Load the user's function, "file.py:function", for the calls of one case. This closes the last case."""
 
     kernel: str
     case: CheckCase
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
+    def run(self, progress: Progress) -> Reply:
         from kernels.check.subject import hosting
 
-        return hosting.opened(self), b""
+        return hosting.opened(self)
 
 
 @dataclass(frozen=True)
-class CallRequest(Request[Any]):
-    """A call on the tensors that are sent with it; the answer brings back their memory after the results."""
+class CallRequest(Request[Reply]):
+    """A call on `packed` tensors; the answer brings back their memory after the results."""
 
     verb: Literal["forward", "attach", "derive"]
     """Call it; call it with inputs that require gradients; the gradients of such a call for one dO."""
+    tensors: bytes
     controls: Controls
     place: Place = "new"
     """Whether it is called on new tensors, on those of the call before with other numbers, or on new ones in
@@ -66,10 +68,10 @@ class CallRequest(Request[Any]):
     keep: bool = False
     """Whether the same gradients may be asked for again."""
 
-    def run(self, blob: bytes, progress: Progress) -> Answer:
+    def run(self, progress: Progress) -> Reply:
         from kernels.check.subject import hosting
 
-        return hosting.called(self, blob)
+        return hosting.called(self)
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Hosted:
             HOST.end()
         Hosted.of = kernel.argument
         self.limits = kernel.limits
-        opened, _ = _asked(OpenRequest(kernel.argument, case))
+        opened = _asked(OpenRequest(kernel.argument, case))
         self._start = HOST.changes
         if opened.broken:
             raise UserKernelError(opened.broken, opened.trace)
@@ -152,12 +154,11 @@ class Hosted:
         """
         if HOST.changes != self._start:
             raise Broken("its process had ended before")
-        request = CallRequest(verb, replace(self.controls), **options)
-        reply, blob = _asked(request, packed(tensors))
-        given, self.seen = Bytes(blob), reply.seen
-        results = [given.take(each.dtype, each.shape, DEVICE) for each in like[: reply.tensors]]
+        reply = _asked(CallRequest(verb, packed(tensors), replace(self.controls), **options))
+        self.seen, given = reply.seen, iter(reply.memory)
+        results = [taken(given, each) for each in like[: reply.tensors]]
         for storage in (*storages_of(tensors), *storages_of(also)):
-            storage.copy_(given.take(storage.dtype, storage.shape, DEVICE))
+            storage.copy_(taken(given, storage))
         if reply.refused:
             raise Refused(reply.refused)
         if reply.broken or not results:
@@ -165,11 +166,10 @@ class Hosted:
         return results
 
 
-def _asked(request: Request, blob: bytes = b"") -> tuple[Reply, bytes]:
+def _asked(request: Request[Reply]) -> Reply:
     """The host's answer. Its end is the function's failure, and so is an answer that is none."""
     try:
-        plain, blob = HOST.ask(request, blob)
-        return msgspec.convert(printable(plain), Reply), blob
+        return msgspec.convert(printable(HOST.ask(request)), Reply)
     except Crashed as error:
         if error.exit_code == -signal.SIGKILL:
             words = "its process was ended by SIGKILL, as the system does if memory runs out"

@@ -27,7 +27,6 @@ from kernels.problem.inputs import make_inputs
 from kernels.sanitizer.play import play
 from kernels.sanitizer.watch import watch_memory
 from kernels.trace import Trace
-from kernels.worker.requests import Answer
 
 Tensors = Sequence[torch.Tensor]
 Results = dict[str, torch.Tensor]
@@ -128,9 +127,8 @@ class Session:
         lse = lse_of(second, tensors[0], self.loaded.limits, self.loaded.notes)
         return {"O": self._out} if lse is None else {"O": self._out, "lse": lse}
 
-    def call(self, request: CallRequest, blob: bytes) -> Answer:
-        """The bytes: the results, then the memory that the function was handed."""
-        near: Tensors = unpacked(blob)
+    def call(self, request: CallRequest) -> Reply:
+        near: Tensors = unpacked(request.tensors)
         controls = request.controls
         changed = [what for what, kept, digest in self._kept if _digest(kept) != digest]
         tensors: Tensors = near
@@ -172,8 +170,8 @@ class Session:
         handed = memory
         if request.verb == "derive":
             handed = [*memory, *storages_of(self._graphs[request.graph][1])]
-        reply = Reply(self.seen, len(results), refused, broken, trace)
-        return reply, b"".join(map(bytes_of, [*results.values(), *handed]))
+        memory_now = tuple(map(bytes_of, [*results.values(), *handed]))
+        return Reply(self.seen, len(results), memory_now, refused, broken, trace)
 
     def _again(self, request: CallRequest, given: Tensors) -> tuple[Tensors, Tensors]:
         """The tensors of the call before with other numbers, or new ones in their memory; and those sent."""
@@ -244,9 +242,9 @@ def opened(request: OpenRequest) -> Reply:
     return Reply(session.seen)
 
 
-def called(request: CallRequest, blob: bytes) -> Answer:
+def called(request: CallRequest) -> Reply:
     """Call the function of the open case."""
-    return _open[0].call(request, blob)
+    return _open[0].call(request)
 
 
 def play_user_kernel(case: CheckCase) -> Trace:

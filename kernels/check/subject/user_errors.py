@@ -102,7 +102,8 @@ def error_words(error: BaseException) -> str:
     """Type and first line of the error behind an error."""
     error = root_cause(error)
     text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+    words = f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+    return words.encode(errors="replace").decode()  # half of a character cannot be sent
 
 
 def judged(

@@ -1,7 +1,7 @@
 """What crosses between the judge and the process that runs the user's code: tensors and plain values."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -80,18 +80,11 @@ def another(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(*place)
 
 
-class Bytes:
-    """Reads tensors one after the other."""
-
-    def __init__(self, blob: bytes) -> None:
-        self._left = memoryview(bytearray(blob))
-
-    def take(self, dtype: torch.dtype, shape: Sequence[int], device: str) -> torch.Tensor:
-        """The next contiguous tensor, in memory of its own. Raises Broken if there are too few bytes."""
-        size = torch.Size(shape).numel() * dtype.itemsize
-        part, self._left = self._left[:size], self._left[size:]
-        if len(part) != size:
-            raise Broken(f"its process gave {len(part):,} bytes for {dtype} {tuple(shape)}")
-        if not size:
-            return torch.empty(tuple(shape), dtype=dtype, device=device)
-        return torch.frombuffer(part, dtype=dtype).reshape(tuple(shape)).to(device, copy=True)
+def taken(given: Iterator[bytes], like: torch.Tensor) -> torch.Tensor:
+    """The next contiguous tensor, in memory of its own. Raises Broken if its bytes are not those."""
+    data, flat = next(given, b""), torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    if len(data) != flat.nbytes:
+        raise Broken(f"its process gave {len(data):,} bytes for {like.dtype} {tuple(like.shape)}")
+    if data:
+        flat.copy_(torch.frombuffer(bytearray(data), dtype=like.dtype).reshape(like.shape))
+    return flat

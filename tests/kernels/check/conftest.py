@@ -1,7 +1,6 @@
 """Names a function as the user's kernel, and checks it; the command line without a worker process."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.backend import device_info
 from kernels.device.runtime import BACKEND
 from kernels.problem import AttentionProblem
+from kernels.worker.process import decode, encode
 
 TINY = CheckCase(AttentionProblem(q_len=16, kv_len=16, head_dim=16), "user", False, 2)
 
@@ -62,9 +62,8 @@ class HereClient:
     def submit(self, request, time_limit_s):
         Hosted.of = ""  # likewise
         again = msgspec.convert(msgspec.to_builtins(request), type(request))
-        answer, sent = again.run(b"", lambda fraction, words: None)
-        plain = json.loads(json.dumps(answer, default=asdict))
-        result = request.result(msgspec.convert(plain, request.answers), sent)
+        answer = decode(encode(again.run(lambda fraction, words: None)))
+        result = msgspec.convert(answer, request.answers)
         return SimpleNamespace(wait=lambda: None, result=lambda: result)
 
     @staticmethod

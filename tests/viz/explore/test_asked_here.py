@@ -10,6 +10,7 @@ from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.trace import Trace
 from kernels.worker.failures import OutOfMemory
+from kernels.worker.process import decode, encode
 from kernels.worker.requests import TraceRequest
 from tests.app.pages import run_script
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
@@ -85,7 +86,7 @@ def test_a_run_of_here_is_measured_for_its_lanes_once_the_reader_asks(known, tra
     asked = {job.request.kernel: job for job in store.client.jobs}
     assert set(asked) == set(BUILT)
     for name, job in asked.items():
-        job.finish(answer=(None, BUILT[name].to_bytes()))
+        job.finish(answer=decode(encode(BUILT[name])))
     app.run()
     found = app.session_state["found"]
     assert names(found) == sorted(BUILT, key=lambda name: BUILT[name].plain_us)

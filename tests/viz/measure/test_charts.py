@@ -3,22 +3,13 @@
 import re
 from dataclasses import replace
 
-import pytest
-
 from kernels.measure.measurement import PeerResult
-from kernels.measure.series import SweepView, peer_curves
-from tests.kernels.documents import document, measurement
+from kernels.measure.series import peer_curves
+from tests.kernels.documents import VIEW, document, measurement
 from viz.measure.charts import largest_comparison, point_rows, table_rows
 from viz.measure.sources import Source
 from viz.shared import theme
 from viz.shared.figures.sweep import peer_label, sweep_figure
-
-VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
-
-
-@pytest.fixture
-def swept():
-    return peer_curves("recorded", document().measurements, VIEW)
 
 
 def test_the_table_says_what_the_chart_shows(swept):

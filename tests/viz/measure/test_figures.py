@@ -6,14 +6,13 @@ import pytest
 
 from kernels.measure.four_numbers import four_totals
 from kernels.measure.roofline import counter_points, roofs
-from kernels.measure.series import SweepView, peer_curves
-from tests.kernels.documents import DEVICE, counter_run, document, measurement
+from kernels.measure.series import peer_curves
+from tests.kernels.documents import DEVICE, VIEW, counter_run, document, measurement
 from viz.measure.charts import point_rows
 from viz.measure.figures import four_numbers_figure, roofline_figure
 from viz.shared import theme
 from viz.shared.figures.sweep import peer_label
 
-VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 NAIVE, OURS = peer_label("naive"), peer_label("ours")
 
 

@@ -157,7 +157,7 @@ def test_ceilings_of_this_device_are_measured_on_demand(monkeypatch):
 
 def submit_measured(client, request):
     job = Job(client, request, 1.0)
-    job.finish(([asdict(ceiling) for ceiling in document().ceilings], b""))
+    job.finish([asdict(ceiling) for ceiling in document().ceilings])
     return job
 
 

@@ -5,17 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kernels.measure.document import read_document
-from kernels.measure.series import SweepView, peer_curves
-from tests.kernels.documents import DEVICE, LENGTHS, document, measurement
+from tests.kernels.documents import DEVICE, LENGTHS, VIEW, document, measurement
 from viz.measure.sources import Source, file_source, to_document
 from viz.shared.formats import plain
-
-VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
-
-
-@pytest.fixture
-def swept():
-    return peer_curves("recorded", document().measurements, VIEW)
 
 
 def test_the_json_download_is_a_file_that_the_page_takes_back(swept):

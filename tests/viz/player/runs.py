@@ -13,7 +13,7 @@ from viz.player.data import player_data
 from viz.player.html_page import FOLDER
 
 ORIGIN = "http://player.test"
-ENTRIES = ("component", "lanes_component", "page", "site", "talk_component", "talk_page")
+ENTRIES = ("component", "page", "site", "talk_component", "talk_page")
 FILES = {
     path.stem: path.relative_to(FOLDER).as_posix()
     for path in sorted(FOLDER.rglob("*.js"))

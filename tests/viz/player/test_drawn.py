@@ -185,13 +185,13 @@ def test_of_many_scores_a_prediction_is_asked_by_their_sum(run, large):
 def test_lanes_without_a_player_mark_the_tile_of_a_block_that_is_picked(run):
     lanes = lanes_data([LanesRun(made(), True) for made in (hopper_lanes, plain_lanes)])
     script = """(async () => {
-      const show = (await import("/lanes_component.js")).default;
+      const show = (await import("/component.js")).default;
       const parentElement = document.body.appendChild(document.createElement("div"));
       parentElement.innerHTML = '<div class="fa-player"></div>';
-      show({ data: given, parentElement });
+      show({ data: { run: given }, parentElement });
       const canvas = parentElement.querySelector(".fa-lanes");
       Object.assign(canvas.style, { display: "block", width: "900px" });
-      show({ data: given, parentElement });
+      show({ data: { run: given }, parentElement });
       const said = () => parentElement.querySelector(".fa-lane-readout").textContent;
       canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "." }));
       const before = canvas.toDataURL();

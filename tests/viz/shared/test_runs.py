@@ -11,8 +11,9 @@ from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.worker.failures import Crashed
 from kernels.worker.requests import TraceRequest
+from tests.kernels.worker.stub import Double
 from tests.viz.player.runs import hand_built
-from tests.viz.shared.fakes import Double, FakeClient, end
+from tests.viz.shared.fakes import FakeClient, end
 from viz.shared import runs
 from viz.shared.runs import REMEMBERED, RunStore, backend
 
@@ -112,15 +113,15 @@ def test_a_forgotten_job_is_asked_for_anew_and_the_others_stay(store, client):
 
 
 def test_of_old_jobs_those_that_run_or_are_looked_at_are_kept(store, client):
-    running = store.job(Double(-1))
+    running = store.job(Double(5000))
     for number in range(2 * REMEMBERED):
         end(store.job(Double(number)))
-    assert store.peek(Double(-1)) is running
+    assert store.peek(Double(5000)) is running
     end(running)
     for number in range(REMEMBERED):
-        end(store.job(Double(-2 - number)))
-        assert store.peek(Double(-2))  # a page still looks at it
-    assert store.peek(Double(-1)) is None
+        end(store.job(Double(10_000 + number)))
+        assert store.peek(Double(10_000))  # a page still looks at it
+    assert store.peek(Double(5000)) is None
     assert sum(store.peek(job.request) is job for job in client.jobs) == REMEMBERED
 
 

@@ -7,7 +7,8 @@ import pytest
 from kernels.problem import InvalidProblem
 from kernels.worker.failures import Crashed, OutOfMemory
 from tests.app.pages import run_script
-from tests.viz.shared.fakes import Double, FakeClient, end
+from tests.kernels.worker.stub import Double
+from tests.viz.shared.fakes import FakeClient, end
 from viz.shared.runs import RunStore
 from viz.shared.waiting import IMMEDIATE_S, job_words
 

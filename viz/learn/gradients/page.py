@@ -265,8 +265,7 @@ def _references(lesson: GradientLesson) -> tuple[References, str]:
     answer = result_of(store, store.job(LessonGradientsRequest(lesson)), "gradients", WAIT_S)
     if answer is None:
         return {}, "Autograd has not answered yet."
-    given = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
-    found = {who: {name: np.array(rows) for name, rows in each.items()} for who, each in given.items()}
+    found = {AUTOGRAD: answer.autograd, KERNEL: answer.kernel}
     note = f"**Measured** now, on the same numbers: torch {answer.torch}, in the worker process."
     return found, f"{note} Largest difference of any element; green if it is only rounding."
 

@@ -33,7 +33,7 @@ export default function (component) {
   const call = ++mount.calls;
   return () => {
     if (call !== mount.calls) return;
-    const plays = player.transport.playing;
+    const plays = player.transport?.playing;
     mount.left = player.state ? { run: data.run.id, state: player.state(), plays } : null;
     player.destroy();
     mount.player = null;

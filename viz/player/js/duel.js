@@ -1,36 +1,20 @@
 // Two runs side by side under one transport: a race over the same bytes.
 
-import { byteBars, countedRow, element, write } from "./controls/dom.js";
+import { byteBars, countedRow, element } from "./controls/dom.js";
+import { Beside, Race } from "./beside.js";
 import { formatBytes } from "./run/formats.js";
 import { Pane } from "./grid/pane.js";
-import { Playback } from "./playback.js";
-import { Track } from "./run/timeline.js";
 import { duelWords } from "./run/words.js";
 
-const TICKS = 1000;
-
-// Where both runs stand: at the same bytes. A track for transport.js.
-export class Race extends Track {
-  order = "bytes";
-  ticks = TICKS / 100;
-
+export class ByteRace extends Race {
   // `ends` holds, for each run, the bytes at which each of its steps ends.
   constructor(ends) {
-    super();
+    super("bytes", Math.max(...ends.map((each) => each.at(-1))));
     this.ends = ends;
-    this.longest = Math.max(...ends.map((each) => each.at(-1)));
-  }
-
-  last() {
-    return TICKS;
   }
 
   moved(direction) {
     return this.clamp(Math.round(this.position) + direction * this.ticks);
-  }
-
-  now() {
-    return (this.longest * this.position) / TICKS;
   }
 
   done(i) {
@@ -59,16 +43,7 @@ export class Race extends Track {
 
   tilesBetween(from, to) {
     const steps = this.ends.map((ends) => (ends.length * this.longest) / ends.at(-1));
-    return (Math.max(...steps) * Math.abs(to - from)) / TICKS;
-  }
-
-  text() {
-    return `bytes:${Math.round(this.position)}`;
-  }
-
-  placeOf(words) {
-    const [, position] = /^bytes:(\d+)$/.exec(words ?? "") ?? [];
-    return position ? { order: this.order, position: Number(position) } : null;
+    return (Math.max(...steps) * Math.abs(to - from)) / this.last();
   }
 }
 
@@ -76,13 +51,13 @@ export class Race extends Track {
 const ownWords = (both) =>
   both.map((words, i) => words.filter((each) => !both[1 - i].includes(each)).join(", "));
 
-export class Duel extends Playback {
-  constructor(root, onSettled = () => {}) {
-    super("duel", root, onSettled);
-    this.panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
-    this.bytes = element("div", { class: "fa-bytes" });
-    const stages = this.panes.map(({ stage }) => stage);
-    this.buildColumns(stages, "fa-duel", [this.bytes]);
+export class Duel extends Beside {
+  constructor(root, onSettled) {
+    const panes = [0, 1].map(() => new Pane()); // nothing here would follow a row
+    const bytes = element("div", { class: "fa-bytes" });
+    const stages = panes.map(({ stage }) => stage);
+    super(root, onSettled, stages, "", [bytes]);
+    Object.assign(this, { panes, bytes });
   }
 
   load(data, state) {
@@ -107,31 +82,14 @@ export class Duel extends Playback {
     const rows = models.map((model, i) => countedRow(model, names[i]));
     this.showBytes = byteBars(this.bytes, rows, this.palette);
     if (isNew) {
-      this.race = new Race(models.map(({ bytes }) => bytes.subarray(1)));
+      this.race = new ByteRace(models.map(({ bytes }) => bytes.subarray(1)));
       this.stand(state);
     }
     this.refresh();
   }
 
-  stand(state) {
-    this.race.goToText(state.place);
-    this.transport.use(this.race);
-  }
-
-  state() {
-    return { place: this.race.text() };
-  }
-
-  refresh() {
-    const { race, transport } = this;
-    this.controls.showPlaying(transport.playing);
-    this.controls.rate.textContent = `${transport.speed} %/s`;
-    this.slider.max = race.last();
-    this.draw();
-  }
-
   draw(now = performance.now()) {
-    const { race, panes, controls: shown } = this;
+    const { race, panes } = this;
     if (!race || this.root.clientWidth === 0) return;
     panes.forEach((pane, i) => {
       const rate = race.done(i) < pane.model.count ? this.transport.rate * race.pace(i) : 0;
@@ -140,10 +98,6 @@ export class Duel extends Playback {
       const [sent, all] = [bytes.total, pane.model.bytes.at(-1)].map(formatBytes);
       this.showBytes(i, bytes.perTensor, `${sent} of ${all}`);
     });
-    const words = duelWords(race);
-    this.slider.value = race.position;
-    write(this.caption, words);
-    write(shown.count, formatBytes(race.now()));
-    shown.tell(words, now);
+    this.tell(duelWords(race), formatBytes(race.now()), now);
   }
 }

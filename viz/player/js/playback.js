@@ -1,4 +1,4 @@
-// What a player and a duel have in common: the transport with its controls, the keys, the panel that saves.
+// What a player and runs beside each other have in common: the transport, its controls, the keys, saving.
 
 import { controls, element, fitScreen, toggleFullScreen } from "./controls/dom.js";
 import { takeKeys } from "./controls/keyboard.js";
@@ -7,34 +7,17 @@ import { SavePanel } from "./save/save.js";
 
 // A subclass has `shown` (the data), `palette`, `state()`, and what transport.js calls of its owner.
 export class Playback {
-  // `kind` is "player", "duel" or "ranks". `onSettled(state())` is called once it has stood for a moment.
-  constructor(kind, root, onSettled) {
+  // `onSettled(state())` is called once it has stood for a moment.
+  constructor(root, onSettled = () => {}, slides = "position of all runs") {
     Object.assign(this, { root, onSettled });
     this.transport = new Transport(this);
     this.notes = element("div", { class: "fa-notes" });
-    this.save = new SavePanel(this, kind);
-    this.controls = controls(this, kind === "player" ? "step" : "position of all runs");
+    this.save = new SavePanel(this);
+    this.controls = controls(this, slides);
     this.slider = this.controls.slider;
     this.slider.addEventListener("input", () =>
       this.transport.goTo(this.positionOf(Number(this.slider.value))),
     );
-  }
-
-  // Runs beside each other: a column for each canvas with its title above, then the caption and `more`.
-  buildColumns(canvases, looks, more = [], tools = []) {
-    this.titles = canvases.map(() => element("div", { class: "fa-head" }));
-    this.columns = canvases.map((node, i) =>
-      element("div", { class: "fa-column", role: "group" }, [this.titles[i], node]),
-    );
-    this.caption = element("p", { class: "fa-caption" });
-    this.root.append(
-      element("div", { class: looks }, this.columns),
-      this.caption,
-      ...more,
-      this.controls.panel([...tools, this.save.button], [this.notes]),
-      this.save.node,
-    );
-    this.begin(canvases);
   }
 
   // Take the keys of the page, and draw again whenever a canvas changes its size.

@@ -25,8 +25,8 @@ const moved = (bytes, how) => `${formatBytes(bytes)} to and from HBM, ${how}`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
 export class Player extends Playback {
-  constructor(root, onSettled = () => {}) {
-    super("player", root, onSettled);
+  constructor(root, onSettled) {
+    super(root, onSettled, "step");
     this.pane = new Pane((tile) => this.goToPicked(tile));
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));

@@ -1,21 +1,18 @@
 // Runs on several ranks beside each other, over the same time.
 
+import { Beside, Race } from "./beside.js";
 import { canvas, write } from "./controls/dom.js";
 import { fitCanvas, usePalette } from "./grid/draw.js";
-import { Playback } from "./playback.js";
-import { clamp, within } from "./run/easing.js";
-import { Track } from "./run/timeline.js";
+import { within } from "./run/easing.js";
 import { drawRanks } from "./ranks/picture.js";
 import { formatBytes, formatMs, formatNumber } from "./run/formats.js";
 import { range, sum } from "./run/model.js";
 
-const TICKS = 1000; // from the first begin to the last end
-
-class Clock extends Track {
-  order = "time";
-
-  last() {
-    return TICKS;
+class TimeRace extends Race {
+  constructor(runs) {
+    super("time", Math.max(...runs.map(({ ns }) => ns)));
+    const ends = runs.flatMap(({ spans }) => spans.flatMap(({ begin, end }) => [begin, end]));
+    this.moments = ends.map((ns) => Math.ceil((this.last() * ns) / this.longest));
   }
 
   // An arrow goes to the next moment at which something begins or ends.
@@ -23,17 +20,15 @@ class Clock extends Track {
     const here = Math.round(this.position);
     const beyond = (at) => (direction > 0 ? at > here : at < here);
     const moments = this.moments.filter(beyond);
-    return this.clamp(direction > 0 ? Math.min(TICKS, ...moments) : Math.max(0, ...moments));
+    return this.clamp(direction > 0 ? Math.min(this.last(), ...moments) : Math.max(0, ...moments));
   }
 }
 
-export class RanksRace extends Playback {
-  constructor(root, onSettled = () => {}) {
-    super("ranks", root, onSettled);
-    this.transport.speed = 64;
-    this.clock = new Clock();
-    this.canvases = [0, 1].map(() => canvas("stage", "ranks, their chunks of keys and their scores"));
-    this.buildColumns(this.canvases, "fa-duel fa-ranks");
+export class RanksRace extends Beside {
+  constructor(root, onSettled) {
+    const canvases = [0, 1].map(() => canvas("stage", "ranks, their chunks of keys and their scores"));
+    super(root, onSettled, canvases, "fa-ranks");
+    this.canvases = canvases;
   }
 
   load(data, state = {}) {
@@ -46,43 +41,25 @@ export class RanksRace extends Playback {
     data.runs.forEach(({ name, title }, i) => write(this.titles[i], isRace ? `${name}  ${title}` : title));
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);
     this.notes.textContent = data.notes;
-    this.longest = Math.max(...data.runs.map(({ ns }) => ns));
     if (isNew) {
-      const ends = data.runs.flatMap(({ spans }) => spans.flatMap(({ begin, end }) => [begin, end]));
-      this.clock.moments = ends.map((ns) => Math.ceil((TICKS * ns) / this.longest));
-      this.clock.position = clamp(Number(state.place) || 0, 0, TICKS);
-      this.transport.use(this.clock);
+      this.race = new TimeRace(data.runs);
+      this.stand(state);
       const moves = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
       if (state.plays && moves) this.transport.toggle();
     }
     this.refresh();
   }
 
-  state() {
-    return { place: String(Math.round(this.clock.position)) };
-  }
-
-  refresh() {
-    const { controls, transport } = this;
-    controls.showPlaying(transport.playing);
-    controls.rate.textContent = `${transport.speed / 10} %/s`;
-    this.slider.max = TICKS;
-    this.draw();
-  }
-
   draw(now = performance.now()) {
     if (!this.shown || this.root.clientWidth === 0) return;
+    const { race } = this;
     const { runs } = this.shown;
-    const ns = (this.longest * this.clock.position) / TICKS;
+    const ns = race.now();
     runs.forEach((run, i) => {
       const { context, ...size } = fitCanvas(this.canvases[i]);
-      drawRanks(context, size, run, this.palette, ns, this.longest);
+      drawRanks(context, size, run, this.palette, ns, race.longest);
     });
-    this.slider.value = this.clock.position;
-    const words = ranksWords(runs, ns);
-    write(this.caption, words);
-    write(this.controls.count, `${formatMs(ns / 1e6)} of ${formatMs(this.longest / 1e6)}`);
-    this.controls.tell(words, now);
+    this.tell(ranksWords(runs, ns), `${formatMs(ns / 1e6)} of ${formatMs(race.longest / 1e6)}`, now);
   }
 }
 

@@ -2,7 +2,6 @@
 // other run is a script, since a page from disk may load no other kind of file; it is loaded if asked for.
 
 import { element, onAppearance, write } from "./controls/dom.js";
-import { LanesAlone } from "./lanes/lanes_alone.js";
 import { kindOf } from "./kinds.js";
 import { ChartView } from "./talk/chart.js";
 
@@ -32,7 +31,7 @@ function load(name) {
 
 // Two runs, one run, or lanes alone, in a state.
 function show(name, data, state) {
-  const Kind = data.runs || data.problem ? kindOf(data) : LanesAlone;
+  const Kind = kindOf(data);
   const remember = (now) => history.replaceState(null, "", `#${new URLSearchParams({ run: name, ...now })}`);
   player?.destroy();
   root.replaceChildren();

@@ -4,22 +4,8 @@ export default function () {
   if (window.oneStepPerAct) return;
   window.oneStepPerAct = true;
   let isActOfReader = false;
-  for (const type of ["pointerdown", "keydown"]) {
-    window.addEventListener(
-      type,
-      () => {
-        isActOfReader = true;
-      },
-      true,
-    );
-  }
-  window.addEventListener(
-    "popstate",
-    () => {
-      isActOfReader = false;
-    },
-    true,
-  );
+  for (const type of ["pointerdown", "keydown", "popstate"])
+    window.addEventListener(type, () => (isActOfReader = type !== "popstate"), true);
   const push = history.pushState.bind(history);
   history.pushState = (...given) => {
     if (isActOfReader) push(...given);

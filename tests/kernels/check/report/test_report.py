@@ -26,13 +26,12 @@ from kernels.check.result import (
     Cause,
     CheckResult,
     TensorCheck,
-    maps_from_bytes,
-    maps_to_bytes,
 )
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.device.backend import DeviceInfo
 from kernels.problem import AttentionProblem
 from kernels.sanitizer.finding import Finding
+from kernels.worker.process import decode, encode
 from tests.kernels.helpers import tiny
 
 DEVICE = DeviceInfo("interpreter", "a CPU", "t", "t", "p")
@@ -138,8 +137,7 @@ def ours():
 
 
 def test_results_survive_the_pipe(ours):
-    again = msgspec.convert(json.loads(json.dumps(ours.as_dict())), CheckResult)
-    again = replace(again, maps=maps_from_bytes(maps_to_bytes(ours.maps)))
+    again = msgspec.convert(decode(encode(ours)), CheckResult)
     assert again.as_dict() == ours.as_dict()
     assert [found.kind for found in again.maps] == ["O", "dQ", "dK", "dV", "weights"]
     for mine, theirs in zip(ours.maps, again.maps, strict=True):

@@ -46,7 +46,7 @@ def opened():
 def shown(app):
     """Titles of the runs whose lanes are drawn."""
     (mounted,) = [json.loads(each.proto.json) for each in app.get("bidi_component")]
-    return [run["title"] for run in mounted["lanes"]["runs"]]
+    return [run["title"] for run in mounted["run"]["lanes"]["runs"]]
 
 
 def test_the_lanes_of_the_hopper_kernel_come_after_the_answer(known):

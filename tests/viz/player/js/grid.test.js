@@ -41,6 +41,7 @@ for (const { name, visible, rows } of given("cut")) {
     assert.ok(steps.length > 0);
     for (const step of steps) {
       const boxes = boxesOf(model, step, { x: 0, y: 0, w: wide, h: high });
+      assert.ok(boxes.every(([x, y, w, h]) => x >= 0 && y >= 0 && x + w <= wide && y + h <= high));
       for (const offset of range(high)) {
         const row = model.q[step] * high + offset;
         if (row >= rows) continue;
@@ -205,14 +206,4 @@ test("a hidden tile that was computed looks like those that are skipped", () => 
     boxes.map(({ fill }) => fill),
     ["hidden"],
   );
-});
-
-test("of a tile that the mask cuts a box per row is drawn, inside of the tile", () => {
-  const { model } = givenRun(given("cut")[0].name);
-  const step = range(model.count).find((each) => tileKind(model, each) === KIND.partial);
-  const boxes = [];
-  const context = { beginPath() {}, rect: (...box) => boxes.push(box) };
-  visiblePath(context, model, step, { x: 1, y: 2, w: 8, h: 8 });
-  assert.ok(boxes.length > 1);
-  assert.ok(boxes.every(([x, y, w, h]) => x >= 1 && y >= 2 && x + w <= 9.001 && y + h <= 10.001));
 });

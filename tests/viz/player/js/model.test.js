@@ -9,7 +9,6 @@ import {
   tileKind,
   valueAt,
 } from "../../../../viz/player/js/run/model.js";
-import { SERIES } from "../../../../viz/player/js/run/series.js";
 import { given, givenRun, isNear, range, stepsWhere } from "./given.js";
 
 const clocked = givenRun("clocked");
@@ -96,14 +95,6 @@ test("a step about several key tiles is that of each, and shares its attention o
     [1, 1, 1, 3],
   );
 });
-
-for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
-  test(`the series of ${name} are known`, () => {
-    for (const kernel of givenRun(name).model.kernels) {
-      assert.ok(kernel.series.every((series) => SERIES[series]));
-    }
-  });
-}
 
 for (const name of ["window", "window_q_outer", "window_kv_outer"]) {
   test(`the strips of ${name} know the steps that fill them`, () => {

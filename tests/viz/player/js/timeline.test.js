@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Race } from "../../../../viz/player/js/duel.js";
+import { ByteRace } from "../../../../viz/player/js/duel.js";
 import { makeModel } from "../../../../viz/player/js/run/model.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import { givenRun, range } from "./given.js";
@@ -126,7 +126,7 @@ test("Python counts the moments of a run as the timeline does", () => {
 
 test("a race gives both runs the steps that fit its bytes", () => {
   const bytes = [Float64Array.of(8, 16, 24), Float64Array.of(12, 12, 24, 96)];
-  const race = new Race(bytes);
+  const race = new ByteRace(bytes);
   assert.equal(race.text(), "bytes:0");
   race.goToText("bytes:500");
   assert.deepEqual([race.done(0), race.done(1)], [3, 3]);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Pane } from "../../../../viz/player/js/grid/pane.js";
 import { bytesSoFar } from "../../../../viz/player/js/run/model.js";
 import { lastKnown, recordedSeries } from "../../../../viz/player/js/run/series.js";
-import { Race } from "../../../../viz/player/js/duel.js";
+import { ByteRace } from "../../../../viz/player/js/duel.js";
 import { sentenceOf } from "../../../../viz/player/js/run/sentences.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import {
@@ -88,7 +88,7 @@ test("with all programs at once, bytes so far are those of the steps that are do
 });
 
 // In every phase: bytes grow if it loads or stores, and a value is there from its phase on.
-for (const name of given("algorithms")) {
+for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
   test(`bytes and values of ${name} come in their phases, which all have words`, () => {
     const { model } = givenRun(name);
     const line = new Timeline(model);
@@ -171,7 +171,7 @@ test("two runs are told by their steps, and at the end by what the longer one ta
     [500, 2000],
     [500, 3000],
   ];
-  const race = new Race(bytes);
+  const race = new ByteRace(bytes);
   race.goToText("bytes:700");
   assert.equal(duelWords(race), "A is done: 2 kB. B: step 1 of 2.");
   race.goToText("bytes:1000");

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kernels.measure.series import SweepView, peer_curves
-from tests.kernels.documents import LENGTHS, document
+from tests.kernels.documents import LENGTHS
 from viz.shared import theme
 from viz.shared.figures.sweep import peer_label, short_reason, sweep_figure
 
@@ -18,14 +17,6 @@ from viz.shared.figures.sweep import peer_label, short_reason, sweep_figure
 )
 def test_a_refusal_is_one_short_line(refused, shown):
     assert short_reason(refused) == shown
-
-
-VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
-
-
-@pytest.fixture
-def swept():
-    return peer_curves("recorded", document().measurements, VIEW)
 
 
 def traces(figure):

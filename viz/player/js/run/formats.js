@@ -1,21 +1,23 @@
 // Numbers in words. viz/shared/formats.py has the same functions; a test holds these against them.
 
 export const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
-export const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 0 };
+export const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 1e-6 };
+
+function inUnits(value, units) {
+  const all = Object.entries(units);
+  const [unit, size] = all.find(([, each]) => value >= 0.9995 * each) ?? all.at(-1);
+  return `${significant(value / size)} ${unit}`;
+}
 
 export function formatBytes(count) {
-  const [unit, size] = Object.entries(BYTES).find(([, each]) => count >= 0.9995 * each) ?? [];
-  return unit ? `${significant(count / size)} ${unit}` : `${Math.round(count)} B`;
+  return count < 999.5 ? `${Math.round(count)} B` : inUnits(count, BYTES);
 }
 
 export function formatKib(count) {
   return `${significant(count / 1024, 4)} KiB`;
 }
 
-export function formatMs(milliseconds) {
-  const [unit, size] = Object.entries(TIMES).find(([, each]) => milliseconds >= each);
-  return `${significant(milliseconds / (size || 1e-6))} ${unit}`;
-}
+export const formatMs = (milliseconds) => inUnits(milliseconds, TIMES);
 
 export function formatNumber(value, digits = 3) {
   if (Number.isNaN(value)) return "NaN";

@@ -16,10 +16,7 @@ const slowlyFirst = (part) => Math.min(1, part) ** 2.6;
 
 export class Track {
   position = 0;
-
-  get ticks() {
-    return 1;
-  }
+  ticks = 1; // of positions, for one of playback
 
   clamp(position) {
     const whole = Math.round(position);

@@ -8,12 +8,7 @@ import { fileName } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
 
-// The nodes that a picture is made of.
-const PICTURES = {
-  player: ".fa-left, .fa-caption, .fa-main ~ .fa-bytes",
-  duel: ".fa-duel, .fa-caption, .fa-bytes",
-  ranks: ".fa-duel, .fa-caption",
-};
+const PARTS = ".fa-left, .fa-duel, .fa-caption, .fa-bytes"; // the nodes that a picture is made of
 const SIZES = [
   ["2×", "2 times as large as here"],
   ["1×", "as large as here"],
@@ -24,11 +19,9 @@ const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
 export class SavePanel extends Panel {
-  // `owner` is a Playback of a `kind`.
-  constructor(owner, kind) {
+  constructor(owner) {
     super(element("div", { class: "fa-panel fa-save", role: "group", "aria-label": "save" }));
     this.owner = owner;
-    this.parts = PICTURES[kind];
     this.size = select("size", SIZES);
     [this.from, this.to] = ["from", "to"].map((label) =>
       element("input", { type: "number", min: "0", step: "1", size: "6", "aria-label": label }),
@@ -80,7 +73,7 @@ export class SavePanel extends Panel {
   // The picture, and how large a CSS pixel of it becomes.
   picture() {
     const { owner, size } = this;
-    const parts = [...owner.root.querySelectorAll(this.parts)];
+    const parts = [...owner.root.querySelectorAll(PARTS)];
     const isSlide = size.value === "16:9";
     const picture = new Picture(owner, parts, owner.palette, isSlide ? 16 / 9 : 0);
     const asked = isSlide ? 1920 : parseFloat(size.value);
