@@ -241,13 +241,12 @@ Run = Callable[[Sequence[Tensor | None]], tuple[Tensor, ...]]
 
 def _allocation(slot: int, like: Tensor, of_zeros: bool) -> Step:
     """A tensor like the first call's."""
-    shape = (tuple(like.shape),) if of_zeros else (tuple(like.shape), like.stride())
-    make = functools.partial(
-        torch.zeros if of_zeros else torch.empty_strided, *shape, dtype=like.dtype, device=like.device
+    empty = functools.partial(
+        torch.empty_strided, tuple(like.shape), like.stride(), dtype=like.dtype, device=like.device
     )
 
     def allocate(values: Values, _stream: int) -> None:
-        values[slot] = make()
+        values[slot] = empty().zero_() if of_zeros else empty()
 
     return allocate
 

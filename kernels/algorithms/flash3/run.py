@@ -116,9 +116,8 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
             *inputs, band=problem.band, scale=problem.scale, config=config, lanes=lanes
         )
 
-    groups = problem.block_m // 64
     warpgroup = WARPGROUP if problem.head_dim <= 128 else WIDE_WARPGROUP
-    roles = (*[warpgroup] * groups, LOADS)
+    roles = (*[warpgroup] * (problem.block_m // 64), LOADS)
     turns = 2 * -(-units // programs) * (problem.kv_tiles + 1) + 1
     launch = LaneLaunch(roles, programs, turns)
     return measured_lanes(problem, LANES.name, MarkedCall(call, (launch,)))

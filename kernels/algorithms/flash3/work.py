@@ -78,7 +78,6 @@ def divisor(number: int) -> Divisor:
 
 KEPT_BYTES = 24 << 20
 """Of K and V of the heads that take turns: half of an H200's L2 cache. A third was as fast."""
-MOST_IN_TURN = 64
 LONG = 2048
 """Keys from which on units are claimed without a right bound too."""
 
@@ -93,9 +92,8 @@ def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: 
     """
     batch, q_heads, q_len, _ = query.shape
     heads, q_tiles = batch * q_heads, -(-q_len // block_m)
-    fit = KEPT_BYTES * q_heads // (2 * key[0].numel() * key.element_size())
-    most = min(fit, MOST_IN_TURN) if bounds_right else 1
-    in_turn = max(count for count in range(1, max(most, 1) + 1) if heads % count == 0)
+    fit = max(1, KEPT_BYTES * q_heads // (2 * key[0].numel() * key.element_size())) if bounds_right else 1
+    in_turn = next(count for count in range(min(fit, heads), 0, -1) if heads % count == 0)
     claims = heads * q_tiles > programs and (bounds_right or key.shape[2] > LONG)
     parts = (divisor(in_turn * q_tiles), divisor(in_turn), divisor(q_heads))
     return Work(heads * q_tiles, q_tiles, int(claims), *parts)

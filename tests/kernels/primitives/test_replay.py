@@ -269,6 +269,21 @@ def test_a_launcher_that_does_more_than_allocate_and_launch_runs_every_time(kind
     assert len(runs) == 6
 
 
+def test_zeros_are_zeros_at_every_call():
+    runs = []
+
+    def launcher(tensor):
+        runs.append(1)
+        return (torch.zeros(64, device=tensor.device),)
+
+    for tensor in qkv(3, 4) * 2:
+        (zeros,) = repeat(launcher, (tensor,), ())
+        assert not zeros.any()
+        zeros.fill_(1.0)
+        del zeros  # a repetition may get the same memory
+    assert len(runs) == 1
+
+
 def test_a_profiler_that_watches_launches_sees_a_plain_launch(runs, monkeypatch):
     for _ in range(2):
         flash_attention(*qkv(1, 2, 20, 16))
