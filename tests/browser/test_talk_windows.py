@@ -122,7 +122,7 @@ def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit,
     assert [url for url in asked if not url.startswith("blob:")] == []  # a blob lies in the browser
     speaker = speaker_of(stage)
     said = f"(notes) => {ROOT}.querySelector('.fa-note').textContent === notes"
-    speaker.page.wait_for_function(said, arg=talk["notes"][5].strip())
+    speaker.page.wait_for_function(said, arg=talk["notes"][-1].strip())
     speaker.press("Home")
     opened.page.wait_for_function("() => location.hash === '#1.1'")
     assert not [text for text in talk["notes"] if text.strip()[:30] in opened.page.content()]

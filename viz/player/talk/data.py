@@ -146,9 +146,9 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
             figures[f"{name}_time"] = format_ms(result.timing.median_ms)
         if result and result.peak_extra_bytes is not None:
             figures[f"{name}_memory"] = format_bytes(result.peak_extra_bytes)
-    ours, naive = named.get("ours"), named["naive"]
-    if ours and naive and (ratio := ratio_to_naive(ours, naive)) and ratio.is_usable:
-        figures["naive_ratio"] = significant(naive.timing.median_ms / ours.timing.median_ms, 2)
+    if (ours := named.get("ours")) and (naive := named["naive"]) and ours.timing and naive.timing:
+        if (ratio := ratio_to_naive(ours, naive)) and ratio.is_usable:
+            figures["naive_ratio"] = significant(naive.timing.median_ms / ours.timing.median_ms, 2)
     return figures
 
 
