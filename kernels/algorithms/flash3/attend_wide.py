@@ -52,8 +52,7 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
 
     lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
-    items = 0
-    step = 0
+    items, step = 0, 0
     mark(lane, 0, ASKS_Q)
     while unit < work.units:
         item = take_item(unit, work, band, GROUP, FIXED)
