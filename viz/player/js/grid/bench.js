@@ -27,7 +27,7 @@ const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const LOOSE = 2.6; // how far other matrices give way to the room
-const [FEW, FLAT] = [8, 110]; // more rows in less height are too low for their m and l
+const [FEW, FLAT] = [8, 68]; // more rows in less height are too low for their m and l
 const BACK = 0.75; // how strong is drawn what nothing happens to
 
 const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
