@@ -35,7 +35,8 @@ export function drawSum(context, slot, box, how, own = null) {
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
-      if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
+      const was = divided > 0 ? to : phase?.rescales && old && part < 1 ? from : 0;
+      bar(c, was, 0.25 * strong * held);
       bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
     }
   }
@@ -69,8 +70,7 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
   const color = palette[slot.color];
   const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);
   const added = smooth(come);
-  const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
-  if (!isOfRows || !weightsOfRow(model, at, slot, 0)) {
+  if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0)) {
     fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
     return;
   }

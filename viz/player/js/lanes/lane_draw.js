@@ -40,13 +40,10 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
   return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
 }
 
-export function timeAt({ left, width }, span, x) {
-  return span.from + ((x - left) / (width - left)) * span.length;
-}
+export const timeAt = ({ left, width }, span, x) => span.from + ((x - left) / (width - left)) * span.length;
 
-export function xOf({ left, width }, span, time) {
-  return left + ((time - span.from) / span.length) * (width - left);
-}
+export const xOf = ({ left, width }, span, time) =>
+  left + ((time - span.from) / span.length) * (width - left);
 
 // `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null. `head` is
 // the time that a playback of the span has come to; Infinity for none.

@@ -203,6 +203,5 @@ function findMoments({ data: { clock } }) {
 }
 
 // The step whose phases include a position; positions count from 1 within a step.
-function stepAt({ count, phaseStart }, position) {
-  return phaseStart.subarray(0, count).findLastIndex((start) => start < position);
-}
+const stepAt = ({ count, phaseStart }, position) =>
+  phaseStart.subarray(0, count).findLastIndex((start) => start < position);

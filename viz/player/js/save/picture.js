@@ -97,9 +97,7 @@ function linesOfWords(words, width, { size, weight = "" }) {
   return wrapped(ruler, words, width);
 }
 
-function linesHigh(lines, { size }) {
-  return lines.length * size * LEADING;
-}
+const linesHigh = (lines, { size }) => lines.length * size * LEADING;
 
 function writeLines(context, lines, top, color, style) {
   const high = style.size * LEADING;
@@ -129,9 +127,8 @@ function paintText(context, node, origin) {
   context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const { words, left, top, bottom } of linesOf(node)) {
+  for (const { words, left, top, bottom } of linesOf(node))
     context.fillText(words, left - origin.x, (top + bottom) / 2 - origin.y);
-  }
   context.globalAlpha = 1;
 }
 
