@@ -14,7 +14,7 @@ const STORES = [
   "It reads the scores back, turns them into weights P (softmax), and writes these, too.",
   "It reads the weights back, and adds up the values V, each times its weight.",
 ];
-const WHY = "Only a part of the row had been seen: ";
+const WHY = ["Only a part of the row had been seen.", "Softmax needs that of the whole row."];
 const ENDS = "O is divided by l: its weights add up to 1. Then it goes to HBM, with lse for training.";
 
 const bare = () => ({ bare: true }); // without what was not said yet
@@ -31,8 +31,8 @@ function told(model, slow, step) {
     const says = sentencesOf(model, { step, phase }, toldRow(model, step, null));
     const [from, middle, to] = [0, 0.5, 1].map((part) => model.phaseStart[step] + k + part);
     if (loads.length) return slow([from, to], isFirst ? LOADS_MS : AGAIN_MS, says.at(isFirst ? -1 : 0));
-    const why = !isFirst && tells === "row max" ? WHY : "";
-    if (isFirst || !rescales) return slow([from, to], WORKS_MS, why + says.at(isFirst ? 0 : -1));
+    const why = tells === "row max" ? ` ${WHY[Number(isFirst)]}` : "";
+    if (isFirst || !rescales) return slow([from, to], WORKS_MS, says.at(isFirst ? 0 : -1) + why);
     return [slow([from, middle], SHRINKS_MS, says[0]), slow([middle, to], SHRINKS_MS, says.at(-1))];
   });
 }
@@ -44,7 +44,7 @@ export function overtureOf(model) {
   const [second, start, next, after, last] = steps.map((step) => model.phaseStart[step]);
   const { block_m: rows, block_n: keys } = model.data.problem;
   const tiles = `It makes ${rows} × ${keys} scores at a time, uses them on the chip, and drops them.`;
-  const follow = `Other queries go the same way. We follow ${rowCalled(model, opens, toldRow(model, opens, null))}.`;
+  const follow = `Other queries go the same way. Follow ${rowCalled(model, opens, toldRow(model, opens))}.`;
   const stores = (...given) => act("Standard attention", [0, 0], STORES_MS, EMPTY, ...given);
   const flash = (...given) => act(model.data.label, ...given);
   const slow = (way, ms, says) => flash(way, ms, SLOW, says);

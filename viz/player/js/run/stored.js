@@ -1,4 +1,4 @@
-// How far standard attention has come, of which no run is played: three kernels (kernels/algorithms/standard/).
+// How far standard attention has come, of which no run is played: its three kernels, as the bars model them.
 
 import { within } from "./easing.js";
 import { range, sum } from "./model.js";
@@ -9,7 +9,7 @@ const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it write
 export const storedTiles = (stored, tiles) =>
   KERNELS.flatMap((names, i) =>
     range(tiles).map((q) => {
-      const from = i + (0.56 * q) / tiles;
+      const from = i + (0.64 * q) / tiles;
       const [read, made, written] = [0, 1, 2].map((k) => within(stored - from, k * 0.17, (k + 1) * 0.17));
       return { reads: names.slice(0, -1), writes: names.at(-1), q, read, made, written };
     }),
