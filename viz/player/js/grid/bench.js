@@ -84,7 +84,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const { y: above } = slots.dK ?? slots.K ?? slots.S;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word && wide >= WORD - 1) write(word, x, above - 24, false, { turned: true });
+    if (word && wide >= WORD - 2) write(word, x, above - 24, false, { turned: true });
   });
 }
 

@@ -252,7 +252,8 @@ export function rescaleWords(state, given) {
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
-  const corrects = `Old weights were made for m = ${formatSteady(oldM)}. Times ${factor} they fit the new m.`;
+  const was = inDigits(oldM, digitsOfPower(oldM, m, digits));
+  const corrects = `Old weights were made for m = ${was}. Times ${factor} they fit the new m.`;
   return { factor, summed, corrects };
 }
 
