@@ -255,7 +255,7 @@ def _apart(lanes: Lanes, events: np.ndarray, has_homes: bool) -> list[np.ndarray
     packed = pack(begin, end)
     if has_homes and packed.any():
         _, number = np.unique(lanes.event_activity[events], return_inverse=True)
-        packed = pack(begin, end, number.reshape(-1) % (packed.max() + 1))
+        packed = pack(begin, end, number.reshape(-1))
     order = np.argsort(begin, kind="stable")
     return [events[order[packed[order] == track]] for track in range(int(packed.max()) + 1)]
 

@@ -7,7 +7,7 @@ from viz.player.drawn import Drawn
 
 RACE_END = 1000
 _NUMBER = "[0-9]{1,12}"  # int() takes no number of thousands of digits, which a URL may hold
-STEP = re.compile(rf"{_NUMBER}(\.{_NUMBER})?|gpu:{_NUMBER}")
+STEP = re.compile(rf"(gpu:)?{_NUMBER}(\.{_NUMBER})?")
 PLACE = re.compile(rf"bytes:{_NUMBER}")
 ROW = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 PATTERNS = {
@@ -42,8 +42,8 @@ def wrong_step(step: str, shown: Sequence[Drawn]) -> str:
     last = {"bytes": RACE_END, "gpu": shown[0].moments}.get(order, max(run.count for run in shown))
     if int(done) > last or (phase and int(done) == last):
         return f"is past the end; expected {order}{colon}0 to {order}{colon}{last}"
-    count = len(shown[0].tells(int(done))) if phase else 0
-    if phase and not 0 < int(phase) <= count:
+    count = len(shown[0].tells(int(done))) if phase and not order else 0
+    if phase and not order and not 0 < int(phase) <= count:
         accepted = f"{done}.1 to {done}.{count}" if count else done
         return f"is not a phase of that step; expected {accepted}"
     return ""

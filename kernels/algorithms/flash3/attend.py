@@ -109,12 +109,12 @@ def attend(GROUP: gl.constexpr, descs, rings, o_buffers, beside, band, work, FIX
             done_batch, done_head, done_q, done_m = item.batch, item.head, item.first_q, m
             done_l = row_sums(l, m)
             items += 1
+            mark(lane, step + 1, ASKS_Q)
             unit = next_unit(unit, items, rings, work, GROUP, FIXED)
             more = unit < work.units
             if more:
                 item = take_item(unit, work, band, GROUP, FIXED)
                 next_slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
-                mark(lane, step + 1, ASKS_Q)
                 mbarrier.wait(rings.q.full.index(next_slot), (items // FIXED.Q_STAGES) & 1)
                 mark(lane, step + 1, HAS_Q)
             m = gl.full([ROWS], float("-inf"), gl.float32, ROW_LAYOUT)

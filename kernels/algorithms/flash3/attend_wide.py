@@ -52,12 +52,11 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
 
     lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
-    items = 0
-    step = 0
+    items, step = 0, 0
+    mark(lane, 0, ASKS_Q)
     while unit < work.units:
         item = take_item(unit, work, band, GROUP, FIXED)
         turn = step + items  # an item has a turn more than steps
-        mark(lane, turn, ASKS_Q)
         mbarrier.wait(rings.q.full.index(GROUP), items & 1)
         mark(lane, turn, HAS_Q)
         if FIXED.TRACE:
@@ -114,4 +113,5 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
         mark(lane, turn, WROTE)
         mbarrier.arrive(rings.q.empty.index(GROUP))
         items += 1
+        mark(lane, step + items, ASKS_Q)
         unit = next_unit(unit, items, rings, work, GROUP, FIXED)

@@ -15,9 +15,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 SIZES = (
     *("group_size", "q_len", "kv_len", "left", "right", "units", "q_tiles", "claims"),
-    *("per_turn", "per_turn_multiplier", "per_turn_shift"),
-    *("in_turn", "in_turn_multiplier", "in_turn_shift"),
-    *("q_heads", "q_heads_multiplier", "q_heads_shift"),
+    *(name + part for name in ("per_turn", "in_turn", "q_heads") for part in ("", "_multiplier", "_shift")),
 )
 """Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape.
 

@@ -92,8 +92,8 @@ def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: 
     """
     batch, q_heads, q_len, _ = query.shape
     heads, q_tiles = batch * q_heads, -(-q_len // block_m)
-    fit = max(1, KEPT_BYTES * q_heads // (2 * key[0].numel() * key.element_size())) if bounds_right else 1
-    in_turn = next(count for count in range(min(fit, heads), 0, -1) if heads % count == 0)
+    fit = KEPT_BYTES * heads // (2 * key.numel() * key.element_size()) if bounds_right else 1
+    in_turn = next(count for count in range(max(1, min(fit, heads)), 0, -1) if heads % count == 0)
     claims = heads * q_tiles > programs and (bounds_right or key.shape[2] > LONG)
     parts = (divisor(in_turn * q_tiles), divisor(in_turn), divisor(q_heads))
     return Work(heads * q_tiles, q_tiles, int(claims), *parts)

@@ -15,7 +15,7 @@ import numpy as np
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS, Gpu
-from kernels.measure.measurement import Measurement, ratio_to_naive
+from kernels.measure.measurement import Measurement
 from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm
@@ -137,8 +137,7 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
     """Recorded times and peaks: our kernel as Explore's cards time it, the public call, naive attention."""
     if measurement is None:
         return {}
-    figures = {}
-    peers = {name: name for name in ("naive", "sdpa_flash", "flash2")}
+    figures, peers = {}, {name: name for name in ("naive", "sdpa_flash", "flash2")}
     peers |= {"flash_attention": FLASH_ATTENTION.peer}
     peers |= {"ours": algorithm.timed_as.peer} if algorithm.timed_as.peer != "naive" else {}
     named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
@@ -147,10 +146,8 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
             figures[f"{name}_time"] = format_ms(result.timing.median_ms)
         if result and result.peak_extra_bytes is not None:
             figures[f"{name}_memory"] = format_bytes(result.peak_extra_bytes)
-    ours, naive = named.get("ours"), named["naive"]
-    ratio = ratio_to_naive(ours, naive) if ours and naive else None
-    if ratio and ratio.is_usable:
-        figures["naive_ratio"] = f"{significant(ratio.low, 2)} to {significant(ratio.high, 2)}"
+    if (ours := named.get("ours")) and (naive := named["naive"]) and ours.timing and naive.timing:
+        figures["naive_ratio"] = significant(naive.timing.median_ms / ours.timing.median_ms, 2)
     return figures
 
 
@@ -173,6 +170,8 @@ TALK_CSS = style_sheets("screen", "talk")
 PRINT_CSS = style_sheets("print")
 TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
 
+COUNTED: dict = {"standard_parts": []}  # all bytes of a stage are counted
+
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
 
@@ -187,7 +186,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
-    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) for run, gpu in asked}
+    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | COUNTED for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     earlier: dict[str, str] = {}
     for number, scene in scenes.items():

@@ -7,6 +7,7 @@ import torch
 from kernels.algorithms import run_traced
 from kernels.algorithms.flash2.entry import requested_bytes as flash2_requested_bytes
 from kernels.algorithms.flash3 import run as flash3
+from kernels.algorithms.flash3 import work
 from kernels.algorithms.flash3.entry import ENTRY
 from kernels.algorithms.flash3.kernel import _attn_fwd_hopper
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
@@ -62,19 +63,32 @@ def attend(query, key, value, mask, groups):
     [(40, 2), (64, 2), (64, 3), (64, "3 slots"), (96, 2), (128, 2), (192, 2), (256, 2)],
 )
 def test_matches_float64_by_flash_attentions_rule(head_dim, groups, mask, dtype):
-    for q_len, kv_len in SHAPES:
-        for q_heads, kv_heads in HEADS:
-            # As a model has it: heads after rows.
-            query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(1, 2)
-            key, value = (draw((2, kv_heads, kv_len, head_dim), dtype, seed) for seed in (1, 2))
-            more = {"scale": head_dim**-0.5, "band": Band.of(q_len, kv_len, *BOUNDS[mask])}
-            out, lse = attend(query, key, value, mask, groups)
-            exact, exact_lse = attention_by_rows(query, key, value, dtype=torch.float64, **more)
-            low = naive_attention(query, key, value, **more)
-            allowed = 2 * (low.double() - exact).abs().max() + 1e-5
-            assert (out.double() - exact).abs().max() <= allowed, (q_len, kv_len, q_heads)
-            assert torch.equal(lse == float("-inf"), exact_lse == float("-inf"))
-            torch.testing.assert_close(lse.double(), exact_lse.double(), rtol=1e-4, atol=1e-4)
+    for lengths in SHAPES:
+        for heads in HEADS:
+            assert_right(lengths, heads, head_dim, groups, mask, dtype)
+
+
+@pytest.mark.parametrize("mask", list(BOUNDS))
+@pytest.mark.parametrize(("head_dim", "groups"), [(64, 2), (64, 3), (128, 2), (256, 2)])
+def test_tiles_that_programs_claim_are_right_too(head_dim, groups, mask, monkeypatch):
+    """More query tiles than SMs, of heads that do not all take turns."""
+    monkeypatch.setattr(work, "KEPT_BYTES", 8 << 20)
+    assert_right((1100, 2100), (12, 4), head_dim, groups, mask, torch.float16)
+
+
+def assert_right(lengths, heads, head_dim, groups, mask, dtype):
+    (q_len, kv_len), (q_heads, kv_heads) = lengths, heads
+    # As a model has it: heads after rows.
+    query = draw((2, q_len, q_heads, head_dim), dtype, 0).transpose(1, 2)
+    key, value = (draw((2, kv_heads, kv_len, head_dim), dtype, seed) for seed in (1, 2))
+    more = {"scale": head_dim**-0.5, "band": Band.of(q_len, kv_len, *BOUNDS[mask])}
+    out, lse = attend(query, key, value, mask, groups)
+    exact, exact_lse = attention_by_rows(query, key, value, dtype=torch.float64, **more)
+    low = naive_attention(query, key, value, **more)
+    allowed = 2 * (low.double() - exact).abs().max() + 1e-5
+    assert (out.double() - exact).abs().max() <= allowed, (q_len, kv_len, q_heads)
+    assert torch.equal(lse == float("-inf"), exact_lse == float("-inf"))
+    torch.testing.assert_close(lse.double(), exact_lse.double(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("mask", ["full", "causal"])

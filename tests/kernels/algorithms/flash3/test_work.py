@@ -2,7 +2,23 @@
 
 import random
 
-from kernels.algorithms.flash3.work import divisor
+import torch
+
+from kernels.algorithms.flash3.work import divisor, work_of
+from kernels.primitives.replay import _Recording
+
+
+def test_whole_turns_of_heads_whose_keys_are_kept_and_nothing_that_a_replay_cannot_repeat():
+    query, key = torch.empty(3, 4, 300, 64), torch.empty(3, 2, 65536, 64)
+    with _Recording([query, key]) as recording:
+        work = work_of(query, key, 128, bounds_right=True, programs=2)
+    assert recording.steps == []
+    assert (work.units, work.q_tiles, work.claims) == (36, 3, 1)
+    assert work.in_turn.number == 1  # K and V of a key head are 33 MB
+    short = work_of(query, key[:, :, :1000], 128, bounds_right=True, programs=2)
+    assert short.in_turn.number == 12
+    assert work_of(query, key[:, :, :1000], 128, bounds_right=False, programs=2).claims == 0
+    assert work_of(query, key, 128, bounds_right=True, programs=36).claims == 0
 
 
 def test_a_division_by_multiplication_is_exact():

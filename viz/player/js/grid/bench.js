@@ -27,7 +27,8 @@ const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const LOOSE = 2.6; // how far other matrices give way to the room
-const BACK = 0.45; // how strong is drawn what nothing happens to
+const [FEW, FLAT] = [8, 110]; // more rows in less height are too low for their m and l
+const BACK = 0.75; // how strong is drawn what nothing happens to
 
 const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
 
@@ -49,7 +50,10 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const hasKeys = hasNumbers(model) && kernel.slots.some(({ name }) => name === "K");
   const below = aside.h / 2; // words are longer than the room beside other boxes
   if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
-  return benchLayout(box, kernel.slots, hasState, kernel.slots.some(isSquare) ? widest : LOOSE);
+  const most = kernel.slots.some(isSquare) ? widest : LOOSE;
+  const bench = benchLayout(box, kernel.slots, hasState, most);
+  const isSeen = model.data.problem.block_m <= FEW || bench.slots.S?.h > FLAT;
+  return isSeen || !bench.state ? bench : benchLayout(box, kernel.slots, false, most);
 }
 
 // Whether the numbers of all rows can be read there: without scores, each row opens alone.

@@ -13,7 +13,7 @@ import { drawSumOfRows } from "./sums.js";
 const [SMALLEST, LARGEST] = [9.9, 17]; // of a number
 export const isReadable = (wide) => wide / 3.3 >= SMALLEST; // a number in a cell
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
-const USED = 0.3; // how strong a tile is drawn that nothing needs any more
+const USED = 0.6; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
   const { now, old, part, phase, held, used, last, model, palette, strong } = how;
@@ -75,14 +75,16 @@ export function drawBlock(context, slot, box, how) {
   }
   const kernel = model.kernels[at.kernel];
   const isSum = ({ needs, makes }) => needs.includes(slot.name) && makes.includes(slot.name);
-  if (kernel.phases[1].some(isSum)) {
-    drawSumOfRows(context, slot, box, how, isSum);
-    return;
-  }
+  if (kernel.phases[1].some(isSum)) return drawSumOfRows(context, slot, box, how, isSum);
   const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
   if (held < 1 && come < 1) return; // it is on its way
   const isLaid = last && adds(last, slot) && workedPart(last, used) > 0; // its rows are seen on their way
-  fillBox(context, palette[slot.color], box, (used === 1 || isLaid ? 0.25 : FULL) * held * strong);
+  fillBox(
+    context,
+    palette[slot.color],
+    box,
+    (isLaid ? 0.25 : used === 1 ? USED * FULL : FULL) * held * strong,
+  );
 }
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.

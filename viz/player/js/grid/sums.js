@@ -54,8 +54,7 @@ function largestOfRows(model, slot, at) {
     const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;
     const most = new Float64Array(rows).fill(1e-9);
     for (const step of steps) {
-      const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);
-      own.forEach((value, i) => {
+      values.subarray(step * rows * columns, (step + 1) * rows * columns).forEach((value, i) => {
         const r = Math.floor(i / columns);
         if (Number.isFinite(value)) most[r] = Math.max(most[r], Math.abs(value));
       });
@@ -70,10 +69,8 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
   const color = palette[slot.color];
   const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);
   const added = smooth(come);
-  if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0)) {
-    fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
-    return;
-  }
+  if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0))
+    return fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
   const rescaled = progressIn(model, at, "rescale", 0);
   const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {

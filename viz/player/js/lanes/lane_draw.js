@@ -3,14 +3,14 @@
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { visibleEvents } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
-import { sum } from "../run/model.js";
+import { range, sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
 const HEADING = 17; // above the rows of a run
 const [TRACK, STAGE_TRACK] = [15, 20];
 const [ROW_GAP, RUN_GAP] = [5, 8];
-const [NARROW_LABELS, WIDE_LABELS] = [94, 132];
+const [NARROW_LABELS, WIDE_LABELS, STAGE_LABELS] = [94, 132, 160];
 const TEXT_SIZE = 10.5;
 const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOM_FOR_PROVENANCE] = [1, 4, 14, 620]; // pixels
 const TICK_ROOM = 84;
@@ -23,9 +23,10 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
     const heading = y;
     y += HEADING;
     const { tracks: all } = run.sms[chosen[index]];
-    const lastOf = (row) => all.findLastIndex((track) => track.row === row);
-    const isOver = (row) => row !== all[0].row && y + (h + 1) * (lastOf(row) + 1) > room;
-    const shown = all.filter(({ first, row }) => !(run.begin[first] > until || isOver(row)));
+    const begun = all.filter(({ first }) => !(run.begin[first] > until));
+    const rows = [...Map.groupBy(begun, ({ row }) => row).values()];
+    const isOver = (kept, own) => kept.length && y + (h + 1) * (kept.length + own.length) > room;
+    const shown = rows.reduce((kept, own) => (isOver(kept, own) ? kept : kept.concat(own)), []);
     const tracks = shown.map((track) => {
       if (track.begins) y += ROW_GAP;
       const placed = { run, index, track, y, h };
@@ -37,7 +38,13 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
   });
   const higher = (room - y) / sum(runs.map(({ tracks }) => tracks.length));
   if (higher > 1) return layoutLanes(model, chosen, width, until, room, h + higher);
-  return { runs, height: y, left: width < 520 ? NARROW_LABELS : WIDE_LABELS, width };
+  return {
+    runs,
+    height: y,
+    left: room ? STAGE_LABELS : width < 520 ? NARROW_LABELS : WIDE_LABELS,
+    width,
+    room,
+  };
 }
 
 export const timeAt = ({ left, width }, span, x) => span.from + ((x - left) / (width - left)) * span.length;
@@ -51,13 +58,13 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   const { left, width, height } = layout;
   context.clearRect(0, 0, width, height);
   drawAxis(context, layout, span, palette, xOf(layout, span, head));
-  for (const placed of layout.runs) drawNames(context, layout, placed, palette);
+  for (const placed of layout.runs) drawNames(context, layout, span, placed, palette);
   context.save();
   context.beginPath();
   context.rect(left, 0, width - left, height);
   context.clip();
   for (const { run, index, tracks } of layout.runs) {
-    const looks = run.activities.map(({ kind, name }) => makeLook(model.data.looks[kind], name, palette));
+    const looks = run.activities.map((each) => makeLook(model.data.looks[each.kind], nameOf(each), palette));
     for (const placed of tracks) {
       drawTrack(context, layout, span, placed, { run, looks, palette });
       drawMarks(context, layout, span, placed, { run, index, palette, marked: marked[index], picked });
@@ -97,7 +104,8 @@ function drawAxis(context, layout, span, palette, headX) {
   }
 }
 
-function drawNames(context, { left, width }, { run, y, tracks }, palette) {
+// On a stage the activities of a track stand before it, and not on their blocks.
+function drawNames(context, { left, width, room }, span, { run, y, tracks }, palette) {
   const middle = y + HEADING / 2 + 1;
   fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
   text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
@@ -107,15 +115,21 @@ function drawNames(context, { left, width }, { run, y, tracks }, palette) {
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });
+    const events = room ? range(...visibleEvents(run, track, span.from, span.to).toReversed()) : [];
+    const names = new Set(events.map((event) => nameOf(run.activities[run.activity[event]])));
+    const style = { size: 13, weight: "600", align: "right" };
+    text(context, [...names].join(", "), left - 8, top + h / 2, palette.text, style);
   }
 }
+
+// Of a place, others tell more.
+const nameOf = ({ name }) => name.replace(/^place for .*/, "").replace("^T", "ᵀ");
 
 function makeLook({ color, fill }, name, palette) {
   const isSolid = fill === "solid";
   const ink = isSolid && color !== "plain" ? palette.background : palette.text;
   const narrow = fill === "open" ? palette.line : palette[color];
-  const word = name.replace(/^place for .*/, "").replace("^T", "ᵀ"); // of a place, others tell more
-  return { name: word, isSolid, ink, color: palette[color], narrow };
+  return { name, isSolid, ink, color: palette[color], narrow };
 }
 
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
@@ -147,16 +161,13 @@ function drawDense(context, { y, h }, looks, { pixel, widths }) {
 }
 
 function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
-  if (w < ROOM_FOR_A_FRAME) {
-    fillBox(context, look.narrow, { x, y, w: Math.max(w, 0.8), h });
-    return;
-  }
+  if (w < ROOM_FOR_A_FRAME) return fillBox(context, look.narrow, { x, y, w: Math.max(w, 0.8), h });
   fillBox(context, look.isSolid ? look.color : palette.background, { x, y, w: w - 0.5, h });
   context.strokeStyle = look.color;
   context.lineWidth = 1;
   if (!look.isSolid) context.strokeRect(x + 0.5, y + 0.5, w - 1.5, h - 1);
   const [from, to] = [Math.max(x, layout.left), Math.min(x + w, layout.width)]; // what is seen of it
-  if (to - from < ROOM_FOR_WORDS || h < TEXT_SIZE) return;
+  if (layout.room || to - from < ROOM_FOR_WORDS || h < TEXT_SIZE) return;
   const style = { size: TEXT_SIZE, align: "center", weight: "600" };
   context.font = `${style.weight} ${TEXT_SIZE}px ${FONT}`;
   if (context.measureText(look.name).width + 6 > to - from) return;

@@ -14,7 +14,12 @@ const PAN = 0.2; // part of what is seen
 const FIRST_BLOCKS = 6; // that are seen at first, with room for their names
 const PLAYS_MS = 9000;
 const REACH = 5; // pixels beside a block that still mean it
-const LEGEND = { product: "product under way", softmax: "softmax", wait: "waits", other: "other work" };
+const LEGEND = {
+  product: "product, until it is known to be done",
+  softmax: "softmax",
+  wait: "waits",
+  other: "other work",
+};
 const KEYS =
   "Keys: p plays, ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
 
@@ -82,12 +87,11 @@ export class LanesView {
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
-  // See all of the time, or the first blocks of the fastest run, or as long from block `from` on.
-  look(isWhole, from = 0) {
-    const [{ sms, latest, begin, end }] = this.model.runs.toSorted((a, b) => a.lastEnd - b.lastEnd);
+  // See all of the time, or the first blocks of the fastest run.
+  look(isWhole) {
+    const [{ sms, latest, end }] = this.model.runs.toSorted((a, b) => a.lastEnd - b.lastEnd);
     const [track] = sms[latest].tracks;
-    const long = isWhole ? this.span.last : end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1];
-    this.span.place(from && begin[track.first + from], Math.min(this.span.last, long));
+    this.span.place(0, isWhole ? this.span.last : end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1]);
     this.draw();
   }
 

@@ -173,9 +173,7 @@ export const nameOfScores = ({ phases }, step) =>
   phases[step].some(({ tells }) => tells === "mask") ? "S" : "QK^T";
 
 // The scores of a drawn row, those that the mask hides as -Infinity.
-export function scoresOf(model, step, row) {
-  return rowNamed(model, nameOfScores(model, step), step, row);
-}
+export const scoresOf = (model, step, row) => rowNamed(model, nameOfScores(model, step), step, row);
 
 export const rowOf = (matrix, row) => range(matrix.columns).map((column) => matrix.at(row, column));
 

@@ -7,9 +7,8 @@ import { within } from "./easing.js";
 export const KIND = { skipped: 0, partial: 1, full: 2, hidden: 3 };
 const ARRAYS = { float: Float32Array, share: Uint16Array, log: Uint16Array };
 
-export function decode(text, ArrayType) {
-  return new ArrayType(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer);
-}
+export const decode = (text, ArrayType) =>
+  new ArrayType(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer);
 
 // The whole numbers before `end`, from `first` on.
 export const range = (end, first = 0) =>

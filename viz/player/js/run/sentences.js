@@ -215,7 +215,7 @@ export function stateWords(model, at, row, name) {
   const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = now >= phases.findIndex((phase) => phase.rescales);
   const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
-  return `row ${name}:  max m ${m}   sum l ${hasSum && state.oldL > 0 ? `= ${sumWords(state)}` : l}`;
+  return `row ${name}:  max m = ${m}   sum l = ${hasSum && state.oldL > 0 ? sumWords(state) : l}`;
 }
 
 // How the first number of a row is made, in the backward pass.

@@ -155,11 +155,10 @@ export class Timeline extends Track {
   nextStep() {
     const { model, position } = this;
     if (position === 0) return 0;
-    const step = stepAt(model, Math.ceil(position));
-    return Math.min(step + (this.cursor().complete ? 1 : 0), model.count - 1);
+    return Math.min(stepAt(model, Math.ceil(position)) + (this.cursor().complete ? 1 : 0), model.count - 1);
   }
 
-  // "37" is after 37 steps, "37.2" in the second phase of the next one; "gpu:12" is moment 12.
+  // "37" is after 37 steps, "37.2" in the second phase of the next one; "gpu:12.5" is between moments.
   text() {
     if (this.order === "gpu") return `gpu:${Math.floor(this.position)}`;
     const at = this.cursor(Math.ceil(this.position));
@@ -168,7 +167,7 @@ export class Timeline extends Track {
   }
 
   placeOf(words) {
-    const [, moment, done, phase] = /^(?:gpu:(\d+)|(\d+)(?:\.(\d+))?)$/.exec(words ?? "") ?? [];
+    const [, moment, done, phase] = /^(?:gpu:(\d+(?:\.\d+)?)|(\d+)(?:\.(\d+))?)$/.exec(words ?? "") ?? [];
     if (moment) return { order: "gpu", position: Number(moment) };
     if (!done) return null;
     const step = Math.min(Number(done), this.model.count);

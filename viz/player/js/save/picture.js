@@ -105,10 +105,7 @@ function writeLines(context, lines, top, color, style) {
 }
 
 function paintNode(context, node, origin) {
-  if (node.nodeType === Node.TEXT_NODE) {
-    paintText(context, node, origin);
-    return;
-  }
+  if (node.nodeType === Node.TEXT_NODE) return paintText(context, node, origin);
   if (node.nodeType !== Node.ELEMENT_NODE || node.matches(LEFT_OUT)) return;
   const style = getComputedStyle(node);
   if (style.display === "none" || style.visibility === "hidden") return;

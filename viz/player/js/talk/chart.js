@@ -5,8 +5,9 @@ import { element, isDark, svg } from "../controls/dom.js";
 import { BYTES, TIMES } from "../run/formats.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
-const [LEFT, RIGHT, TOP, BOTTOM] = [114, 846, 62, 448]; // of the curves
+const [LEFT, RIGHT, TOP, BOTTOM] = [114, 690, 62, 448]; // of the curves
 const LABEL_HEIGHT = 62;
+const GROWS_MS = 900; // a bar, one after the other
 const DRAWS_MS = 3000; // from left to right: each point, then the value at the end, then how it compares
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
@@ -65,21 +66,22 @@ export class ChartView {
     if (flows) curves.at(-1).animate(clips, DRAWS_MS);
   }
 
-  // Names with their numbers, "ours 23.4 µs", as bars of one scale; if they flow, they grow, then say them.
+  // Names with their numbers, "ours 23.4 µs", as bars of one scale; if they flow, they grow in turn.
   drawBars(bars, palettes, flows) {
     const { now, plain, text } = palettes[isDark(this.root) ? "dark" : "light"];
     const sizes = bars.map((words) => sizeOf(words.split(" ").at(-1)));
     const high = (HEIGHT - TOP) / bars.length;
     const drawn = bars.map((words, i) => {
       const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.76 * WIDTH)];
-      const isNew = i === bars.length - 1;
+      const isBest = i === bars.length - 1 && bars[i].includes("\u00a0"); // the last; of shares none is
       const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
-      const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isNew ? now : plain });
-      const number = svg("text", { ...looks, x: width + 20, fill: isNew ? now : text }, [
+      const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isBest ? now : plain });
+      const number = svg("text", { ...looks, x: width + 20, fill: isBest ? now : text }, [
         words.split(" ").at(-1),
       ]);
-      if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, 1200);
-      if (flows) number.animate({ opacity: [0, 0, 1] }, 1500);
+      const turn = { duration: GROWS_MS, delay: i * GROWS_MS, fill: "backwards" };
+      if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, turn);
+      if (flows) number.animate({ opacity: [0, 0, 1] }, turn);
       const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [words.replace(/ [^ ]+$/, "")]);
       return svg("g", {}, [name, bar, number]);
     });

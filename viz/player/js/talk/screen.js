@@ -155,7 +155,7 @@ export class Screen {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
     if (this.view === "lanes") {
-      owner.lanes.look(this.stop > 1, 1); // from near, after the first tile, then as a whole
+      owner.lanes.look(this.stop > 1); // from near, then as a whole
       if (glides && seconds) owner.lanes.play(1000 * seconds);
       else if (this.stop) owner.lanes.end();
     }
@@ -181,6 +181,5 @@ export class Screen {
 }
 
 // The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
-function duelOf(duel, all) {
-  return once(duel, "data", () => ({ ...duel, runs: duel.runs.map((run) => ({ ...all[run] })) }));
-}
+const duelOf = (duel, all) =>
+  once(duel, "data", () => ({ ...duel, runs: duel.runs.map((run) => ({ ...all[run] })) }));

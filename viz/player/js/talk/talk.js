@@ -24,11 +24,10 @@ export class Talk extends TalkWindow {
 
   build(sceneRoot) {
     this.black = element("div", { class: "fa-black", hidden: "" });
-    this.ways = element("p", {}, [WAYS]);
     const titles = this.data.scenes.map(({ title }) => element("li", {}, [title]));
     this.said = element("ol", {}, titles);
     const title = element("h1", {}, [this.data.title]);
-    this.curtain = element("div", { class: "fa-curtain", hidden: "" }, [title, this.ways, this.said]);
+    this.curtain = element("div", { class: "fa-curtain", title: WAYS, hidden: "" }, [title, this.said]);
     this.screen.source.after(this.line);
     this.root.append(sceneRoot, this.black, this.curtain);
   }
@@ -49,8 +48,7 @@ export class Talk extends TalkWindow {
     this.screen.show(state, glides);
     this.black.hidden = !state.isBlack;
     this.curtain.hidden = !state.isEnded;
-    this.ways.hidden = isLast(this.data.scenes, state); // then what was said closes the talk
-    this.said.hidden = !this.ways.hidden;
+    this.said.hidden = !isLast(this.data.scenes, state); // what was said closes the talk
     history.replaceState(history.state, "", `${location.pathname}${location.search}#${placeText(state)}`);
   }
 
