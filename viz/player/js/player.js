@@ -13,6 +13,7 @@ import { positionOf, tilesAt } from "./lanes/lane_model.js";
 import { OpenTile } from "./tile/opentile.js";
 import { Pane } from "./grid/pane.js";
 import { Playback } from "./playback.js";
+import { movedOf, storedTiles } from "./run/stored.js";
 import { UNITS } from "./run/timeline.js";
 import { captionOf, countWords, saidWords } from "./run/words.js";
 
@@ -180,8 +181,7 @@ export class Player extends Playback {
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
     this.units.node.classList.toggle("fa-off", atOnce);
-    const unit = atOnce ? "moments" : "tiles";
-    shown.rate.textContent = transport.acts ? "auto" : `${transport.speed} ${unit}/s`;
+    shown.rate.textContent = transport.acts ? "auto" : `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.hidden = !opened.canOpen;
@@ -244,9 +244,9 @@ export class Player extends Playback {
     this.bytes.style.visibility = at.about ? "hidden" : ""; // nothing was said of them yet
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, moved(bytes.total, "counted"));
-    const [S, P] = at.stored ?? [1, 1]; // how far standard attention has moved its scores
     const { standard_parts: parts } = model.data;
-    const standard = parts.map(({ name, bytes: own }) => own * ({ S, P }[name] ?? (S + P) / 2));
+    const stored = at.stored >= 0 && storedTiles(at.stored, model.qTiles);
+    const standard = parts.map(({ name, bytes: own }) => own * (stored ? movedOf(name, stored) : 1));
     if (standard.length) this.showBytes(1, standard, moved(sum(standard), "modelled"));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);

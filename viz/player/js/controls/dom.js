@@ -44,27 +44,24 @@ export function write(node, words) {
   if (node.textContent !== words) node.textContent = words;
 }
 
-export function button(words, title, onclick, more = {}) {
-  return element("button", { type: "button", onclick, ...(title && { title }), ...more }, [words].flat());
-}
+export const button = (words, title, onclick, more = {}) =>
+  element("button", { type: "button", onclick, ...(title && { title }), ...more }, [words].flat());
 
 export function select(label, options) {
   const children = options.map(([value, words]) => element("option", { value }, [words]));
   return element("select", { "aria-label": label }, children);
 }
 
-export function swatch(style, words) {
-  return element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
-}
+export const swatch = (style, words) =>
+  element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
 
 function icon(name) {
   const path = svg("path", { fill: "currentColor", d: ICONS[name] });
   return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" }, [path]);
 }
 
-export function canvas(name, label) {
-  return element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
-}
+export const canvas = (name, label) =>
+  element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
 
 // Buttons of which one is pressed, by [name, words] of each. `show(name)` presses one.
 export function choice(label, options, set) {
@@ -154,9 +151,11 @@ export function countedRow({ data: { tensors }, tensorBytes }, name) {
   return { name, title: COUNTED, parts };
 }
 
-export function modelledRow({ data: { standard_parts: parts, standard_words: name } }) {
-  return { name, title: MODELLED, parts: parts.map((part) => ({ ...part, title: MODELLED })) };
-}
+export const modelledRow = ({ data: { standard_parts: parts, standard_words: name } }) => ({
+  name,
+  title: MODELLED,
+  parts: parts.map((part) => ({ ...part, title: MODELLED })),
+});
 
 export function toggleFullScreen(root) {
   if (document.fullscreenElement) document.exitFullscreen();

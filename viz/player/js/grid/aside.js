@@ -145,7 +145,6 @@ function drawTrail(context, points, fresh, last, color) {
   const reached = points.slice(0, last + 1);
   reached.forEach((point, i) => point && context[fresh[i] ? "moveTo" : "lineTo"](...point));
   context.stroke();
-  if (points.length <= MARKED) {
+  if (points.length <= MARKED)
     reached.filter(Boolean).forEach(([x, y]) => context.fillRect(x - 2, y - 2, 4, 4));
-  }
 }

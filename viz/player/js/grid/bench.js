@@ -22,7 +22,7 @@ const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into whi
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
 const LONGEST_WORD = 9;
-const WORD = 13; // size of a word; without room for all of them some are left out
+const WORD = 13; // size of a word; without room for all of them only that of the told row is there
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
@@ -66,8 +66,6 @@ function wordsRoom(model, kernel, chip) {
   return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 54 : 0 } : NO_WORDS;
 }
 
-const isNamed = (i, room, told) => (i - told) % Math.ceil((WORD - 1) / room) === 0;
-
 function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
@@ -80,16 +78,17 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
   const [high, wide, told] = [slots.S.h / rows, slots.S.w / keys, only === null ? model.offsets[row] : 0];
+  const existing = room.w && model.q[at.step] >= 0 ? model.data.problem.rows - first : 0;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (room.w && isNamed(i, high, told) && model.q[at.step] >= 0 && first + i < model.data.problem.rows)
+    if (i < existing && (i === told || high >= WORD - 1))
       write(word, beside, y, at.marks && i === told, { align: "right" });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
   const { y: above } = slots.dK ?? slots.K ?? slots.S;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word && isNamed(i, wide, 0)) write(word, x, above - 24, false, { turned: true });
+    if (word && wide >= WORD - 2) write(word, x, above - 24, false, { turned: true });
   });
 }
 
@@ -115,7 +114,7 @@ export function drawBench(context, chip, bench, given) {
   if (strong < 0.05) return; // words stand in its place
   const slots = boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
-  if (at.step < 0) return;
+  if (at.step < 0 || at.bare) return;
   if (how.pointed) drawPointed(context, bench, how);
   const room = bench.strip && model.data.words ? { w: 0, h: 1 } : wordsRoom(model, kernel, chip);
   if (strong > 0.3 && room !== NO_WORDS) drawWords(context, bench, room, how);
@@ -247,9 +246,8 @@ function focusOn(model, at, isOf) {
   return lerp(before ? 1 : BACK, now ? 1 : BACK, smooth(at.part * 4));
 }
 
-function isKept({ phases: [before] }, { name }) {
-  return before.some(({ loads, makes }) => [...loads, ...makes].some((each) => slotOf(each) === name));
-}
+const isKept = ({ phases: [before] }, { name }) =>
+  before.some(({ loads, makes }) => [...loads, ...makes].some((each) => slotOf(each) === name));
 
 function fitted(context, words, width, size) {
   context.font = `650 ${size}px sans-serif`;
@@ -306,8 +304,7 @@ function placeWords(context, chip, words, size) {
     x += wide;
     return { x: x - wide, y, wide };
   });
-  const fits = y < chip.y + chip.h - line / 2;
-  return fits || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
+  return y < chip.y + chip.h - line / 2 || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
 }
 
 // What stands there in fast playback: a text, each word on the colour of its weight in the told row. If

@@ -1,10 +1,10 @@
 // What travels between HBM and the chip now: a copy of each tile that is loaded or stored, and its bytes.
 
-import { fillBox, mixed, roundBox, text } from "./draw.js";
-import { formatBytes, meant } from "../run/formats.js";
+import { fillBox, roundBox, text } from "./draw.js";
+import { formatBytes } from "../run/formats.js";
 import { cellBox, stripTile } from "./layout.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { bytesOfPhase, range, sum, tilesOf } from "../run/model.js";
+import { lerp, smooth, within } from "../run/easing.js";
+import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const ARC = 14; // how high a tile flies, at most
@@ -12,8 +12,7 @@ const EDGE = 6; // thickness of what has no strip of its own: one number per row
 
 export function drawFlights(context, { layout, bench, chip, model, palette, at, reduced }) {
   if (at.step < 0) return;
-  const phases = model.phases[at.step];
-  phases.forEach((phase, k) => {
+  model.phases[at.step].forEach((phase, k) => {
     const part = at.progress[k];
     if (part <= 0 || part >= 1) return;
     const flies = finishes(phase) ? within(part, 0.5, 1) : movedPart(phase, part);
@@ -24,7 +23,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const other = isAddress ? chipEdge(chip, out) : edge && { ...edge, w: bench.state ? EDGE : edge.h };
       const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
-      if (!from || !to) return;
+      if (!from || !to || (bench.strip && i > phase.loads.length)) return; // of what leaves it, the first
       const color = palette[colorOf(model, at, name)];
       const bytes = i === 0 && phase === at.phase ? sum(bytesOfPhase(model, at.step, phase)) : 0;
       const words = bytes > 0 ? formatBytes(bytes) : "";
@@ -58,32 +57,8 @@ function placeInHbm(layout, model, step, name) {
   };
 }
 
-// What standard attention stores, on its way from the chip to HBM and back: whole matrices, row after row.
-export function drawStored(context, { layout, chip, model, palette, at, reduced }) {
-  const rows = range(model.qTiles);
-  const { x, y, width: w, cellHeight: h } = layout;
-  const inHbm = rows.map((q) => ({ x, y: y + q * h, w, h: h - 1 }));
-  const bottom = chip.y + chip.h;
-  const size = (chip.h - 100) / layout.height; // of the matrix on the chip, against that in HBM
-  const [left, high] = [chip.x + (chip.w - w * size) / 2, chip.y + 60];
-  const onChip = rows.map((q) => ({ x: left, y: high + q * h * size, w: w * size, h: h * size - 1 }));
-  for (const { name, color, bytes } of model.data.standard_parts) {
-    const ways = 2 * (at.stored[["S", "P"].indexOf(name)] ?? 0);
-    const kept = mixed(palette.surface, palette[color], 0.4); // a copy of it is read
-    if (ways > 1) inHbm.forEach((box) => fillBox(context, kept, box));
-    if (ways <= 0 || ways >= 2) continue;
-    const [from, to] = ways < 1 ? [onChip, inHbm] : [inHbm, onChip];
-    text(context, meant(name), left, high - 22, palette[color], { size: 15, alpha: Math.abs(1 - ways) });
-    for (const q of rows) {
-      const part = clamp(within((ways % 1) - (0.4 * q) / rows.length, 0, 0.6), 0.001, 0.999); // it waits
-      const words = q === rows.length - 1 ? formatBytes(bytes / 2) : "";
-      drawCopy(context, from[q], to[q], part, { color: palette[color], palette, words, reduced, bottom });
-    }
-  }
-}
-
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.
-function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom }) {
+export function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom, paint }) {
   if (part <= 0 || part >= 1) return;
   if (reduced) {
     fillBox(context, color, from, 0.7 * (1 - part));
@@ -102,7 +77,8 @@ function drawCopy(context, from, to, part, { color, palette, words, reduced, bot
   const shadow = { fill: palette.text, alpha: 0.14 * lift };
   roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, shadow);
   roundBox(context, box, 3, { fill: palette.background });
-  roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
+  if (paint) paint(box);
+  else roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
   if (!words) return;
   const alpha = Math.min(within(part, 0.1, 0.25), 1 - within(part, 0.85, 1));
   const wide = words.length * 7.4 + 18;

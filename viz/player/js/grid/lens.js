@@ -1,7 +1,7 @@
 // The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number.
 
 import { roundBox, text } from "./draw.js";
-import { finishOf, heldIn, matricesIn, progressIn, progressOfPhase, sumOf } from "../run/bench.js";
+import { finishOf, heldIn, matricesIn, progressIn } from "../run/bench.js";
 import { figureOf, softmaxState } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 import { rowCalled } from "../run/sentences.js";
@@ -9,7 +9,7 @@ import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
 
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
-const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 48, 8, 24];
+const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 48, 8, 58];
 export const STRIP = 56; // its height across a chip that is too narrow
 
 // `strip` is its room across the chip, if it has one; else it stands above m and l, from `top` on, and in too
@@ -21,9 +21,8 @@ export function drawLens(context, { state, strip }, top, how) {
   const { oldM, oldL, m, l, alpha } = now;
   const [max, rescale] = ["max", "rescale"].map((role) => progressIn(model, at, role, 1));
   const finish = finishOf(model, at);
-  const isAdded = progressOfPhase(model, at, (phase) => sumOf(phase) === "O", 0) > 0;
-  const isSeen = rescale > 0 && oldL > 0 && at.melt < 1;
-  const shrinks = isSeen && alpha < UNCHANGED && !isAdded;
+  const isSeen = rescale > 0 && oldL > 0 && at.melt < 1 && !finish;
+  const shrinks = isSeen && alpha < UNCHANGED && at.phase.rescales;
   const [named, factor] = shrinks
     ? [`α = ${formatSteady(alpha)}`, "×α"]
     : [`max m = ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷l" : ""];
@@ -47,8 +46,8 @@ export function drawLens(context, { state, strip }, top, how) {
   const [kept, added] = drawL(context, now, middle, { ...bar, rescale, finish });
   write("l", left, middle, palette.state);
   const below = (words, start) => write(words, start, middle + 16, palette.state, { size: 12.5 });
-  if (isSeen && !finish) below("old", from);
-  if (isSeen && !finish && added > 0) below("new", from + Math.max(kept, WORD));
+  if (isSeen) below(`old ${formatSteady(rescale < 0.25 ? oldL : alpha * oldL)}`, from);
+  if (isSeen && added > 0) below(`new ${formatSteady(l - alpha * oldL)}`, from + Math.max(kept, WORD));
   if (shrinks) atEnd(factor, ends, middle, 22);
   else atEnd(formatSteady(rescale < 0.5 ? oldL : l), ends, middle);
 

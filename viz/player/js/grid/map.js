@@ -4,7 +4,7 @@ import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.
 import { hasNumbers, progressOfPhase, sumOf } from "../run/bench.js";
 import { APART, cellBox } from "./layout.js";
 import { clamp } from "../run/easing.js";
-import { extent, matrixNamed, softmaxState } from "../run/figure.js";
+import { extent, matrixNamed, nameOfScores, softmaxState } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
@@ -68,12 +68,10 @@ function drawGround(context, layout, model, palette) {
     fillBox(context, palette.hidden, { x, y, w: (end - first) * cellWidth, h: cellHeight });
   }
   if (cellWidth < 8 || cellHeight < 8) return;
-  for (let kv = 1, x = left + cellWidth; kv < model.kvTiles; kv++, x += cellWidth) {
+  for (let kv = 1, x = left + cellWidth; kv < model.kvTiles; kv++, x += cellWidth)
     drawLine(context, palette.line, 0.5, [x, top, x, top + height]);
-  }
-  for (let q = 1, y = top + cellHeight; q < model.qTiles; q++, y += cellHeight) {
+  for (let q = 1, y = top + cellHeight; q < model.qTiles; q++, y += cellHeight)
     drawLine(context, palette.line, 0.5, [left, y, left + width, y]);
-  }
 }
 
 // Whether the numbers of a tile have room on the map.
@@ -109,7 +107,8 @@ export function weightsOf(model, step, end) {
 // A tile in its numbers; `part` of its columns have come, and of these `gone` are used up.
 function drawNumbers(context, layout, { model, palette, at }, step, part, gone) {
   const { cells, slots } = model.kernels[model.kernel[step]];
-  const scores = cells === "share" ? null : matrixNamed(model, "S", step);
+  const named = at.scores ? nameOfScores(model, step) : "S";
+  const scores = cells === "share" && !at.scores ? null : matrixNamed(model, named, step);
   const steps = at.finished ? stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]) : [];
   const weight = scores ? scores.at : cells === "share" && weightsOf(model, step, steps.at(-1));
   if (!weight) return false;
@@ -159,7 +158,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-export const isInHbm = ({ data }, at) => data.grid.length > 0 || Boolean(at.stored);
+export const isInHbm = ({ data }, at) => data.grid.length > 0 || at.stored >= 0;
 
 // HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.
 export function drawHbm(context, { x, y, w, h }, layouts, model, palette, at) {
@@ -190,12 +189,11 @@ export function nameMap(context, layout, model, palette, at) {
   context.setLineDash([]);
   const isLit = at.finished || !isDrawnInNumbers(layout, model);
   const own = isLit ? "weights, computed again" : "one tile of scores at a time";
-  const stored = at.stored ? ["S", "P"].filter((_, i) => at.stored[i] > 0) : model.data.grid;
-  const words = isStored ? `in HBM: ${stored.join(" and ")}` : own;
+  const words = isStored ? `in HBM: ${model.data.grid.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
-  const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped && !at.stored;
+  const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;
   const hidden = model.data.words ? "later words: hidden" : "hidden by the mask";
   if (isSkipped && width > 240)
     text(context, hidden, x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });

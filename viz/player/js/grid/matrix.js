@@ -75,10 +75,7 @@ export function drawBlock(context, slot, box, how) {
   }
   const kernel = model.kernels[at.kernel];
   const isSum = ({ needs, makes }) => needs.includes(slot.name) && makes.includes(slot.name);
-  if (kernel.phases[1].some(isSum)) {
-    drawSumOfRows(context, slot, box, how, isSum);
-    return;
-  }
+  if (kernel.phases[1].some(isSum)) return drawSumOfRows(context, slot, box, how, isSum);
   const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
   if (held < 1 && come < 1) return; // it is on its way
   const isLaid = last && adds(last, slot) && workedPart(last, used) > 0; // its rows are seen on their way

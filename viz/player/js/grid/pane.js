@@ -3,7 +3,7 @@
 import { benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fitCanvas, namePlace, outline, usePalette } from "./draw.js";
-import { drawFlights, drawStored } from "./flights.js";
+import { drawFlights } from "./flights.js";
 import { NARROW, aboveOf, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
@@ -12,6 +12,7 @@ import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
 import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
 import { drawSms } from "./sms.js";
+import { drawStored } from "./stored.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { Timeline } from "../run/timeline.js";
 import { headName, tileWords } from "../run/words.js";
@@ -89,6 +90,10 @@ export class Pane {
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
     drawHbm(context, hbm, layouts, model, palette, at);
+    if (at.stored >= 0 && chip) {
+      this.drawAround(context, hbm, layouts, heads, at);
+      return drawStored(context, { layout: layouts[0], chip, model, palette, at });
+    }
     const { start, end } = timeline.moments;
     const partOf = (step) => within(at.time, start[step], end[step]);
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
@@ -119,9 +124,8 @@ export class Pane {
     const strong = Math.max(0, 1 - (model.data.words ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
-    if (!isOpen && !at.stored) drawFar(context, chip, how, this.pinned);
+    if (!isOpen) drawFar(context, chip, how, this.pinned);
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
-    if (at.stored) drawStored(context, { layout, chip, model, palette, at, reduced });
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
 
@@ -212,6 +216,8 @@ export class Pane {
   }
 }
 
-export function rowOfHit(model, { head, q, offset }) {
-  return { head, q, row: Math.min(rowAbove(model, offset), rowCount(model, q) - 1) };
-}
+export const rowOfHit = (model, { head, q, offset }) => ({
+  head,
+  q,
+  row: Math.min(rowAbove(model, offset), rowCount(model, q) - 1),
+});

@@ -52,8 +52,7 @@ function drawPages(context, layout, model, palette, at) {
     stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
   );
   boxes.slice(1).forEach((box, i) => {
-    const way = [middle(boxes[i]), boxes[i].y, middle(box), box.y + box.h];
-    drawLine(context, palette.text, 1.5, way);
+    drawLine(context, palette.text, 1.5, [middle(boxes[i]), boxes[i].y, middle(box), box.y + box.h]);
   });
 }
 
@@ -124,8 +123,7 @@ function numberParts(context, layout, model, palette, y) {
 }
 
 export function drawParts(context, layout, model, palette) {
-  const parts = model.keyParts.length - 1;
-  const thick = Math.min(4, (layout.width / parts) * 0.3);
+  const thick = Math.min(4, (layout.width / (model.keyParts.length - 1)) * 0.3);
   for (const tile of model.keyParts.slice(1, -1)) {
     const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
     fillBox(context, palette.surface, { x, y: layout.y, w: thick, h: layout.height });

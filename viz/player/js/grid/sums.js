@@ -35,7 +35,8 @@ export function drawSum(context, slot, box, how, own = null) {
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
-      if (phase?.rescales && old && part < 1) bar(c, from, 0.25 * strong); // what it was
+      const was = divided > 0 ? to : phase?.rescales && old && part < 1 ? from : 0;
+      bar(c, was, 0.25 * strong * held);
       bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
     }
   }
@@ -53,8 +54,7 @@ function largestOfRows(model, slot, at) {
     const steps = isOfRows ? stepsOfTile(model, at.kernel, at.head, q) : turn;
     const most = new Float64Array(rows).fill(1e-9);
     for (const step of steps) {
-      const own = values.subarray(step * rows * columns, (step + 1) * rows * columns);
-      own.forEach((value, i) => {
+      values.subarray(step * rows * columns, (step + 1) * rows * columns).forEach((value, i) => {
         const r = Math.floor(i / columns);
         if (Number.isFinite(value)) most[r] = Math.max(most[r], Math.abs(value));
       });
@@ -69,11 +69,8 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
   const color = palette[slot.color];
   const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);
   const added = smooth(come);
-  const isOfRows = model.q[at.step] >= 0 && slot.rows === "q_tile";
-  if (!isOfRows || !weightsOfRow(model, at, slot, 0)) {
-    fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
-    return;
-  }
+  if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0))
+    return fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
   const rescaled = progressIn(model, at, "rescale", 0);
   const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {

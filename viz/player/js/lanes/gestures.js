@@ -24,10 +24,7 @@ export function takeGestures(view) {
   });
   on("pointermove", ({ pointerId, buttons, offsetX: now, offsetY }) => {
     if (!buttons) pointers.delete(pointerId); // it was let go outside
-    if (!pointers.has(pointerId)) {
-      view.hover(now, offsetY);
-      return;
-    }
+    if (!pointers.has(pointerId)) return view.hover(now, offsetY);
     const before = pointers.get(pointerId);
     moved += Math.abs(now - before);
     if (moved > CLICK) canvas.setPointerCapture(pointerId);

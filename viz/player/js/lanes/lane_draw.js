@@ -47,13 +47,10 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
   };
 }
 
-export function timeAt({ left, width }, span, x) {
-  return span.from + ((x - left) / (width - left)) * span.length;
-}
+export const timeAt = ({ left, width }, span, x) => span.from + ((x - left) / (width - left)) * span.length;
 
-export function xOf({ left, width }, span, time) {
-  return left + ((time - span.from) / span.length) * (width - left);
-}
+export const xOf = ({ left, width }, span, time) =>
+  left + ((time - span.from) / span.length) * (width - left);
 
 // `marked` has a set of events per run, of those about `tiles`; `picked` is {index, event} or null. `head` is
 // the time that a playback of the span has come to; Infinity for none.
@@ -164,10 +161,7 @@ function drawDense(context, { y, h }, looks, { pixel, widths }) {
 }
 
 function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
-  if (w < ROOM_FOR_A_FRAME) {
-    fillBox(context, look.narrow, { x, y, w: Math.max(w, 0.8), h });
-    return;
-  }
+  if (w < ROOM_FOR_A_FRAME) return fillBox(context, look.narrow, { x, y, w: Math.max(w, 0.8), h });
   fillBox(context, look.isSolid ? look.color : palette.background, { x, y, w: w - 0.5, h });
   context.strokeStyle = look.color;
   context.lineWidth = 1;

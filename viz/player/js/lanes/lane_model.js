@@ -6,9 +6,7 @@ import { decode, hasTile, range, stepsAbout, tileNumber } from "../run/model.js"
 
 const ARRAYS = { uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array };
 
-export function lanesModel(data) {
-  return { data, runs: data.runs.map(makeRun) };
-}
+export const lanesModel = (data) => ({ data, runs: data.runs.map(makeRun) });
 
 function makeRun(data) {
   const cycles = { begin: decode(data.begin, Uint32Array), length: decodeAs(data.length) };
@@ -28,9 +26,7 @@ function makeRun(data) {
   return run;
 }
 
-function decodeAs({ dtype, data }) {
-  return decode(data, ARRAYS[dtype]);
-}
+const decodeAs = ({ dtype, data }) => decode(data, ARRAYS[dtype]);
 
 // Each track with its events, from `first` to before `end`, and whether it begins a row.
 function placeTracks(sms) {
@@ -51,13 +47,9 @@ export function tileOf(run, event) {
   return { program, head, q, kv };
 }
 
-export function activityOf(run, event) {
-  return run.activities[run.activity[event]];
-}
+export const activityOf = (run, event) => run.activities[run.activity[event]];
 
-function tileKey({ head, q, kv }) {
-  return `${head}|${q}|${kv}`;
-}
+const tileKey = ({ head, q, kv }) => `${head}|${q}|${kv}`;
 
 // The events about any of these tiles. If a tile names a kernel of the run, events of its others are not.
 export function eventsOf(run, tiles) {
@@ -69,9 +61,7 @@ export function eventsOf(run, tiles) {
   });
 }
 
-export function smOf(run, event) {
-  return run.sms.findIndex(({ end }) => event < end);
-}
+export const smOf = (run, event) => run.sms.findIndex(({ end }) => event < end);
 
 // The events of a track that are at least in part between two times: [first, end).
 export function visibleEvents(run, { first, end }, from, to) {

@@ -98,8 +98,10 @@ export class LanesView {
   fillChooser() {
     const { runs } = this.model;
     this.selects = runs.map((run) => {
-      const options = run.sms.map(({ sm }, i) => [i, `SM ${sm}`]);
-      const choice = select(`SM of ${run.title}`, options);
+      const choice = select(
+        `SM of ${run.title}`,
+        run.sms.map(({ sm }, i) => [i, `SM ${sm}`]),
+      );
       choice.selectedIndex = run.latest;
       choice.addEventListener("change", () => this.draw());
       return choice;

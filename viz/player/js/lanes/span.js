@@ -58,6 +58,5 @@ export function ticksOf({ from, to }, most) {
 // A time on the axis: in ns, or in µs if the whole axis is longer than some of them.
 export function tickWords(time, step, to) {
   if (to < 2000) return `${Math.round(time)} ns`;
-  const digits = Math.max(0, Math.min(3, Math.ceil(3 - Math.log10(step))));
-  return `${(time / 1000).toFixed(digits)} µs`;
+  return `${(time / 1000).toFixed(Math.max(0, Math.min(3, Math.ceil(3 - Math.log10(step)))))} µs`;
 }

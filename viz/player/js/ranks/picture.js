@@ -17,9 +17,7 @@ const NARROW_NAMES = 46;
 const SHORT_LEGEND = "over time: computing; thin: arriving; red: merge";
 const LEGEND = "over time: what it computes, by whose keys; thin: the next keys arrive; red: the merge";
 
-export function colorOf(palette, rank) {
-  return palette[COLORS[rank % COLORS.length]];
-}
+export const colorOf = (palette, rank) => palette[COLORS[rank % COLORS.length]];
 
 // Where everything lies: the holds, the square of scores, the shares of a row, and the lanes below.
 export function layoutOf({ ranks }, width, height) {
@@ -61,9 +59,8 @@ function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, 
   const own = byHeads ? "all tokens, by its own heads" : "rows against keys of rank";
   text(context, isWide ? "holds K, V of" : "holds", hold.x, 14, palette.muted, grey);
   text(context, isWide ? own : "scores", left, 14, palette.muted, grey);
-  if (run.lse.length && shares.w > 60) {
+  if (run.lse.length && shares.w > 60)
     text(context, isWide ? "shares of a row's sum" : "shares", shares.x, 14, palette.muted, grey);
-  }
   text(context, isWide ? LEGEND : SHORT_LEGEND, lanes.x, lanes.y - 14, palette.muted, { size: 12.5 });
   for (const rank of range(run.ranks)) {
     const middle = y(rank) + row / 2;

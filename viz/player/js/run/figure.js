@@ -10,9 +10,8 @@ export function figureOf(model, step) {
 }
 
 // Whether the numbers of a drawn row were recorded: of small tiles all, of large ones a picked row at most.
-export function knowsRow(model, row) {
-  return model.hasMatrices && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
-}
+export const knowsRow = (model, row) =>
+  model.hasMatrices && (model.matrixRow === null || model.offsets[row] === model.matrixRow);
 
 // A recorded matrix of a step: its rows and columns that exist, and `at(row, column)`.
 export function matrixOf(model, figure, matrix, step) {
@@ -120,8 +119,7 @@ export function tellingRow(model, step) {
 
 // The drawn row that a step is told for: the picked one if it is there, else the recorded, else the best.
 export function toldRow(model, step, pinned) {
-  const isHere = pinned && pinned.q === model.q[step] && pinned.head === model.head[step];
-  if (isHere) return pinned.row;
+  if (pinned && pinned.q === model.q[step] && pinned.head === model.head[step]) return pinned.row;
   const recorded =
     model.matrixRow === null || model.q[step] < 0 ? -1 : model.offsets.indexOf(model.matrixRow);
   return recorded >= 0 && recorded < rowCount(model, model.q[step]) ? recorded : tellingRow(model, step);
@@ -171,15 +169,13 @@ export function rowNamed(model, name, step, row) {
   return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
 }
 
-// The scores of a drawn row, those that the mask hides as -Infinity.
-export function scoresOf(model, step, row) {
-  const isMasked = model.phases[step].some(({ tells }) => tells === "mask");
-  return rowNamed(model, isMasked ? "S" : "QK^T", step, row);
-}
+export const nameOfScores = ({ phases }, step) =>
+  phases[step].some(({ tells }) => tells === "mask") ? "S" : "QK^T";
 
-export function rowOf(matrix, row) {
-  return range(matrix.columns).map((column) => matrix.at(row, column));
-}
+// The scores of a drawn row, those that the mask hides as -Infinity.
+export const scoresOf = (model, step, row) => rowNamed(model, nameOfScores(model, step), step, row);
+
+export const rowOf = (matrix, row) => range(matrix.columns).map((column) => matrix.at(row, column));
 
 // An element of a product: the numbers that are multiplied and added up.
 export function factorsOf(product, shown, row, column) {
@@ -187,11 +183,8 @@ export function factorsOf(product, shown, row, column) {
   return first && second && [lineOf(first, product.first_by, row), lineOf(second, product.second_by, column)];
 }
 
-function lineOf(matrix, by, at) {
-  return by === "row" ? rowOf(matrix, at) : range(matrix.rows).map((each) => matrix.at(each, at));
-}
+const lineOf = (matrix, by, at) =>
+  by === "row" ? rowOf(matrix, at) : range(matrix.rows).map((each) => matrix.at(each, at));
 
 // How many phases of a step come before its running max; -1 if it has none.
-function placeOfMax(model, step) {
-  return model.phases[step].findIndex(({ tells }) => tells === "row max");
-}
+const placeOfMax = (model, step) => model.phases[step].findIndex(({ tells }) => tells === "row max");

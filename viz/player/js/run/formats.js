@@ -9,13 +9,9 @@ function inUnits(value, units) {
   return `${significant(value / size)} ${unit}`;
 }
 
-export function formatBytes(count) {
-  return count < 999.5 ? `${Math.round(count)} B` : inUnits(count, BYTES);
-}
+export const formatBytes = (count) => (count < 999.5 ? `${Math.round(count)} B` : inUnits(count, BYTES));
 
-export function formatKib(count) {
-  return `${significant(count / 1024, 4)} KiB`;
-}
+export const formatKib = (count) => `${significant(count / 1024, 4)} KiB`;
 
 export const formatMs = (milliseconds) => inUnits(milliseconds, TIMES);
 
@@ -44,8 +40,11 @@ function scientific(number, digits) {
 
 // Words as the name of a file, without its ending: "64 × 64, head_dim 32" is 64x64-head-dim-32.
 export function fileName(words) {
-  const plain = words.toLowerCase().replaceAll(" × ", "x");
-  return plain.replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "");
+  return words
+    .toLowerCase()
+    .replaceAll(" × ", "x")
+    .replace(/[^a-z0-9.]+/g, "-")
+    .replace(/^-|-$/g, "");
 }
 
 // So many significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
@@ -69,9 +68,7 @@ export function digitsFor(numbers, count, least = 3) {
 }
 
 // "−3.53 − (−2.41)"
-export function difference(a, b, digits = 3) {
-  return `${inDigits(a, digits)} − ${subtracted(b, digits)}`;
-}
+export const difference = (a, b, digits = 3) => `${inDigits(a, digits)} − ${subtracted(b, digits)}`;
 
 export const subtracted = (value, digits) =>
   value < 0 ? `(${inDigits(value, digits)})` : inDigits(value, digits);

@@ -7,10 +7,8 @@ import { within } from "./easing.js";
 export const KIND = { skipped: 0, partial: 1, full: 2, hidden: 3 };
 const ARRAYS = { float: Float32Array, share: Uint16Array, log: Uint16Array };
 
-export function decode(text, ArrayType) {
-  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-  return new ArrayType(bytes.buffer);
-}
+export const decode = (text, ArrayType) =>
+  new ArrayType(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer);
 
 // The whole numbers before `end`, from `first` on.
 export const range = (end, first = 0) =>
@@ -66,9 +64,8 @@ export function makeModel(data) {
   return model;
 }
 
-function mapValues(object, change) {
-  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
-}
+const mapValues = (object, change) =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]));
 
 // The first and the last step of the turn of each step.
 const findTurns = ({ turn }) => ({
@@ -159,13 +156,9 @@ function findPages(model) {
 
 export const sequenceOf = ({ data }, head) => Math.floor(head / data.problem.kv_heads);
 
-function tileKey(kernel, head, q) {
-  return `${kernel}|${head}|${q}`;
-}
+const tileKey = (kernel, head, q) => `${kernel}|${head}|${q}`;
 
-export function stepsOfTile(model, kernel, head, q) {
-  return model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
-}
+export const stepsOfTile = (model, kernel, head, q) => model.tileSteps.get(tileKey(kernel, head, q)) ?? [];
 
 // A kernel's steps about a tile (or several key tiles), in order; about the query tile if kv is negative.
 export function stepsAbout(model, kernel, { head, q, kv }) {
@@ -174,14 +167,11 @@ export function stepsAbout(model, kernel, { head, q, kv }) {
 }
 
 // Number of the query tile in a row of the grid. The grid of a sample has a row for each traced tile alone.
-export function tileNumber(model, q) {
-  return model.tileNumbers[q] ?? q;
-}
+export const tileNumber = (model, q) => model.tileNumbers[q] ?? q;
 
 // Number of a drawn row among the rows that the query tiles cut.
-export function rowNumber(model, { q, row }) {
-  return tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
-}
+export const rowNumber = (model, { q, row }) =>
+  tileNumber(model, q) * model.data.problem.block_m + model.offsets[row];
 
 // The keys that the mask leaves a row, as ranges [first, end), from left to right. The rows of several heads
 // follow each other if they are packed. `seen` holds a pattern's keys, of each head if heads differ.
@@ -196,18 +186,14 @@ export function keysOfRow({ q_len, kv_len, left, right, seen }, row, head = 0) {
 export const holds = (ranges, key) => ranges.some(([first, end]) => first <= key && key < end);
 
 // Whether a step is about a tile of the grid, and not about a query or a key tile alone.
-export function hasTile(model, i) {
-  return model.kv[i] >= 0 && model.q[i] >= 0;
-}
+export const hasTile = (model, i) => model.kv[i] >= 0 && model.q[i] >= 0;
 
 // Whether a step is about one of several parts of the keys; each part starts with an m and an l of its own.
-export function isInPart(model, i) {
-  return model.keyParts.length > 0 && Boolean(model.kernels[model.kernel[i]].splits_keys);
-}
+export const isInPart = (model, i) =>
+  model.keyParts.length > 0 && Boolean(model.kernels[model.kernel[i]].splits_keys);
 
-export function tileKind(model, i) {
-  return hasTile(model, i) ? model.kinds[model.q[i] * model.kvTiles + model.kv[i]] : KIND.skipped;
-}
+export const tileKind = (model, i) =>
+  hasTile(model, i) ? model.kinds[model.q[i] * model.kvTiles + model.kv[i]] : KIND.skipped;
 
 // A strip beside the grid, its tiles and the steps that fill it. A `parted` one has a tile per part of keys.
 function makeStrip(model, strip) {
@@ -245,8 +231,7 @@ export function valueAt(model, name, i, row) {
 // Drawn rows of a query tile that exist; the last tile may have fewer.
 export function rowCount(model, q) {
   const { rows, block_m } = model.data.problem;
-  const existing = rows - tileNumber(model, q) * block_m;
-  return model.offsets.filter((offset) => offset < existing).length;
+  return model.offsets.filter((offset) => offset < rows - tileNumber(model, q) * block_m).length;
 }
 
 // The rows of a tile, as it is drawn, and the place of a drawn row in a box of them.

@@ -17,11 +17,11 @@ export const SENTENCES = {
   mask: ["{changed}{hidden}"],
   "row max": ["m is the largest score of each row so far.", "m of {who} {grows} {m}.", "m stays −∞"],
   exponentials: [
-    "{changed}A weight is P = e^(score − m), at most 1.",
+    "{changed}A weight is P = e^(score − m), not yet divided by the sum of its row.",
     "The new weights of {who} add up to {added}.",
     "its row of P is 0",
   ],
-  rescale: ["{corrects}", "\nl of {who} = {summed}; O likewise.", "l and O stay 0"],
+  rescale: ["{corrects}", "l of {who} = {summed}; O likewise.", "l and O stay 0"],
   "rescale output": [
     "O from HBM was divided by the old l, so it counts α × old l / new l times.",
     "In {who}: {productOfOld} = {kept}.",
@@ -71,7 +71,7 @@ export const SENTENCES = {
   ],
 };
 
-const CORRECTS = "Where m grew, α = e^(old m − new m) converts the old l and the old O.";
+const CORRECTS = "Where m grew, the old l and O times α = e^(old m − new m) fit the new m.";
 const FIRST = "l is the sum of the weights of a row so far: {l} in {who}.";
 const FIRST_AFTER_SINK =
   "The sink came first, a logit of {oldM} without a value: l was 1. In {who}: {factor}, l = {summed}.";
@@ -252,8 +252,8 @@ export function rescaleWords(state, given) {
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
-  const both = factor.replace("=", "= e^(old m − new m) =");
-  const corrects = `A larger score came: ${both} converts the old l and the old O.`;
+  const was = inDigits(oldM, digitsOfPower(oldM, m, digits));
+  const corrects = `Old weights were made for m = ${was}. Times ${factor} they fit the new m.`;
   return { factor, summed, corrects };
 }
 

@@ -155,8 +155,7 @@ export class Timeline extends Track {
   nextStep() {
     const { model, position } = this;
     if (position === 0) return 0;
-    const step = stepAt(model, Math.ceil(position));
-    return Math.min(step + (this.cursor().complete ? 1 : 0), model.count - 1);
+    return Math.min(stepAt(model, Math.ceil(position)) + (this.cursor().complete ? 1 : 0), model.count - 1);
   }
 
   // "37" is after 37 steps, "37.2" in the second phase of the next one; "gpu:12.5" is between moments.
@@ -203,6 +202,5 @@ function findMoments({ data: { clock } }) {
 }
 
 // The step whose phases include a position; positions count from 1 within a step.
-function stepAt({ count, phaseStart }, position) {
-  return phaseStart.subarray(0, count).findLastIndex((start) => start < position);
-}
+const stepAt = ({ count, phaseStart }, position) =>
+  phaseStart.subarray(0, count).findLastIndex((start) => start < position);

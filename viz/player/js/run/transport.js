@@ -35,10 +35,7 @@ export class Transport {
 
   toggle() {
     const { track } = this;
-    if (this.playing) {
-      this.goTo(track.position);
-      return;
-    }
+    if (this.playing) return this.goTo(track.position);
     if (this.owner.holds?.()) return;
     if (track.position >= track.last()) track.position = 0;
     this.playing = true;

@@ -2,7 +2,7 @@
 
 import { scanOf } from "./easing.js";
 import { formatBytes, formatNumber } from "./formats.js";
-import { KIND, rowNumber, stepsAbout, tileKind, tileNumber } from "./model.js";
+import { KIND, rowNumber, stepsAbout, sum, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
 import { areOfKeys, shownRow } from "./series.js";
 
@@ -18,9 +18,7 @@ export function countWords(timeline, at) {
 }
 
 // If the heads that share a key head are packed into one tile of rows, a "head" of the trace is a key head.
-export function headName(model, head) {
-  return `${model.data.problem.packed ? "K head" : "head"} ${head}`;
-}
+export const headName = (model, head) => `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 
 export function rowWords(model, at, pinned) {
   if (model.data.observed) return "scores, m and l: not seen";
@@ -37,8 +35,7 @@ export function rowWords(model, at, pinned) {
 // What is said aloud: which tiles and which phase the playback stands at, and its caption.
 export function saidWords({ model, order }, at, caption) {
   if (order === "gpu" || at.step < 0) return caption;
-  const phase = at.complete ? "" : `: ${at.phase.name}`;
-  return `${capital(tilesOfStep(model, at))}${phase}. ${caption}`;
+  return `${capital(tilesOfStep(model, at))}${at.complete ? "" : `: ${at.phase.name}`}. ${caption}`;
 }
 
 // The caption under the picture: what happens now, in one or two sentences, told for a drawn row.
@@ -51,11 +48,14 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-const MAP = "\nThe map: how much each word takes of each, computed again for this picture.";
+const MAP = "\nThe map was computed again for this picture.";
 
 function endWords({ data, bytes, count }) {
-  const { standard_parts: parts, standard_bytes: standard, words, grid } = data;
-  const more = parts.length ? `; standard attention moves ${formatBytes(standard)}` : "";
+  const { standard_parts: parts, standard_bytes: standard, words, grid, tensors } = data;
+  const stored = parts.filter(({ name }) => tensors.every((each) => each.name !== name));
+  const names = stored.map(({ name }) => name).join(" and ");
+  const ofIt = `${formatBytes(sum(stored.map((part) => part.bytes)))} of it for ${names}`;
+  const more = parts.length ? `; standard attention moves ${formatBytes(standard)}, ${ofIt}` : "";
   const map = words && !grid.length ? MAP : "";
   return `Done: ${data.label} moves ${formatBytes(bytes[count])} to and from HBM${more}.${map}`;
 }

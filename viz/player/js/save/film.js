@@ -67,8 +67,7 @@ async function tapeOf(isGif, width, height) {
   const bitrate = Math.round(width * height * BITS_PER_PIXEL);
   const about = { width, height, bitrate, framerate: 30, latencyMode: "quality" };
   const asked = Object.keys(CODECS).map((codec) => VideoEncoder.isConfigSupported({ codec, ...about }));
-  const answers = await Promise.allSettled(asked);
-  const { config } = answers.find(({ value }) => value?.supported)?.value ?? {};
+  const { config } = (await Promise.allSettled(asked)).find(({ value }) => value?.supported)?.value ?? {};
   if (config) return new VideoTape(config, ...CODECS[config.codec]);
   throw new Error(`This browser encodes no video of ${width} × ${height}. Try a smaller size, or a GIF.`);
 }

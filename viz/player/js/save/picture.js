@@ -97,9 +97,7 @@ function linesOfWords(words, width, { size, weight = "" }) {
   return wrapped(ruler, words, width);
 }
 
-function linesHigh(lines, { size }) {
-  return lines.length * size * LEADING;
-}
+const linesHigh = (lines, { size }) => lines.length * size * LEADING;
 
 function writeLines(context, lines, top, color, style) {
   const high = style.size * LEADING;
@@ -107,10 +105,7 @@ function writeLines(context, lines, top, color, style) {
 }
 
 function paintNode(context, node, origin) {
-  if (node.nodeType === Node.TEXT_NODE) {
-    paintText(context, node, origin);
-    return;
-  }
+  if (node.nodeType === Node.TEXT_NODE) return paintText(context, node, origin);
   if (node.nodeType !== Node.ELEMENT_NODE || node.matches(LEFT_OUT)) return;
   const style = getComputedStyle(node);
   if (style.display === "none" || style.visibility === "hidden") return;
@@ -129,9 +124,8 @@ function paintText(context, node, origin) {
   context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const { words, left, top, bottom } of linesOf(node)) {
+  for (const { words, left, top, bottom } of linesOf(node))
     context.fillText(words, left - origin.x, (top + bottom) / 2 - origin.y);
-  }
   context.globalAlpha = 1;
 }
 

@@ -21,14 +21,11 @@ export function isLast(scenes, place) {
 }
 
 // The sentence of a stop: its own, or that of the last stop before it that has one, or the scene's.
-export function sentenceAt(scene, stop) {
-  return scene.stops.slice(0, stop + 1).findLast(({ sentence }) => sentence)?.sentence ?? scene.sentence;
-}
+export const sentenceAt = (scene, stop) =>
+  scene.stops.slice(0, stop + 1).findLast(({ sentence }) => sentence)?.sentence ?? scene.sentence;
 
 // "4.2" is the second beat of the fourth scene, as in the address after "#".
-export function placeText({ scene, beat }) {
-  return `${scene + 1}.${beat + 1}`;
-}
+export const placeText = ({ scene, beat }) => `${scene + 1}.${beat + 1}`;
 
 // The place of such words; the beginning for others.
 export function placeOfText(scenes, words) {

@@ -181,6 +181,5 @@ export class Screen {
 }
 
 // The data of a comparison of the talk. Its runs are copies, because two runs share one scale of colours.
-function duelOf(duel, all) {
-  return once(duel, "data", () => ({ ...duel, runs: duel.runs.map((run) => ({ ...all[run] })) }));
-}
+const duelOf = (duel, all) =>
+  once(duel, "data", () => ({ ...duel, runs: duel.runs.map((run) => ({ ...all[run] })) }));

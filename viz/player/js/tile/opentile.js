@@ -86,8 +86,7 @@ export class OpenTile {
   // Light the number in a cell {slot, row, column}, or what it was made of, and say how; none for null.
   point(cell) {
     const { pane } = this;
-    const isSame = ["slot", "row", "column"].every((name) => cell?.[name] === pane.pointed?.[name]);
-    if (isSame) return;
+    if (["slot", "row", "column"].every((name) => cell?.[name] === pane.pointed?.[name])) return;
     pane.pointed = cell;
     const words = cell ? cellWords(pane.model, pane.stateAt(), cell) : "";
     write(this.said, words);

@@ -1,0 +1,24 @@
+// How far standard attention has come, of which no run is played: its three kernels, as the bars model them.
+
+import { within } from "./easing.js";
+import { range, sum } from "./model.js";
+
+const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it writes
+
+// Each tile of queries of each kernel if `stored` kernels are over: how far it was read, made and written.
+export const storedTiles = (stored, tiles) =>
+  KERNELS.flatMap((names, i) =>
+    range(tiles).map((q) => {
+      const from = i + (0.64 * q) / tiles;
+      const [read, made, written] = [0, 1, 2].map((k) => within(stored - from, k * 0.17, (k + 1) * 0.17));
+      return { reads: names.slice(0, -1), writes: names.at(-1), q, read, made, written };
+    }),
+  );
+
+// What part of the bytes of a matrix was moved.
+export function movedOf(name, all) {
+  const parts = all.flatMap(({ reads, writes, read, written }) =>
+    reads.includes(name) ? read : writes === name ? written : [],
+  );
+  return sum(parts) / parts.length;
+}
