@@ -246,7 +246,8 @@ export class Player extends Playback {
     this.showBytes(0, bytes.perTensor, moved(bytes.total, "counted"));
     const { standard_parts: parts } = model.data;
     const stored = at.stored >= 0 && storedTiles(at.stored, model.qTiles);
-    const standard = parts.map(({ name, bytes: own }) => own * (stored ? movedOf(name, stored) : 1));
+    const share = directed ? 1 : bytes.total / model.bytes[model.count]; // else both bars race
+    const standard = parts.map(({ name, bytes: own }) => own * (stored ? movedOf(name, stored) : share));
     if (standard.length) this.showBytes(1, standard, moved(sum(standard), "modelled"));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);

@@ -17,7 +17,7 @@ export function drawSms(context, box, { model, palette, moments: { start, end, l
   namePlace(context, "Chip", `${parts.length} SMs`, box, palette);
   const x = box.x + PAD;
   const words = `${Math.round((100 * sum(parts)) / parts.length)} % ${at.finished ? "overall" : "at work"}`;
-  text(context, words, x, box.y + 48, palette.now, { size: 24, weight: "700" });
+  if (sum(parts)) text(context, words, x, box.y + 48, palette.now, { size: 24, weight: "700" });
   const wide = (box.w - 2 * PAD) / COLUMNS;
   const high = (box.h - TOP - PAD) / Math.ceil(parts.length / COLUMNS);
   parts.forEach((part, sm) => {

@@ -15,7 +15,7 @@ const FIRST_BLOCKS = 6; // that are seen at first, with room for their names
 const PLAYS_MS = 9000;
 const REACH = 5; // pixels beside a block that still mean it
 const LEGEND = {
-  product: "product, until it is known to be done",
+  product: "product, with the wait for it",
   softmax: "softmax",
   wait: "waits",
   other: "other work",
