@@ -73,6 +73,8 @@ def main() -> None:
             page.get_by_text("here:").first.wait_for()  # until then the page may be drawn anew
             page.wait_for_timeout(4000)  # charts below the picture are still drawn
             shown = page.locator(".fa-lane-view").first if name == "lanes" else page
+            if name == "lanes":  # not below the transport, which stays at the bottom
+                shown.evaluate("lanes => lanes.scrollIntoView({ block: 'center' })")
             shown.screenshot(path=FOLDER / f"{name}.png")
 
 
