@@ -5,7 +5,7 @@ from kernels.algorithms.flash3.attend_wide import attend_wide
 from kernels.algorithms.flash3.loader import load_tiles
 from kernels.algorithms.flash3.rings import Descriptors, Rings, make_ring
 from kernels.algorithms.flash3.turns import make_turns
-from kernels.algorithms.flash3.work import Divisor, Work
+from kernels.algorithms.flash3.work import Divisor, Work, are_claimed
 from kernels.primitives.marks import mark_program
 from kernels.problem import Band
 
@@ -14,8 +14,8 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
 SIZES = (
-    *("group_size", "q_len", "kv_len", "left", "right", "units", "q_tiles", "claims"),
-    *(name + part for name in ("per_turn", "in_turn", "q_heads") for part in ("", "_multiplier", "_shift")),
+    *("group_size", "q_len", "kv_len", "left", "right", "units", "q_tiles", "in_turn"),
+    *(name + part for name in ("q_tiles", "in_turn", "q_heads") for part in ("_multiplier", "_shift")),
 )
 """Arguments that are sizes: none is compiled in, so that one compiled kernel serves every shape.
 
@@ -25,15 +25,15 @@ They come one by one: `do_not_specialize` does not reach into a tuple."""
 @gluon.jit(do_not_specialize=SIZES)
 def _attn_fwd_hopper(
     q_desc, k_desc, v_desc, o_desc, beside, group_size, q_len, kv_len, left, right, units, q_tiles,
-    claims, per_turn, per_turn_multiplier, per_turn_shift, in_turn, in_turn_multiplier, in_turn_shift,
-    q_heads, q_heads_multiplier, q_heads_shift, FIXED: gl.constexpr,
+    q_tiles_multiplier, q_tiles_shift, in_turn, in_turn_multiplier, in_turn_shift, q_heads_multiplier,
+    q_heads_shift, FIXED: gl.constexpr,
 ):  # fmt: skip
     """A persistent program; see the package. `beside` is a `rings.Beside`."""
     band = Band(q_len, kv_len, left, right)
-    by_per_turn = Divisor(per_turn, per_turn_multiplier, per_turn_shift)
-    by_in_turn = Divisor(in_turn, in_turn_multiplier, in_turn_shift)
-    by_q_heads = Divisor(q_heads, q_heads_multiplier, q_heads_shift)
-    work = Work(units, q_tiles, claims, by_per_turn, by_in_turn, by_q_heads)
+    claims = are_claimed(units, gl.num_programs(0), FIXED.BOUND_RIGHT, kv_len)
+    by_q_tiles = Divisor(q_tiles, q_tiles_multiplier, q_tiles_shift)
+    by_q_heads = Divisor(q_desc.shape[1].to(gl.int32), q_heads_multiplier, q_heads_shift)
+    work = Work(units, claims, by_q_tiles, Divisor(in_turn, in_turn_multiplier, in_turn_shift), by_q_heads)
     GROUPS: gl.constexpr = FIXED.GROUPS
     shape: gl.constexpr = o_desc.block_type.shape
     q_ring = make_ring(FIXED.Q_STAGES * GROUPS, 1, q_desc)
@@ -45,7 +45,7 @@ def _attn_fwd_hopper(
     v_ring = make_ring(FIXED.STAGES, GROUPS, v_desc)
     turns = make_turns(GROUPS)
     UNITS: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    unit_slots = gl.allocate_shared_memory(gl.int32, [FIXED.UNIT_SLOTS, 1], UNITS)
+    unit_slots = gl.allocate_shared_memory(gl.int32, [FIXED.Q_STAGES + 1, 1], UNITS)
     fence_async_shared()
     descs = Descriptors(q_desc, k_desc, v_desc, o_desc)
     rings = Rings(q_ring, k_ring, v_ring, turns, unit_slots)

@@ -59,7 +59,7 @@ def load_tiles(descs, rings, group_size, band, work, beside, FIXED: gl.constexpr
             load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, turn - 1, ASKS_V)
         items += 1
         unit = claim_next(unit, turn, beside, work, band, FIXED)
-    if work.claims > 0:
+    if work.claims:
         tell_end(rings, items, unit, FIXED)
     if not FIXED.WIDE:
         load_into(rings.v, descs.v, batch, kv_head, row, step - 1, STAGES, lane, step - 1, ASKS_V)

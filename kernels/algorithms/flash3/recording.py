@@ -32,7 +32,7 @@ def record_step(
     trace = beside.trace
     row_bytes = o_desc.shape[3].to(gl.int32) * (o_desc.dtype.primitive_bitwidth // 8)  # and of Q, K and V
     batch_head = item.batch * work.q_heads.number + item.head
-    slot = (batch_head * work.q_tiles + item.q_tile) * beside.max_steps + kv_tile - item.first
+    slot = (batch_head * work.q_tiles.number + item.q_tile) * beside.max_steps + kv_tile - item.first
     rows = trace.rows + slot.to(gl.int64) * (ROW_COLUMNS * BLOCK_M) + GROUP * ROWS
     rows = rows + gl.arange(0, ROWS, layout=m.type.layout)
     gl.store(rows, m * LN2)

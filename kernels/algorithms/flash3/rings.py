@@ -42,11 +42,6 @@ class Fixed:
         return 1 if self.WIDE else 2
 
     @property
-    def UNIT_SLOTS(self) -> int:  # noqa: N802
-        """Units that are told and may not have been taken: those whose Q is in the ring, and the next."""
-        return self.Q_STAGES + 1
-
-    @property
     def TURN_ENDS(self) -> str:  # noqa: N802
         """When a warpgroup's turn to multiply ends (turns.py): its products are "issued", or they are "done".
 
@@ -94,7 +89,7 @@ class Rings(NamedTuple):
     v: Ring
     turns: gl.shared_memory_descriptor
     units: gl.shared_memory_descriptor
-    """Slots for the number of a unit of work, which is there once the Q of the unit is."""
+    """Slots for numbers of units: of each in the ring of Q, there once its Q is, and of the next."""
 
 
 class Descriptors(NamedTuple):

@@ -28,20 +28,18 @@ class Work(NamedTuple):
     """The units that programs share, in the order in which they take them. See `work_of`."""
 
     units: int
-    q_tiles: int
-    claims: int
-    """Whether (1 or 0) a program that is done claims the next unit from a counter; else units go in turn."""
-    per_turn: Divisor
-    """Units of the heads that take turns."""
+    claims: bool
+    """Whether a program that is done claims the next unit from a counter; else units go in turn."""
+    q_tiles: Divisor
     in_turn: Divisor
     """Heads that take turns."""
     q_heads: Divisor
 
     def arguments(self) -> dict[str, int]:
         """The numbers by the names of the kernel's arguments."""
-        numbers = {"units": self.units, "q_tiles": self.q_tiles, "claims": self.claims}
-        for name, by in (("per_turn", self.per_turn), ("in_turn", self.in_turn), ("q_heads", self.q_heads)):
-            numbers |= {name: by.number, f"{name}_multiplier": by.multiplier, f"{name}_shift": by.shift}
+        numbers = {"units": self.units, "q_tiles": self.q_tiles.number, "in_turn": self.in_turn.number}
+        for name, by in (("q_tiles", self.q_tiles), ("in_turn", self.in_turn), ("q_heads", self.q_heads)):
+            numbers |= {f"{name}_multiplier": by.multiplier, f"{name}_shift": by.shift}
         return numbers
 
 
@@ -78,8 +76,14 @@ def divisor(number: int) -> Divisor:
 
 KEPT_BYTES = 24 << 20
 """Of K and V of the heads that take turns: half of an H200's L2 cache. A third was as fast."""
-LONG = 2048
-"""Keys from which on units are claimed without a right bound too."""
+
+
+def claims_units(units, programs, bounds_right, kv_len):
+    """Whether programs claim units: of more than programs, with a right bound or many keys. See `work_of`."""
+    return (units > programs) & (bounds_right | (kv_len > 2048))
+
+
+are_claimed = gluon.jit(claims_units)
 
 
 def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: bool, programs: int) -> Work:
@@ -94,9 +98,8 @@ def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: 
     heads, q_tiles = batch * q_heads, -(-q_len // block_m)
     fit = KEPT_BYTES * heads // (2 * key.numel() * key.element_size()) if bounds_right else 1
     in_turn = next(count for count in range(max(1, min(fit, heads)), 0, -1) if heads % count == 0)
-    claims = heads * q_tiles > programs and (bounds_right or key.shape[2] > LONG)
-    parts = (divisor(in_turn * q_tiles), divisor(in_turn), divisor(q_heads))
-    return Work(heads * q_tiles, q_tiles, int(claims), *parts)
+    claims = claims_units(heads * q_tiles, programs, bounds_right, key.shape[2])
+    return Work(heads * q_tiles, claims, divisor(q_tiles), divisor(in_turn), divisor(q_heads))
 
 
 @gluon.jit
@@ -108,12 +111,12 @@ def divide(number, by):
 @gluon.jit
 def query_tile_of(unit, work, FIXED: gl.constexpr):
     """(batch, head, query tile) of a unit of work."""
-    turns = divide(unit, work.per_turn)
-    place = unit - turns * work.per_turn.number
-    q_tile = divide(place, work.in_turn)
-    batch_head = turns * work.in_turn.number + place - q_tile * work.in_turn.number
+    tiles = divide(unit, work.in_turn)
+    turns = divide(tiles, work.q_tiles)
+    q_tile = tiles - turns * work.q_tiles.number
+    batch_head = unit - (tiles - turns) * work.in_turn.number
     if FIXED.BOUND_RIGHT:  # the longest first
-        q_tile = work.q_tiles - 1 - q_tile
+        q_tile = work.q_tiles.number - 1 - q_tile
     batch = divide(batch_head, work.q_heads)
     return batch, batch_head - batch * work.q_heads.number, q_tile
 
@@ -122,7 +125,7 @@ def query_tile_of(unit, work, FIXED: gl.constexpr):
 def claim_next(unit, turn, beside, work, band, FIXED: gl.constexpr):
     """The unit that the program takes after this one, for the warp that loads. See `next_unit`."""
     following = unit + gl.num_programs(0)
-    claims = work.claims > 0
+    claims = work.claims
     if FIXED.LANES:  # a program whose lanes are full leaves the rest to the others
         is_full = claims & (turn + gl.cdiv(band.kv_len, FIXED.BLOCK_N) + 1 >= beside.trace.turns)
         following = gl.where(is_full, work.units, following)
@@ -136,7 +139,7 @@ def claim_next(unit, turn, beside, work, band, FIXED: gl.constexpr):
 def tell_unit(rings, items, unit, FIXED: gl.constexpr):
     """Leave a unit for the warpgroups, which take it after `items` others, once its Q is there."""
     LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
-    rings.units.index(items % FIXED.UNIT_SLOTS).store(gl.full([1], unit, gl.int32, LAYOUT))
+    rings.units.index(items % (FIXED.Q_STAGES + 1)).store(gl.full([1], unit, gl.int32, LAYOUT))
 
 
 @gluon.jit
@@ -155,10 +158,10 @@ def next_unit(unit, items, rings, work, GROUP: gl.constexpr, FIXED: gl.constexpr
     """The unit that a warpgroup takes after `items` others; `work.units` or more if none is left."""
     LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     following = unit + gl.num_programs(0)
-    if work.claims > 0:
+    if work.claims:
         slot = (items % FIXED.Q_STAGES) * FIXED.GROUPS + GROUP
         mbarrier.wait(rings.q.full.index(slot), (items // FIXED.Q_STAGES) & 1)
-        following = gl.max(rings.units.index(items % FIXED.UNIT_SLOTS).load(LAYOUT), axis=0)
+        following = gl.max(rings.units.index(items % (FIXED.Q_STAGES + 1)).load(LAYOUT), axis=0)
     return following
 
 
@@ -190,4 +193,4 @@ def take_item(unit, work, band, GROUP: gl.constexpr, FIXED: gl.constexpr):
 @gluon.jit
 def of_item(item, work):
     """The number of an item's query tile through all heads."""
-    return (item.batch * work.q_heads.number + item.head) * work.q_tiles + item.q_tile
+    return (item.batch * work.q_heads.number + item.head) * work.q_tiles.number + item.q_tile

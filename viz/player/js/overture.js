@@ -14,8 +14,8 @@ const STORES = [
   "It reads the scores back, turns them into weights P (softmax), and writes these, too.",
   "It reads the weights back, and adds up the values V, each times its weight.",
 ];
-const WHY = ["Only a part of the row had been seen.", "Softmax needs that of the whole row."];
-const ENDS = "O is divided by l: its weights add up to 1. Then it goes to HBM, with lse for training.";
+const WHY = ["Only a part of the row had been seen.", "With it, e^(score − m) never overflows."];
+const ENDS = "O is divided by l: its weights add up to 1. Then it goes to HBM.";
 
 const bare = () => ({ bare: true }); // without what was not said yet
 const act = (title, [from, to], ms, rate, says, scene) => {

@@ -13,12 +13,12 @@ def test_whole_turns_of_heads_whose_keys_are_kept_and_nothing_that_a_replay_cann
     with _Recording([query, key]) as recording:
         work = work_of(query, key, 128, bounds_right=True, programs=2)
     assert recording.steps == []
-    assert (work.units, work.q_tiles, work.claims) == (36, 3, 1)
+    assert (work.units, work.q_tiles.number, work.claims) == (36, 3, True)
     assert work.in_turn.number == 1  # K and V of a key head are 33 MB
     short = work_of(query, key[:, :, :1000], 128, bounds_right=True, programs=2)
     assert short.in_turn.number == 12
-    assert work_of(query, key[:, :, :1000], 128, bounds_right=False, programs=2).claims == 0
-    assert work_of(query, key, 128, bounds_right=True, programs=36).claims == 0
+    assert work_of(query, key[:, :, :1000], 128, bounds_right=False, programs=2).claims is False
+    assert work_of(query, key, 128, bounds_right=True, programs=36).claims is False
 
 
 def test_a_division_by_multiplication_is_exact():

@@ -128,7 +128,7 @@ test("every phase of every algorithm has a sentence", () => {
 });
 
 const FACTOR = / = e\^\((-?[\d.]+) - \(?(.+?)\)?\) = (.+?) they fit/;
-const SUMMED = /l of .+? = (.+?) × (.+?) \+ (.+?) = (.+?); O likewise\.$/;
+const SUMMED = /l of .+? = (.+?) × (.+?) \+ (.+?) = (.+?)\. O likewise/;
 
 test("a rescale is told so that whoever counts again gets the numbers of the run", () => {
   const { trace } = full;

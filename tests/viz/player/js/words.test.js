@@ -38,7 +38,7 @@ const TOLD = {
   1: ["key tile 0 (cut)"],
   1.2: ["Query tile 1", ": load K."],
   2.4: [": row max.", "m of row 16"],
-  2.6: [": rescale.", "= 1 × 16 + 16 = 32; O likewise."],
+  2.6: [": rescale.", "= 1 × 16 + 16 = 32. O likewise"],
   "gpu:2": ["3 tiles in progress", "the GPU's clock", "147 B"],
   "gpu:99": ["348 B"],
 };

@@ -21,7 +21,7 @@ export const SENTENCES = {
     "The new weights of {who} add up to {added}.",
     "its row of P is 0",
   ],
-  rescale: ["{corrects}", "l of {who} = {summed}; O likewise.", "l and O stay 0"],
+  rescale: ["{corrects}", "l of {who} = {summed}. O likewise: no old score is needed.", "l and O stay 0"],
   "rescale output": [
     "O from HBM was divided by the old l, so it counts α × old l / new l times.",
     "In {who}: {productOfOld} = {kept}.",

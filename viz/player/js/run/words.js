@@ -48,7 +48,7 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-const MAP = "\nThe map was computed again for this picture.";
+const MAP = "\nThe map is drawn for you: S and P were never stored.";
 
 function endWords({ data, bytes, count }) {
   const { standard_parts: parts, standard_bytes: standard, words, grid, tensors } = data;
