@@ -90,7 +90,7 @@ def flash_forward_hopper(
         LANES=lanes is not None,
     )
     programs = min(sm_count(), batch * q_heads * triton.cdiv(q_len, config.block_m))
-    work = work_of(query, key, config.block_m, band.bounds_right, programs)
+    work = work_of(query, key, config.block_m, band, programs)
     counter = (torch.zeros if work.claims else torch.empty)(1, dtype=torch.int32, device=query.device)
     blocks = ((query, fixed.ROWS), (key, config.block_n), (value, config.block_n), (out, fixed.ROWS))
     written = (recorder.buffers, recorder.max_steps) if recorder else (lanes, 0)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from kernels.problem import tiles
+from kernels.problem import Band, tiles
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -86,7 +86,7 @@ def claims_units(units, programs, bounds_right, kv_len):
 are_claimed = gluon.jit(claims_units)
 
 
-def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: bool, programs: int) -> Work:
+def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, band: Band, programs: int) -> Work:
     """The work of a launch of so many programs.
 
     With a right bound, later query tiles visit more key tiles. So some heads take turns, each from its last
@@ -96,9 +96,9 @@ def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, bounds_right: 
     """
     batch, q_heads, q_len, _ = query.shape
     heads, q_tiles = batch * q_heads, -(-q_len // block_m)
-    fit = KEPT_BYTES * heads // (2 * key.numel() * key.element_size()) if bounds_right else 1
+    fit = KEPT_BYTES * heads // (2 * key.numel() * key.element_size()) if band.bounds_right else 1
     in_turn = next(count for count in range(max(1, min(fit, heads)), 0, -1) if heads % count == 0)
-    claims = claims_units(heads * q_tiles, programs, bounds_right, key.shape[2])
+    claims = claims_units(heads * q_tiles, programs, band.bounds_right, band.kv_len)
     return Work(heads * q_tiles, claims, divisor(q_tiles), divisor(in_turn), divisor(q_heads))
 
 

@@ -6,19 +6,24 @@ import torch
 
 from kernels.algorithms.flash3.work import divisor, work_of
 from kernels.primitives.replay import _Recording
+from kernels.problem import Band
 
 
 def test_whole_turns_of_heads_whose_keys_are_kept_and_nothing_that_a_replay_cannot_repeat():
     query, key = torch.empty(3, 4, 300, 64), torch.empty(3, 2, 65536, 64)
+
+    def work(kv_len, right, programs):
+        band = Band.of(300, kv_len, None, right)
+        return work_of(query, key[:, :, :kv_len].contiguous(), 128, band, programs)
+
     with _Recording([query, key]) as recording:
-        work = work_of(query, key, 128, bounds_right=True, programs=2)
+        long = work_of(query, key, 128, Band.of(300, 65536, None, 0), programs=2)
     assert recording.steps == []
-    assert (work.units, work.q_tiles.number, work.claims) == (36, 3, True)
-    assert work.in_turn.number == 1  # K and V of a key head are 33 MB
-    short = work_of(query, key[:, :, :1000], 128, bounds_right=True, programs=2)
-    assert short.in_turn.number == 12
-    assert work_of(query, key[:, :, :1000], 128, bounds_right=False, programs=2).claims is False
-    assert work_of(query, key, 128, bounds_right=True, programs=36).claims is False
+    assert (long.units, long.q_tiles.number, long.claims) == (36, 3, True)
+    assert long.in_turn.number == 1  # K and V of a key head are 33 MB
+    assert work(1000, 0, programs=2).in_turn.number == 12
+    assert work(1000, None, programs=2).claims is False
+    assert work(1000, 0, programs=36).claims is False
 
 
 def test_a_division_by_multiplication_is_exact():
