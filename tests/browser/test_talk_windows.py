@@ -105,7 +105,9 @@ def test_the_list_opens_a_stage_without_navigation_and_its_speaker_window(visit,
     opened = visit()
     opened.page.get_by_role("link", name="Talk").click()
     opened.page.locator("[data-test-script-state=notRunning]").wait_for(state="attached", timeout=60_000)
-    opened.page.get_by_text("On stage").first.click()
+    stages = opened.page.get_by_text("On stage")
+    stages.nth(len(NAMES) - 1).wait_for()  # the first on the page may not be the first that came
+    stages.first.click()
     opened.page.wait_for_function(
         f"() => {ROOT}?.querySelector('.fa-screen-title')?.textContent", timeout=60_000
     )
