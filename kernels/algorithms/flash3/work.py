@@ -92,7 +92,7 @@ def work_of(query: torch.Tensor, key: torch.Tensor, block_m: int, band: Band, pr
     With a right bound, later query tiles visit more key tiles. So some heads take turns, each from its last
     query tile down, and a program that is done claims the next one. Pairs of a long and a short tile, given
     out in advance, were 1 to 4 % slower with 16,384 keys (H200), presumably because SMs differ in speed.
-    Without a right bound all units are as long, and with 512 or 1,024 keys to claim them was up to 3 % slower.
+    Without a right bound all units are as long; with 512 or 1,024 keys to claim them was up to 3 % slower.
     """
     batch, q_heads, q_len, _ = query.shape
     heads, q_tiles = batch * q_heads, -(-q_len // block_m)
