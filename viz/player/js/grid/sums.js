@@ -8,8 +8,8 @@ import { formatNumber } from "../run/formats.js";
 import { countsOf } from "./layout.js";
 import { once, range, rowBox, rowCount, rowNumber, stepsOfTile, valueAt } from "../run/model.js";
 
-// A running sum as one row of bars per row of the tile, `own` or all: it shrinks by alpha, and grows by what is
-// added; with the division by l its scale is divided too. Between recorded states the bars are between them.
+// A running sum as one row of bars per row of the tile, `own` or all: it shrinks by alpha, grows by what is
+// added, and its scale is divided by l with it. Between recorded states the bars are between them.
 export function drawSum(context, slot, box, how, own = null) {
   const { now, old, part, phase, held, model, palette, at, strong } = how;
   const [down, across] = countsOf(model, slot);
