@@ -122,7 +122,7 @@ def _rescales(trace: Trace) -> dict[str, str]:
 
 
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
-    """Recorded times and peaks: our kernel as Explore's cards time it, the public call, naive attention."""
+    """Recorded times and peaks: our kernel as on Explore's cards, the public call, standard attention."""
     if measurement is None:
         return {}
     figures, peers = {}, {name: name for name in ("naive", "sdpa_flash", "flash2")}
