@@ -26,7 +26,7 @@ def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> 
     mounted = {"run": data, "state": state, "runs_rows": runs_rows}
     result = _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)
     where = result.where
-    return where["state"] if where and where["run"] == data["id"] else state
+    return where["state"] if where and where["title"] == data["title"] else state
 
 
 def show_lanes(data: dict, key: str) -> None:

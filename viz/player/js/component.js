@@ -16,17 +16,19 @@ export default function (component) {
     mount.player = new Kind(root);
   }
   const { player } = mount;
-  // A call that was cleaned up leaves its state, which the server may not know yet, and goes on playing.
-  const left = mount.left?.run === data.run.id ? mount.left : null;
+  // Where a reader left a run of this problem, which the server may not know; a cleaned-up call's plays on.
+  const { title } = data.run;
+  const left = mount.left?.title === title ? mount.left : null;
+  const own = player.shown?.title === title ? player.state?.() : left?.state;
   mount.left = null;
   if (player.opened) player.opened.runsRows = Boolean(data.runs_rows);
-  player.load(data.run, left?.state ?? data.state);
+  player.load(data.run, own ?? data.state);
   if (left?.plays && !player.transport.playing) player.transport.toggle();
   let last = JSON.stringify(data.state);
   player.onSettled = (settled) => {
     if (JSON.stringify(settled) === last) return;
     last = JSON.stringify(settled);
-    setStateValue("where", { run: data.run.id, state: settled });
+    setStateValue("where", { title, state: settled });
   };
   // Streamlit also cleans up after a call that another one overtook while the script was still being loaded.
   // The player is by then the later call's, and lives on.
@@ -34,7 +36,7 @@ export default function (component) {
   return () => {
     if (call !== mount.calls) return;
     const plays = player.transport?.playing;
-    mount.left = player.state ? { run: data.run.id, state: player.state(), plays } : null;
+    mount.left = player.state ? { title, state: player.state(), plays } : null;
     player.destroy();
     mount.player = null;
   };
