@@ -38,7 +38,6 @@ function writeOver(context, words, x, y, palette) {
 // The pages' numbers in the block table, if there is room, and a line from the entry read to its page.
 function drawPages(context, layout, model, palette, at) {
   const table = model.strips.find(({ lists }) => lists);
-  const pools = model.strips.filter(({ paged }) => paged);
   const sequence = sequenceOf(model, at.head);
   if (layout.cellWidth > DIGIT * `${model.data.pages.count - 1}`.length + 4) {
     for (const tile of range(model.kvTiles)) {
@@ -48,7 +47,7 @@ function drawPages(context, layout, model, palette, at) {
     }
   }
   if (at.step < 0 || model.page[at.step] < 0 || !isLoaded(model, table, at)) return;
-  const boxes = [table, ...pools].map((each) =>
+  const boxes = [table, ...model.strips.filter(({ paged }) => paged)].map((each) =>
     stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
   );
   boxes.slice(1).forEach((box, i) => {

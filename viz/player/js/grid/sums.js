@@ -24,7 +24,6 @@ export function drawSum(context, slot, box, how, own = null) {
     fillBox(context, palette.line, { ...box, ...line }, 0.6 * strong);
     const unit = (deep / 2 - 0.4) / (largest[r] ?? largest[0]); // of one row alone
     const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
-    const factor = divided ? lerp(1, 1 / l, divided) : 1;
     const bar = (c, size, alpha) => {
       const high = clamp(size * unit, -deep / 2, deep / 2) * (slot.transposed ? -1 : 1);
       const [from, long] = [Math.min(middle, middle - high), Math.abs(high)];
@@ -37,7 +36,7 @@ export function drawSum(context, slot, box, how, own = null) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
       const was = divided > 0 ? to : phase?.rescales && old && part < 1 ? from : 0;
       bar(c, was, 0.25 * strong * held);
-      bar(c, lerp(from, to, smooth(part)) * factor, strong * held);
+      bar(c, lerp(from, to, smooth(part)) * lerp(1, 1 / l, divided), strong * held);
     }
   }
 }
@@ -71,7 +70,6 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
   const added = smooth(come);
   if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0))
     return fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
-  const rescaled = progressIn(model, at, "rescale", 0);
   const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const { y, h: high } = rowBox(model, box, row);
@@ -81,7 +79,7 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
       const band = { ...box, y: y + high - to * tall, h: (to - from) * tall };
       fillBox(context, color, band, alpha * held * strong);
     };
-    if (rescaled > 0 && added < 1) layer(kept, old, 0.18);
+    if (added < 1 && progressIn(model, at, "rescale", 0) > 0) layer(kept, old, 0.18);
     layer(0, kept, 0.85);
     layer(kept, kept + (all - kept) * (isLaid ? Math.floor(come) : added), 0.5);
   }
