@@ -20,15 +20,15 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       if (name === model.data.hides) return;
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const edge = bench.state ?? bench.strip; // of what has no slot
-      const other = isAddress ? chipEdge(chip, out) : edge && { ...edge, w: bench.state ? EDGE : edge.h };
+      const other = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE }; // no slot
       const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
-      if (!from || !to || (bench.strip && i > phase.loads.length)) return; // of what leaves it, the first
+      if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
       const bytes = i === 0 && phase === at.phase ? sum(bytesOfPhase(model, at.step, phase)) : 0;
       const words = bytes > 0 ? formatBytes(bytes) : "";
-      drawCopy(context, from, to, flies, { color, palette, words, reduced, bottom: chip.y + chip.h });
+      const fades = reduced || Boolean(bench.strip); // a narrow chip has its words in between
+      drawCopy(context, from, to, flies, { color, palette, words, fades, bottom: chip.y + chip.h });
     });
   });
 }
@@ -59,9 +59,9 @@ function placeInHbm(layout, model, step, name) {
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.
-export function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom, paint }) {
+export function drawCopy(context, from, to, part, { color, palette, words, fades, bottom, paint }) {
   if (part <= 0 || part >= 1) return;
-  if (reduced) {
+  if (fades) {
     fillBox(context, color, from, 0.7 * (1 - part));
     fillBox(context, color, to, 0.7 * part);
     return;

@@ -41,8 +41,8 @@ function placesOnChip({ x, y, w, h }) {
 }
 
 export function drawStored(context, { layout, chip, model, palette, at }) {
-  const [tiles, wide] = [model.qTiles, Math.min((layout.width - BESIDE) / 2, layout.height - NAME)];
-  const S = { x: layout.x, y: layout.y + NAME, w: wide, h: wide };
+  const [tiles, wide] = [model.qTiles, (layout.width - BESIDE) / 2];
+  const S = { x: layout.x, y: layout.y + NAME, w: wide, h: layout.height - NAME };
   const squares = { S, P: { ...S, x: S.x + wide + BESIDE } };
   const strips = model.strips.map((strip) => [strip.name, stripTile(strip, layout, 0, strip.edges.at(-1))]);
   const [onChip, inHbm] = [placesOnChip(chip), { ...Object.fromEntries(strips), ...squares }];
@@ -75,6 +75,6 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
   for (const [name, q, ...way] of flies)
     drawCopy(context, ...way, { palette, paint: (box) => paint(name, q, box) });
   const style = { size: 14, weight: "650", halo: palette.background };
-  for (const [name, { x, y, w }] of boxes)
-    text(context, w > 70 ? meant(name) : name, x, y - 11, colorOf(name), style);
+  for (const [name, box] of boxes)
+    text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, colorOf(name), style);
 }

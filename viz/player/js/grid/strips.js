@@ -84,7 +84,7 @@ function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, sta
 // that is written is an empty frame which fills; one that is only read is there from the start.
 export function stripState(model, strip, at, from, end) {
   const { step, phase } = at;
-  const [first, last] = step < 0 ? [0, 0] : tilesOf(model, strip.along, step);
+  const [first, last] = step < 0 || at.finished ? [0, 0] : tilesOf(model, strip.along, step);
   const here = first < end && from < last;
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
   if (strip.isFilled) return { level: filledLevel(model, strip, at, from, end), active };
