@@ -17,7 +17,7 @@ const ENDS = "O is divided by l: its weights add up to 1. Then it goes to HBM.";
 const MAP = "The weights of all words, drawn for you: they were stored nowhere.";
 
 const bare = () => ({ bare: true }); // without what was not said yet
-const shape = (part) => clamp(1.25 * part); // at its end it rests
+const shape = (part) => clamp(1.33 * part); // at its end it rests
 const act = (title, [from, to], says, scene, rate = MELTS) => {
   const ms = BEAT_MS + LETTER_MS * says.length;
   return { from, to, ms, rate: () => rate, shape, says: `${title}\n${says}`, scene };
