@@ -227,7 +227,7 @@ def record_energy(order: RecordOrder) -> None:
 
 
 def record_model_energy(order: RecordOrder) -> None:
-    """Energy of naive attention and ours on layers of models, forward. Nine minutes."""
+    """Energy of standard attention and ours on layers of models, forward. Nine minutes."""
     points = [SweepPoint(layer, (NAIVE, OURS), DIRECTIONS[:1]) for layer in _model_layers()]
     _time(order, "model_energy", points, budget_s=0.1, energy=True)
 

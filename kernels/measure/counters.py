@@ -88,7 +88,7 @@ class CounterRun:
     recorded_at: Day
     kernels: tuple[KernelCounters, ...]
     counted: tuple[Operation, ...] = ()
-    """Requested bytes, counted under TRACE by our kernels, and from its tensors for naive attention.
+    """Requested bytes, counted under TRACE by our kernels, and from its tensors for standard attention.
 
     Empty for other peers.
     """
@@ -228,7 +228,7 @@ def _run_group(command: list[str]) -> tuple[int, str]:
 def requested(problem: AttentionProblem, peer: str, direction: str) -> tuple[Operation, ...]:
     """Requested bytes of a peer's kernels or operations.
 
-    Our kernels count them under TRACE, with their tuned tiles; those of naive attention come from its
+    Our kernels count them under TRACE, with their tuned tiles; those of standard attention come from its
     tensors. Empty for other peers, and for the backward kernels for Hopper, which are not
     counted here.
     """

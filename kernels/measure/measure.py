@@ -184,7 +184,7 @@ def make_call(name: str, direction: str, problem: AttentionProblem, tensors: Cal
 
 
 def naive_peak_bytes(problem: AttentionProblem, direction: str = "forward") -> int:
-    """Modelled peak memory of naive attention beyond its inputs: (q_len, kv_len) matrices of all heads.
+    """Modelled peak memory of standard attention beyond its inputs: (q_len, kv_len) matrices of all heads.
 
     Forward there are two: S and P. Backward there are four: P, which autograd kept, dP, dS and a temporary
     one.

@@ -22,7 +22,7 @@ MAX_RATIO_WIDTH = 2.0
 MOSTLY = 0.5
 """Share of a call's time from which its fixed cost is said to be most of it."""
 TINY_WORK = 0.01
-"""Share of a time on a GPU below which the modelled work of naive attention is said to be too small."""
+"""Share of a time on a GPU below which the modelled work of standard attention is said to be too small."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class Measurement:
         """Whether the problem is so small that the times of all these results are mostly fixed cost.
 
         On a CPU a call with one query and one key takes at least MOSTLY of each time. On a GPU in GPUS, the
-        work of naive attention, by its modelled bytes and FLOPs at the GPU's bandwidth and peak, takes less
-        than TINY_WORK of each time: the rest is launches and latency. Naive attention computes every score,
-        whatever the mask.
+        work of standard attention, by its modelled bytes and FLOPs at the GPU's bandwidth and peak, takes
+        less than TINY_WORK of each time: the rest is launches and latency. Standard attention computes every
+        score, whatever the mask.
         """
         times = [(result.timing.median_ms, result.overhead_ms) for result in results if result.timing]
         if any(overhead is not None for _, overhead in times):

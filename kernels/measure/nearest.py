@@ -1,9 +1,9 @@
 """The time or energy of a problem that may not have been measured, from the nearest one that was.
 
 A time is that of just this problem if it was measured. Else it is scaled: in a pass over many queries by
-FLOPs, in a decoding step by compulsory bytes, for naive attention by its bytes. The time of the fastest call
-of any peer is a launch, and is not scaled. A step is never scaled down, because most of it is a launch, and
-its measurement has within twice as many or few bytes.
+FLOPs, in a decoding step by compulsory bytes, for standard attention by its bytes. The time of the fastest
+call of any peer is a launch, and is not scaled. A step is never scaled down, because most of it is a launch,
+and its measurement has within twice as many or few bytes.
 """
 
 import math

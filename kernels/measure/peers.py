@@ -205,7 +205,7 @@ def _flash_attention_4(problem: AttentionProblem) -> Attention:
 
 GPU, EVERYWHERE = ("cuda",), ("cuda", "interpreter")
 PEERS = {
-    "naive": Peer("naive (torch)", EVERYWHERE, _naive),
+    "naive": Peer("standard (torch)", EVERYWHERE, _naive),
     "ours": Peer("our kernels, tiles tuned for a full GPU", GPU, _ours),
     "flash2": Peer("our kernel, these tiles", GPU, _ours_with_the_problems_tiles, differentiable=False),
     "flash3": Peer("our Hopper kernel, own tiles", GPU, _hopper_with_its_own_tiles, differentiable=False),

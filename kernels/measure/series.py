@@ -103,7 +103,7 @@ class CurvePoint:
 
     @property
     def needed_bytes(self) -> int | None:
-        """Memory that naive attention would have needed (modelled) if it did not fit; else None."""
+        """Memory that standard attention would have needed (modelled) if it did not fit; else None."""
         did_not_fit = self.result.out_of_memory and self.result.peer == "naive"
         return naive_peak_bytes(self.problem, self.result.direction) if did_not_fit else None
 
@@ -230,7 +230,7 @@ def peer_curves(source: str, measurements: Iterable[Measurement], view: SweepVie
 
 
 def speedups(curve: PeerCurve, others: Iterable[PeerCurve]) -> list[tuple[int, float]]:
-    """(x, time of naive attention over the time of the curve) for each x at which the source has both."""
+    """(x, time of standard attention over the time of the curve) for each x at which the source has both."""
     wanted = (curve.source, "naive", curve.direction)
     naive = (other for other in others if (other.source, other.peer, other.direction) == wanted)
     naive_times = {x: time for other in naive for x, time in other.values("time").items()}

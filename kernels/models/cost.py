@@ -17,14 +17,14 @@ Estimates = tuple[tuple[int, Estimate], ...]
 
 @dataclass(frozen=True)
 class Costs:
-    """One prefill or one decoding step of all layers, by naive attention or by a fused kernel."""
+    """One prefill or one decoding step of all layers, by standard attention or by a fused kernel."""
 
     layer_memory_bytes: int
-    """Modelled, of the layer that needs most: S and P of naive attention, O and lse of a fused kernel."""
+    """Modelled, of the layer that needs most: S and P of standard attention, O and lse of a fused kernel."""
     moved_bytes: int
     """Modelled: each matrix once per kernel; of a fused kernel each input and result once."""
     flops: float
-    """Modelled; naive attention computes hidden scores too."""
+    """Modelled; standard attention computes hidden scores too."""
     times: Estimates
     energies: Estimates
     ran_out: bool
@@ -55,7 +55,7 @@ def layer_memory(model: Model, length: int, batch: int, peer: str, phase: str = 
 def costs(
     model: Model, length: int, batch: int, phase: str, peer: str, measurements: Iterable[Measurement]
 ) -> Costs:
-    """What `peer` costs; NAIVE is naive attention, any other name a fused kernel."""
+    """What `peer` costs; NAIVE is standard attention, any other name a fused kernel."""
     measurements, moved, flops, ran_out = tuple(measurements), 0, 0.0, False
     found: dict[str, list[tuple[int, Estimate]]] = {unit: [] for unit in AMOUNTS}
     for kind, layers in model.kinds.items():

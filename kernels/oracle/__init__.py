@@ -1,1 +1,1 @@
-"""What is right: naive attention, exact attention in float64, and the rule that judges a result."""
+"""What is right: standard attention, exact attention in float64, and the rule that judges a result."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 FACTORS = {"forward": 2.0, "backward": 3.0}
-"""The rule allows an output twice, a gradient three times the error of naive attention in the same type."""
+"""The rule allows twice the error of standard attention in the same type, for a gradient three times."""
 TIMES = {2.0: "twice", 3.0: "three times"}
 
 
@@ -30,7 +30,7 @@ def rule_words(factor: float) -> str:
     times = TIMES[factor]
     return (
         f"FlashAttention's own rule: the largest error against float64 may be at most {times} the error of "
-        f"naive attention in the same type, plus {times} the rounding of values of this size."
+        f"standard attention in the same type, plus {times} the rounding of values of this size."
     )
 
 

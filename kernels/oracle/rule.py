@@ -1,6 +1,6 @@
 """The rule by which a result is right: that of FlashAttention's own tests (tests/test_flash_attn.py).
 
-The largest error against float64 may be at most `factor` times the largest error of naive attention in the
+The largest error against float64 may be at most `factor` times the largest error of standard attention in the
 type of the inputs, plus `factor` times the rounding error of adding and subtracting 0.3 in that type. Only
 this file judges by the rule, also NaN, infinity, and a naive reference that overflows.
 """
@@ -54,9 +54,9 @@ def compare(
     largest_value: float,
     least_error: float = 0.0,
 ) -> Comparison:
-    """Compare `got` with `exact` (float64) by the rule; `naive` is naive attention in the type of the inputs.
+    """Compare `got` with `exact` (float64) by the rule; `naive` is standard attention in the inputs' type.
 
-    If naive attention overflows although the exact result is finite, its error is infinite and would allow
+    If standard attention overflows although the exact result is finite, its error is infinite and would allow
     any result. Then the reference is `in_float32` rounded to that type (for float32 the exact result), and
     the tolerance grows by the rounding of P: `factor` times eps times `largest_value`, the largest |V|. The
     error of the reference counts as `least_error` at least (see `exact.output_rounding` and

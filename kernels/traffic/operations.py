@@ -1,4 +1,4 @@
-"""Requested bytes of naive attention, counted for each operation from the tensors that it reads and writes.
+"""Requested bytes of standard attention in torch: the tensors that each operation reads and writes.
 
 The operations run on torch's meta device, which has shapes and types but no data. So any length takes
 milliseconds and no memory.

@@ -19,7 +19,7 @@ VIEW = SweepView("length", 1024, 64, "float16", "full", q_heads=4)
 
 
 def measurement(length, batch=1, heads=4, direction="forward", naive_fits=True, gpu=STATE, **changes):
-    """Naive attention takes N^2 in time and memory; ours a tenth of the time, and N in memory."""
+    """Standard attention takes N^2 in time and memory; ours a tenth of the time, and N in memory."""
     problem = AttentionProblem(batch, heads, heads, length, length, **changes)
     time = batch * (length / 512) ** 2
     timings = Timing(time, 0.9 * time, 1.1 * time, 20), Timing(time / 10, time / 11, time / 6, 20)

@@ -24,7 +24,7 @@ WORDS = Words(__file__)
 
 
 LONG_ON_A_CPU_BYTES, LONG_ON_A_CPU_FLOPS = 2e9, 1e11
-"""Naive attention beyond either is measured on a CPU only after a click: it runs seven times."""
+"""Standard attention beyond either is measured on a CPU only after a click: it runs seven times."""
 PICKED = "picked_row"
 """Key in the session of the row that the page has seen in the URL."""
 
@@ -74,7 +74,7 @@ def measurement_of(machine: Machine, run: runs.Run) -> Measurement | None:
         return recorded_measurement(run.trace.problem)
     own = run.trace.problem
     problem = own if machine.backend == "cuda" else own.with_(dtype="float32")  # a CPU emulates 16 bits
-    flops = forward_flops(problem.with_(mask="full"))  # naive attention computes what the mask hides too
+    flops = forward_flops(problem.with_(mask="full"))  # standard attention computes what the mask hides too
     is_long = flops > LONG_ON_A_CPU_FLOPS or (
         naive_peak_bytes(problem, run.algorithm.direction) > LONG_ON_A_CPU_BYTES
     )

@@ -91,7 +91,7 @@ def _cost_cards(run: Run, measurement: Measurement | None, mark: str) -> list[Ca
 
 
 def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
-    """Time and memory beside those of naive attention; the table below has all others."""
+    """Time and memory beside those of standard attention; the table below has all others."""
     naive = _result(measurement, ("naive",), ours.direction)
     if naive is ours or naive is None or naive.timing is None or naive.peak_extra_bytes is None:
         return [(naive and naive.refused) or "", ""]
@@ -106,7 +106,7 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
 
 
 def time_with(measurement: Measurement, ours: PeerResult, naive: PeerResult) -> str:
-    """The time of naive attention, with a ratio if the work and the spread allow one."""
+    """The time of standard attention, with a ratio if the work and the spread allow one."""
     assert naive.timing
     took = f"naive {format_ms(naive.timing.median_ms)}"
     ratio = ratio_to_naive(ours, naive)
@@ -151,7 +151,7 @@ def measurement_words(measurement: Measurement | None, run: Run) -> str:
     if measurement is None:
         return "Not measured for this problem yet."
     device = measurement.device
-    naive = in_words("naive attention")
+    naive = in_words("standard attention")
     if device.backend == "cuda":
         origin = f"**Recorded** {measurement.recorded_at[:10]}" if run.recorded else "**Measured** here"
         return f"{origin} on {device.name}, {library_versions(device)}: {METHODS['cuda']}. {naive}"
@@ -175,5 +175,5 @@ def on_gpu_words(measurement: Measurement | None, run: Run, recorded: Iterable[M
     how, far = "**Recorded**", ""
     if not ours.is_exact:
         how, far = "Scaled from the **nearest recording**", f": {'; '.join(ours.differences)}"
-    both = f"our kernels {format_ms(ours.amount)}, naive attention {format_ms(naive.amount)}"
+    both = f"our kernels {format_ms(ours.amount)}, standard attention {format_ms(naive.amount)}"
     return f"On a GPU: {both}. {how}, {plain(measurement_source(ours.measurement) + far)}."

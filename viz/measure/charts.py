@@ -24,7 +24,7 @@ CHARTS = {
     "call time": "call",
 }
 OURS = ("ours", "sdpa")
-"""Peers that the cards compare with naive attention: our kernels, or torch's fused attention on a CPU."""
+"""Peers that the cards compare with standard attention: our kernels, or torch's fused attention on a CPU."""
 WORDS = Words(__file__)
 
 
@@ -95,7 +95,7 @@ def missing_peers(source: Source, drawn: set[tuple[str, str]], choice: Choice) -
 
 
 def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, int] | None:
-    """Naive attention, a fused peer, and the largest x that both have, first of this machine; or None."""
+    """Standard attention, a fused peer, and the largest x that both have, first of this machine; or None."""
     comparisons = [
         (naive, fused, max(common))
         for naive in curves
@@ -109,7 +109,7 @@ def largest_comparison(curves: list[PeerCurve]) -> tuple[PeerCurve, PeerCurve, i
 
 
 def result(curves: list[PeerCurve], choice: Choice) -> None:
-    """Speed and memory against naive attention at the largest x that both have."""
+    """Speed and memory against standard attention at the largest x that both have."""
     found = largest_comparison(curves)
     if found is None:
         return

@@ -202,7 +202,7 @@ if choice:
         charts.files(shown, curves)
         dtype = None if backend == "replay" else live.dtype_here(backend, choice)
         lines.append(charts.problem_lines(curves, choice, dtype))
-        lines += [in_words("naive attention")] if any(curve.peer == "naive" for curve in curves) else []
+        lines += [in_words("standard attention")] if any(curve.peer == "naive" for curve in curves) else []
     st.caption("  \n".join(lines))
 
     st.subheader("Roofline", anchor="roofline")

@@ -1,4 +1,4 @@
-"""The traffic panel: four totals of one shape for naive attention and our kernels."""
+"""The traffic panel: four totals of one shape for standard attention and our kernels."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Memory against length: what naive attention keeps, what FlashAttention keeps, and the KV cache."""
+"""Memory against length: what standard attention keeps, what FlashAttention keeps, and the KV cache."""
 
 import math
 
@@ -20,7 +20,7 @@ def memory_figure(model: Model, length: int, batch: int, gpu: Gpu, colors: theme
     """Four lines over the length on log axes, the memory of a GPU, and the chosen length."""
     xs, shared = sorted({*LENGTHS, length}), model.kv_heads < model.q_heads
     curves = [
-        ("S and P of a layer, naive attention", colors.standard, "solid", _of_layer(model, xs, batch, NAIVE)),
+        ("S and P of a layer, standard", colors.standard, "solid", _of_layer(model, xs, batch, NAIVE)),
         ("KV cache of all layers", colors.key, "solid", [model.cache_bytes(x, batch) for x in xs]),
         ("output of a layer, FlashAttention", colors.flash, "solid", _of_layer(model, xs, batch, OURS)),
     ]

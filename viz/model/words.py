@@ -67,7 +67,7 @@ def result(shown: Shown, chosen: str = "") -> str:
     peer = _sdpa_peer(shown, chosen)
     sdpa, ours, naive = (shown.costs("prefill", each) for each in (peer, OURS, NAIVE))
     is_known = peer in FUSED and not shown.model.scores and not _takes_mask(shown, sdpa, ours)
-    ways = [(sdpa, "PyTorch’s SDPA")] * is_known + [(ours, "the kernel here"), (naive, "naive attention")]
+    ways = [(sdpa, "PyTorch’s SDPA")] * is_known + [(ours, "the kernel here"), (naive, "standard attention")]
     times = [f"{format_ms(each.ms)} by {way}" for each, way in ways if each.ms and _fits(shown, each)]
     memory = format_ratio(naive.layer_memory_bytes / ours.layer_memory_bytes)
     said = {"memory": memory, "times": ", ".join(times), "origin": shown.origin(ours.times)}
@@ -80,7 +80,7 @@ def cards(shown: Shown) -> list[Card]:
 
 def _scores_card(shown: Shown) -> Card:
     theirs, own = (shown.costs("prefill", each).layer_memory_bytes for each in (NAIVE, OURS))
-    words = f"naive attention {format_bytes(theirs)}"
+    words = f"standard attention {format_bytes(theirs)}"
     if theirs > shown.gpu.hbm_bytes:
         words += f", more than an {shown.gpu.name} has"
     return Card("Attention's memory, per layer · modelled", format_bytes(own), words, WORDS("scores"))
@@ -106,14 +106,14 @@ def _time_card(shown: Shown, phase: str) -> Card:
     name = f"{TIMES[phase]}, attention alone"
     if ours.ms is None:
         return Card(name, "–", "not recorded")
-    words = f"naive attention {_known(shown, naive, naive.ms, format_ms)}"
+    words = f"standard attention {_known(shown, naive, naive.ms, format_ms)}"
     devices = dict.fromkeys(each.measurement.device.name for _, each in ours.times)
     explained = WORDS("time", device=" and ".join(devices))
     return Card(f"{name} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
 
 
 def table(shown: Shown, chosen: str = "") -> str:
-    """Naive attention, the fused kernel that SDPA picks (see `sdpa_words`; "–" if not known), and ours."""
+    """Standard attention, the fused kernel that SDPA picks (see `sdpa_words`; "–" if not known), and ours."""
     peer = _sdpa_peer(shown, chosen)
     rows = []
     for phase, name in TIMES.items():

@@ -440,7 +440,7 @@ def _compare(
         maps.append(error_map(name, comparison.error, check.tolerance))
         if check.reference != dtype:
             calls.own_notes.append(
-                f"Naive attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
+                f"Standard attention in {dtype} gives NaN or infinity for {name}: the allowed error is "
                 f"that of {check.reference}."
             )
     return tuple(checks), tuple(maps)

@@ -34,7 +34,7 @@ def test_the_least_error_of_an_output_is_two_standard_errors_of_rounding_p_and_t
 
 
 def test_a_lucky_reference_in_float32_makes_no_right_output_wrong():
-    """On few elements naive attention may be right to the last bit; others are off by a few roundings."""
+    """On few elements standard attention may be right to the last bit; others are off by a few roundings."""
     inputs = make_inputs(TINY)
     references = OutputReferences.of(inputs, TINY.scale, TINY.band)
     lucky = replace(references, naive=references.exact.float())

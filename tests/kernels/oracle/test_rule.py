@@ -41,10 +41,10 @@ def rounding_of(exact):
 
 
 def held_against(got, exact, naive, factor=2.0, largest_value=1.0):
-    """The comparison if naive attention is finite: no other reference is asked for."""
+    """The comparison if standard attention is finite: no other reference is asked for."""
 
     def in_float32():
-        raise AssertionError("naive attention is finite: no other reference is needed")
+        raise AssertionError("standard attention is finite: no other reference is needed")
 
     return compare(got, exact.double(), naive, in_float32, factor, largest_value)
 
@@ -122,7 +122,7 @@ OVERFLOWING = AttentionProblem(q_len=3, kv_len=4, head_dim=16)
 
 
 def overflowing_inputs():
-    """Scores of 360000, which float16 cannot hold: naive attention is NaN. The largest |value| is 4."""
+    """Scores of 360000, which float16 cannot hold: standard attention is NaN. The largest |value| is 4."""
     query, key = torch.full((1, 1, 3, 16), 300.0), torch.full((1, 1, 4, 16), 300.0)
     value = torch.linspace(-4.0, 1.0, 64).reshape(1, 1, 4, 16)
     return query.half(), key.half(), value.half()
@@ -204,7 +204,7 @@ def test_a_backward_run_is_judged_by_the_gradient_that_uses_up_most_of_its_toler
 
 
 def test_queries_that_see_one_key_allow_the_rounding_of_intermediates_and_no_more(forward_trace):
-    """One query and one key: dQ and dK are 0, and naive attention gives 0 by luck. Others round otherwise."""
+    """One query and one key: dQ and dK are 0, and standard attention gives 0 by luck; others round."""
     problem = TRACED.with_(q_len=1, kv_len=1)
     trace, (d_query, d_key, d_value) = replace(forward_trace, problem=problem), exact_gradients(problem)
     assert not d_query.any()

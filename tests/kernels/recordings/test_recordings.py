@@ -114,7 +114,7 @@ def test_every_preset_has_recorded_time_and_memory(preset):
     measurement = recorded_measurement(PRESETS[preset].problem)
     once = (
         [] if preset == "documents" else [("naive",)]
-    )  # recorded before naive attention took its mask there
+    )  # recorded before standard attention took its mask there
     for peer in (*once, ("ours",), ("ours", "backward")):
         assert measurement.result(*peer).timing.median_ms > 0
     assert measurement.device.backend == "cuda"

@@ -29,7 +29,7 @@ def test_the_table_has_means_and_the_least_over_problems_on_which_both_were_time
     ratios = time_ratios(RUNS)
     assert ratios == {("forward", 64, "naive"): [8.0, 2.0], ("forward", 64, "sdpa_flash"): [0.5, 0.5]}
     header, _, line = markdown_table(ratios).splitlines()
-    assert header == "| | naive (torch) | SDPA flash |"
+    assert header == "| | standard (torch) | SDPA flash |"
     assert line == "| forward, head_dim 64 | 4.00, 2.00 (2) | **0.50**, 0.50 (2) |"
 
 

@@ -1,4 +1,4 @@
-"""Bytes of naive attention, operation by operation."""
+"""Bytes of standard attention, operation by operation."""
 
 from kernels.problem import AttentionProblem
 from kernels.traffic.operations import count_operations

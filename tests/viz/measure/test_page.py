@@ -52,10 +52,10 @@ def button(app, label):
 
 def test_the_first_view_is_the_recorded_sweep_with_its_table_and_origin():
     app = open_measure()
-    (result,) = [each.value for each in app.markdown if "naive attention" in each.value]
+    (result,) = [each.value for each in app.markdown if "standard attention" in each.value]
     assert all(each in result for each in ("10×", "20×", "N 2k · recorded"))
-    assert set(names(figures(app)[0])) == {"naive (torch)", OURS}
-    assert app.dataframe[0].value["naive (torch)"][0] == "1 ms ±10%"
+    assert set(names(figures(app)[0])) == {"standard (torch)", OURS}
+    assert app.dataframe[0].value["standard (torch)"][0] == "1 ms ±10%"
     assert "NVIDIA H200, 2026-11-21" in captions(app)
     assert "512 to 4k" in captions(app)
     assert "FlexAttention" in captions(app)  # which the recording lacks
@@ -133,7 +133,7 @@ def test_a_sweep_here_is_laid_beside_the_recording():
     live = app.session_state["live"]
     assert [measured.problem.q_len for measured in live.measurements] == [128]
     assert "--length 128 " in live.command
-    assert names(figures(app)[0]) == ["naive (torch)"]
+    assert names(figures(app)[0]) == ["standard (torch)"]
     assert "**measured**: " in captions(app)
     app.segmented_control(key="chart").set_value("call time").run()
     assert WORDS("without call") in [info.value for info in app.info]  # a CPU has none
@@ -172,7 +172,7 @@ def test_a_cancelled_sweep_keeps_what_it_has():
     assert not app.exception
     assert app.info[0].icon == ":material/stop_circle:"
     assert app.session_state["live"].measurements
-    assert names(figures(app)[0]) == ["naive (torch)"]
+    assert names(figures(app)[0]) == ["standard (torch)"]
 
 
 def test_a_file_is_laid_beside_the_recording_unless_it_is_none():

@@ -135,11 +135,11 @@ def test_without_a_recording_there_is_no_time():
 
 def test_the_headline_names_sdpa_first_where_it_computes_the_same():
     recorded = recorded_measurements()
-    ways = ["PyTorch’s SDPA", "the kernel here", "naive attention"]
+    ways = ["PyTorch’s SDPA", "the kernel here", "standard attention"]
     said = result(shown(recorded=recorded))
     assert sorted(ways, key=said.index) == ways
     assert ways[0] not in result(shown("gpt_oss_20b", recorded=recorded))  # its sinks are left out there
-    assert "naive attention (" not in result(shown(length=131072, recorded=recorded))  # it does not fit
+    assert "standard attention (" not in result(shown(length=131072, recorded=recorded))  # it does not fit
     assert " ms" not in result(shown())
 
 

@@ -121,20 +121,8 @@ def _rescales(trace: Trace) -> dict[str, str]:
     return {"rescaled_percent": f"{100 * (later < 1).mean() if later.size else 0:.0f} %"}
 
 
-def _parts(trace: Trace, row: str) -> dict[str, str]:
-    """Of a row whose parts are merged: its lse, that of each part, and the part's share of the row's O."""
-    if trace.weight is None or trace.lse is None or not row:
-        return {}
-    (head, number), size = map(int, row.split(".")), trace.problem.block_m
-    merges = (trace.kernel > 0) & (trace.batch_head == head) & (trace.q_tile == number // size)
-    shares = trace.weight[merges, number % size]
-    lse = trace.lse.reshape(-1, trace.lse.shape[-1])[head, number]
-    parts = {f"lse_{n}": f"{s:.3f}" for n, s in enumerate(lse + np.log(shares), 1)} | {"lse": f"{lse:.3f}"}
-    return parts | {f"share_{part}": f"{share:.2f}" for part, share in enumerate(shares, 1)}
-
-
 def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, str]:
-    """Recorded times and peaks: our kernel as Explore's cards time it, the public call, naive attention."""
+    """Recorded times and peaks: our kernel as on Explore's cards, the public call, standard attention."""
     if measurement is None:
         return {}
     figures, peers = {}, {name: name for name in ("naive", "sdpa_flash", "flash2")}
@@ -227,7 +215,6 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     if scene.chart:
         return chart_figures(scene.chart)
     one, *other = [run_figures(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
-    one |= _parts(runs[scene.runs[0]][0], scene.row)
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):

@@ -116,7 +116,7 @@ def test_a_causal_mask_that_comes_as_a_tensor_is_said(checked):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kernel", ["flash2", PUBLIC_CALL])
 def test_our_kernels_pass_the_battery_on_a_gpu(kernel):
-    """There cuBLAS is naive attention's float32, and sums more exactly than a kernel that goes key by key."""
+    """cuBLAS is standard attention's float32 there, and sums more exactly than a kernel key by key."""
     cases = battery(CheckCase(AttentionProblem(), kernel, gradients=True, repeats=2))
     results = [run_check(case) for case in cases]
     assert [result.reason for result in results if result.verdict != "pass"] == []

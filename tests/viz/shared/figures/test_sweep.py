@@ -25,7 +25,7 @@ def traces(figure):
 
 def test_time_is_drawn_with_its_spread_and_exponent(swept):
     figure = sweep_figure(swept, "time", "length", theme.LIGHT)
-    naive, ours = traces(figure)["naive (torch)"], traces(figure)[peer_label("ours")]
+    naive, ours = traces(figure)["standard (torch)"], traces(figure)[peer_label("ours")]
     assert list(ours.x) == list(LENGTHS)
     assert list(naive.y) == [1.0, 4.0, 16.0]
     assert list(naive.error_y.array) == pytest.approx([0.1, 0.4, 1.6])
@@ -39,7 +39,7 @@ def test_running_out_of_memory_is_drawn_where_it_happens(swept):
     line = figure.layout.shapes[0]
     assert (line.x0, line.x1) == (4096, 4096)
     assert "needs 68.0 GB" in figure.layout.annotations[0].text
-    needed = traces(figure)["naive (torch): needed (modelled)"]
+    needed = traces(figure)["standard (torch): needed (modelled)"]
     assert list(needed.y) == [2 * 4 * 4096**2 * 2]
     assert len(sweep_figure(swept, "time", "length", theme.DARK).layout.shapes) == 1
 

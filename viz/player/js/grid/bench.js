@@ -22,7 +22,8 @@ const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into whi
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
 const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
 const LONGEST_WORD = 9;
-const WORD = 13; // size of a word; without room for all of them only that of the told row is there
+const [SMALL, WORD] = [10.3, 13]; // sizes of words; without room for all only that of the told row is there
+const sizeIn = (room) => room >= SMALL - 1 && Math.min(WORD, room + 1);
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
@@ -63,7 +64,7 @@ export const hasRoom = ({ slots: { S } }, { data }) => S && isReadable(S.w / dat
 function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
-  return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 54 : 0 } : NO_WORDS;
+  return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 46 : 0 } : NO_WORDS;
 }
 
 function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
@@ -73,7 +74,7 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
-    text(context, cut, x, y, color, { size: WORD, weight: isTold ? "650" : "", alpha: strong, ...style });
+    text(context, cut, x, y, color, { weight: isTold ? "650" : "", alpha: strong, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
@@ -81,14 +82,14 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const existing = room.w && model.q[at.step] >= 0 ? model.data.problem.rows - first : 0;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (i < existing && (i === told || high >= WORD - 1))
-      write(word, beside, y, at.marks && i === told, { align: "right" });
+    if (i < existing && (i === told || sizeIn(high)))
+      write(word, beside, y, at.marks && i === told, { align: "right", size: sizeIn(high) || WORD });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
   const { y: above } = slots.dK ?? slots.K ?? slots.S;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word && wide >= WORD - 2) write(word, x, above - 24, false, { turned: true });
+    if (word && sizeIn(wide)) write(word, x, above - 24, false, { turned: true, size: sizeIn(wide) });
   });
 }
 

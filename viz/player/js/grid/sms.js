@@ -1,22 +1,26 @@
-// While all programs are shown at once: each SM, full while a program runs on it. At the end it is filled by
-// the part of the time in which it had one.
+// While all programs are shown at once: each SM, full while a program runs on it. Once all that began have
+// ended, it is filled by the part of the time in which it had one.
 
 import { fillBox, namePlace, roundBox, text } from "./draw.js";
 import { range, sum } from "../run/model.js";
 
 const [PAD, TOP, COLUMNS] = [14, 72, 11];
 
-export function drawSms(context, box, { model, palette, moments: { start, end, last }, at }) {
+export function drawSms(context, box, { model, palette, moments: { start, end }, at }) {
   const parts = new Float64Array(model.data.sms); // of each SM
-  for (const i of range(at.started ? model.count : 0).filter((step) => model.turnFirst[step] === step)) {
+  const isBegun = (step) => at.started && model.turnFirst[step] === step && start[step] <= at.time;
+  const begun = range(model.count).filter(isBegun);
+  const whole = Math.max(...begun.map((i) => end[model.turnLast[i]]));
+  const isOver = whole <= at.time;
+  for (const i of begun) {
     const ends = end[model.turnLast[i]];
-    if (at.finished) parts[model.sm[i]] += (ends - start[i]) / last;
-    else if (start[i] <= at.time && at.time < ends) parts[model.sm[i]] = 1;
+    if (isOver) parts[model.sm[i]] += (ends - start[i]) / whole;
+    else if (at.time < ends) parts[model.sm[i]] = 1;
   }
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", `${parts.length} SMs`, box, palette);
   const x = box.x + PAD;
-  const words = `${Math.round((100 * sum(parts)) / parts.length)} % ${at.finished ? "overall" : "at work"}`;
+  const words = `${Math.round((100 * sum(parts)) / parts.length)} % ${isOver ? "overall" : "at work"}`;
   if (sum(parts)) text(context, words, x, box.y + 48, palette.now, { size: 24, weight: "700" });
   const wide = (box.w - 2 * PAD) / COLUMNS;
   const high = (box.h - TOP - PAD) / Math.ceil(parts.length / COLUMNS);

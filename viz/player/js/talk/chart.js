@@ -1,5 +1,4 @@
-// A chart of measured curves on a stage. Its points and ticks come as logarithms. Each curve has a mark of
-// its own and its name at its end, so that nobody has to tell colours apart.
+// A chart on a stage. Points and ticks of curves come as logarithms; each has a mark and a name of its own.
 
 import { element, isDark, svg } from "../controls/dom.js";
 import { BYTES, TIMES } from "../run/formats.js";
@@ -73,7 +72,7 @@ export class ChartView {
     const high = (HEIGHT - TOP) / bars.length;
     const drawn = bars.map((words, i) => {
       const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.76 * WIDTH)];
-      const isBest = i === bars.length - 1 && bars[i].includes("\u00a0"); // the last; of shares none is
+      const isBest = i === 1 && bars.length === 2; // less than the other: of three none is
       const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
       const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isBest ? now : plain });
       const number = svg("text", { ...looks, x: width + 20, fill: isBest ? now : text }, [
