@@ -13,7 +13,6 @@ const STORES = [
   "Last it reads the weights back, and adds up the values V, each times its weight: the outputs O.",
 ];
 const WHY = ["Only a part of the row had been seen.", "With it, e^(score − m) never overflows."];
-const ENDS = "O is divided by l: its weights add up to 1. Then it goes to HBM.";
 const MAP = "The weights of all words, drawn for you: they were stored nowhere.";
 
 const bare = () => ({ bare: true }); // without what was not said yet
@@ -60,7 +59,7 @@ export function overtureOf(model) {
     ...told(model, slow, opens),
     ...again,
     flash([again.at(-1).to, after - 1], "So it goes on, tile by tile, to the end of the row."),
-    slow([after - 1, after], ENDS),
+    slow([after - 1, after], "O is divided by l: its weights add up to 1. Then it goes to HBM."),
     flash([after, last], "The last queries go the same way.", () => ({ come: 0 }), EMPTY),
     flash([last, last], MAP, (part) => ({ come: shape(part) })),
   ];
