@@ -353,8 +353,7 @@ def _kernel(one: _Launched, problem: AttentionProblem) -> ObservedKernel:
         section = sections.get(statement, "before")
         loads = tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.reads))
         stores = tuple(dict.fromkeys(tile.tensor for tile in tiles if tile.access.writes))
-        shows = "scores" if section == "step" else ""
-        phases[section] += (Phase(names[statement], loads, stores=stores, shows=shows),)
+        phases[section] += (Phase(names[statement], loads, stores=stores),)
     whole = 2 * problem.block_m * problem.block_n * problem.head_dim * max(len(with_tile), 1)
     products = round(sum(step.flops for step in with_tile) / whole)
     source = SourceText(Path(one.launch.site[0]).name, source_lines(one.launch.site, names))

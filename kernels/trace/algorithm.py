@@ -135,7 +135,7 @@ class Phase:
     makes: tuple[str, ...] = ()
     stores: tuple[str, ...] = ()
     shows: str = ""
-    """What can be drawn of the tile from this phase on: "scores", or "share" (of the row's attention)."""
+    """Is "share" if from this phase on it is known how much of its rows' attention the tile has."""
     only_masked: bool = False
     """Whether only tiles that the mask cuts have this phase."""
     rescales: bool = False

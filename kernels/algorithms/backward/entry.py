@@ -93,7 +93,7 @@ def dq_bytes(problem: AttentionProblem) -> int:
     return problem.heads * per_head + streamed_keys(problem) * 2 * row
 
 
-QK = Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores")
+QK = Phase("QK^T", needs=("Q", "K"), makes=("S",), sentence_key="scores")
 P = Phase("P from lse", needs=("S", "lse"), makes=("P",), shows="share", sentence_key="weights from lse")
 MASK_P = Phase("mask", needs=("P",), makes=("P",), only_masked=True, sentence_key="mask weights")
 DP = Phase("dP", needs=("V", "dO"), makes=("dP",), sentence_key="d weights")

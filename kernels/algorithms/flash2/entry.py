@@ -12,7 +12,7 @@ ONLINE_SOFTMAX = ("kernels.primitives.online_softmax", "online_softmax")
 
 TILE_STEP = (
     Phase("load K", loads=("K",)),
-    Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores", sentence_key="scores"),
+    Phase("QK^T", needs=("Q", "K"), makes=("S",), sentence_key="scores"),
     Phase("mask", needs=("S",), makes=("S",), only_masked=True, sentence_key="mask"),
     Phase("row max", needs=("S", "m"), makes=("m",), sentence_key="row max"),
     Phase("exponentials", needs=("S", "m"), makes=("P",), shows="share", sentence_key="exponentials"),

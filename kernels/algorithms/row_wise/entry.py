@@ -25,7 +25,7 @@ SCORES = Kernel(
     before=(Phase("load Q", loads=("Q",), makes=("m", "S")),),
     step=(
         Phase("load K", loads=("K",)),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",)),
         Phase("row max", needs=("S", "m"), makes=("m",)),
     ),
     parts=(chip.query_tile("Q"), chip.key_tile("K"), chip.whole_rows("rows of S", "S"), chip.row_state("m")),

@@ -19,7 +19,7 @@ SCORES = Kernel(
     before=(Phase("load Q", loads=("Q",)),),
     step=(
         Phase("load K", loads=("K",)),
-        Phase("QK^T", needs=("Q", "K"), makes=("S",), shows="scores"),
+        Phase("QK^T", needs=("Q", "K"), makes=("S",)),
         Phase("mask", needs=("S",), makes=("S",), only_masked=True),
         Phase("store S", needs=("S",), stores=("S",)),
     ),
@@ -34,7 +34,7 @@ READ_SCORES = Kernel(
     name="softmax, read S",
     source=SourceRef(MODULE, "_softmax"),
     step=(
-        Phase("load S", loads=("S",), needs=("S",), shows="scores"),  # beside the tiles of S before it
+        Phase("load S", loads=("S",), needs=("S",)),  # beside the tiles of S before it
         Phase("row max", needs=("S", "m"), makes=("m",)),
     ),
     parts=(chip.whole_rows("rows of S", "S"), chip.row_state("m")),

@@ -25,7 +25,7 @@ SUMS = Kernel(
     before=(Phase("load Q", loads=("Q",), makes=("m", "l")),),
     step=(
         Phase("load K", loads=("K",)),
-        Phase("scores", needs=("Q", "K"), makes=("S",), shows="scores"),
+        Phase("scores", needs=("Q", "K"), makes=("S",)),
         Phase("max and sum", needs=("S", "m", "l"), makes=("m", "l"), rescales=True),
     ),
     parts=(chip.query_tile("Q"), chip.key_tile("K"), chip.scores("S"), chip.row_state("m", "l")),
@@ -43,7 +43,7 @@ OUTPUT = Kernel(
     before=(Phase("empty O", makes=("O",)),),
     step=(
         Phase("load K again", loads=("K",)),
-        Phase("scores again", needs=("Q", "K"), makes=("S",), shows="scores"),
+        Phase("scores again", needs=("Q", "K"), makes=("S",)),
         Phase("weights", needs=("S", "m", "l"), makes=("P",), shows="share"),
         Phase("load V", loads=("V",)),
         Phase("weights · V", needs=("P", "V", "O"), makes=("O",)),

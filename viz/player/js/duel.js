@@ -67,8 +67,7 @@ export class Duel extends Beside {
     const names = ownWords(words).map((own, i) => `${"AB"[i]}  ${data.names?.[i] ?? own}`);
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
-      const claim = differ ? `. ${run.grid_words}` : "";
-      this.titles[i].textContent = `${names[i]}${claim}`;
+      this.titles[i].textContent = names[i] + (differ ? `. ${run.grid_words}` : "");
       this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);

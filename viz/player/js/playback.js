@@ -53,8 +53,7 @@ export class Playback {
   }
 
   get shownAs() {
-    const where = this.controls.count.textContent;
-    return { title: this.shown.title, where, foot: this.notes.textContent };
+    return { title: this.shown.title, where: this.controls.count.textContent, foot: this.notes.textContent };
   }
 
   positionOf(value) {

@@ -22,7 +22,7 @@ const WHOLE_S = 40; // in which a run plays at the speed at which it starts, abo
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
 const NO_STEP = "The trace has no step about this tile.";
-const moved = (bytes, how) => `${formatBytes(bytes)} to and from HBM, ${how}`;
+const moved = (bytes) => `${formatBytes(bytes)} to and from HBM`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
 export class Player extends Playback {
@@ -77,8 +77,9 @@ export class Player extends Playback {
 
   // Show a run in a state. The same run again (a rerun, another theme, another GPU's SRAM) keeps its own.
   load(data, state) {
-    const end = state?.plays && data.strips.at(-1).name === "lse" ? -1 : undefined; // nothing reads it there
-    const isNew = this.pane.load({ ...data, strips: data.strips.slice(0, end) });
+    const hides = state?.plays && "lse"; // nothing reads it there
+    const strips = data.strips.filter(({ name }) => name !== hides);
+    const isNew = this.pane.load({ ...data, hides, strips });
     this.shown = data;
     this.timeline = this.pane.timeline;
     this.palette = this.pane.usePalette(this.root);
@@ -243,17 +244,16 @@ export class Player extends Playback {
     Object.assign(at, directed?.scene?.(this.transport.part));
     this.bytes.style.visibility = at.about ? "hidden" : ""; // nothing was said of them yet
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
-    this.showBytes(0, bytes.perTensor, moved(bytes.total, "counted"));
+    this.showBytes(0, bytes.perTensor, moved(bytes.total));
     const { standard_parts: parts } = model.data;
     const stored = at.stored >= 0 && storedTiles(at.stored, model.qTiles);
     const share = directed ? 1 : bytes.total / model.bytes[model.count]; // else both bars race
     const standard = parts.map(({ name, bytes: own }) => own * (stored ? movedOf(name, stored) : share));
-    if (standard.length) this.showBytes(1, standard, moved(sum(standard), "modelled"));
+    if (standard.length) this.showBytes(1, standard, moved(sum(standard)));
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
-    const asks = shows && this.opened.isAsking(at);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
-    const caption = asks ? "" : says || model.data.idea;
+    const caption = shows && this.opened.isAsking(at) ? "" : says || model.data.idea;
     write(this.caption, caption);
     this.caption.classList.toggle("fa-titled", Boolean(directed?.says));
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;

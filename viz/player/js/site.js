@@ -31,14 +31,13 @@ function load(name) {
 
 // Two runs, one run, or lanes alone, in a state.
 function show(name, data, state) {
-  const Kind = kindOf(data);
   const remember = (now) => history.replaceState(null, "", `#${new URLSearchParams({ run: name, ...now })}`);
   player?.destroy();
   root.replaceChildren();
   root.className = "fa-player";
   root.setAttribute("aria-label", data.title);
   write(title, data.title);
-  player = new Kind(root, remember);
+  player = new (kindOf(data))(root, remember);
   shown = data;
   player.load(data, { plain: "yes", ...state });
   for (const choice of choices) {

@@ -129,7 +129,7 @@ export function byteBars(node, rows, palette) {
     return element("span", looks, [bytes * scale < ROOM_FOR_A_NAME ? "" : meant(name)]);
   };
   const bars = rows.map(({ parts }) => parts.map(piece));
-  const said = rows.map(() => element("span", { class: "fa-byte-words" }));
+  const said = rows.map(({ title }) => element("span", { class: "fa-byte-words", title }));
   node.replaceChildren(
     ...rows.flatMap(({ name, title }, i) => [
       element("span", { class: "fa-byte-name", title }, [name]),
@@ -143,10 +143,10 @@ export function byteBars(node, rows, palette) {
   };
 }
 
-export function countedRow({ data: { tensors }, tensorBytes }, name) {
+export function countedRow({ data: { tensors, hides }, tensorBytes }, name) {
   const parts = tensors.map(({ name: tensor, written, color }, t) => {
     const title = `${tensor}, ${written ? "written" : "read"}`;
-    return { name: tensor, title, color, bytes: tensorBytes[t] };
+    return { name: tensor, title, color: tensor === hides ? "line" : color, bytes: tensorBytes[t] };
   });
   return { name, title: COUNTED, parts };
 }

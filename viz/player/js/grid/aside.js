@@ -60,10 +60,9 @@ export class Aside {
     this.source.replaceChildren(this.file);
     this.source.scrollTop = 0;
     const first = source.lines[1].length ? "before the loop" : "once per query tile";
-    const titles = [first, each, "after the loop"];
     let from = source.file;
     for (const [i, lines] of source.lines.entries()) {
-      if (lines.length) this.source.append(heading(titles[i]));
+      if (lines.length) this.source.append(heading([first, each, "after the loop"][i]));
       for (const [number, code, phase, file] of lines) {
         if (file !== from) {
           this.source.append(heading(file.split("/").pop()));

@@ -4,8 +4,8 @@
 import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
-import { lerp, smooth } from "../run/easing.js";
-import { figureOf, matrixNamed, toldRow } from "../run/figure.js";
+import { lerp, smooth, within } from "../run/easing.js";
+import { figureOf, goodTile, matrixNamed, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
@@ -264,7 +264,6 @@ function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, stro
     const u = (at.progress[k] * (P.columns + 2) - c) / 2.6;
     if (u <= 0 || u >= 1) continue;
     const across = smooth(u);
-    const shade = mixed(palette.now, palette.output, across);
     const long = 36 * Math.sin(Math.PI * u);
     const h = V.h / P.columns;
     fillBox(context, palette.now, { ...V, y: V.y + c * h, h }, 0.5 * (1 - u));
@@ -275,7 +274,7 @@ function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, stro
       const y = S.y + ((r + 0.5) * S.h) / P.rows;
       const thick = 1.5 + 5 * Math.sqrt(weight);
       const ray = { x: x - long, y: y - thick / 2, w: long, h: thick };
-      fillBox(context, shade, ray, 0.7 * (1 - u) * strong);
+      fillBox(context, mixed(palette.now, palette.output, across), ray, 0.7 * (1 - u) * strong);
     }
   }
 }
@@ -295,10 +294,10 @@ function frameRow(context, { slots, state }, drawn, { model, palette, at, row })
 const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
-function placeWords(context, chip, words, size) {
-  const [pad, line] = [1.4 * size, 1.8 * size];
+function placeWords(context, chip, words, size, isLoose) {
+  const [pad, line] = [1.4 * size, (isLoose ? 3.6 : 1.8) * size];
   context.font = `${size}px ${FONT}`;
-  let [x, y] = [chip.x + pad, chip.y + 48 + 2 * line];
+  let [x, y] = [chip.x + pad, chip.y + 48 + (isLoose ? 1 : 2) * line];
   const places = words.map((word) => {
     const wide = context.measureText(word).width + (/\p{L}/u.test(word) ? 0.6 : 0.2) * size; // beside both
     if (x + wide > chip.x + chip.w - pad) [x, y] = [chip.x + pad, y + line];
@@ -316,29 +315,52 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys } = model.data.problem;
-  const now = about ?? Math.max(at.step, 0);
+  const now = about ?? (at.finished ? model.turnLast[goodTile(model)] : Math.max(at.step, 0));
   const q = Math.max(model.q[now], 0);
   const row = rowNumber(model, { q, row: toldRow(model, now, pinned) });
   const weights = new Float64Array(asked.length).fill(NaN);
-  const isDone = (step) => step <= (about ?? at.step) && model.kv[step] >= 0;
-  const done = stepsOfTile(model, at.kernel, at.head, q).filter(isDone);
+  const steps = stepsOfTile(model, at.kernel, at.head, q);
+  const done = steps.filter((step) => (at.finished || step <= now) && model.kv[step] >= 0);
   for (const step of done) {
     const weight = weightsOf(model, step, done.at(-1));
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
-  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each));
+  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each, about));
   const { size, line, places } = placed.find(Boolean);
   const style = { size, alpha };
   const heading = `How much “${asking[row]}” takes of each word`;
   text(context, heading, places[0].x, places[0].y - line, palette.muted, style);
+  const parts = places.map((_, i) => within(come * (row + FLYING), i, i + FLYING));
+  if (about) drawRays(context, { places, parts, weights, size }, row, palette);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
-    const isKnown = weights[i] >= 0 && i < come * (row + 1);
+    const isKnown = weights[i] >= 0 && parts[i] > 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
     fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
-    const weight = isKnown && i === row && asked[i] === asking[row] ? "700" : "";
+    const weight = i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
     text(context, asked[i], x + wide / 2 - 1, y, ink, { ...style, weight, align: "center" });
   }
+}
+
+const FLYING = 9; // how many rays grow at once
+
+// From each word to the one that takes something of it, the thicker, the more that is.
+function drawRays(context, { places, parts, weights, size }, row, palette) {
+  const to = places[row];
+  const [end, top] = [to.x + to.wide / 2, to.y - 0.75 * size];
+  places.slice(0, row).forEach(({ x, y, wide }, i) => {
+    const start = x + wide / 2;
+    const [from, bends] = y < to.y ? [y + 0.75 * size, size] : [top, -size];
+    const long = Math.abs(end - start) + top - from + size;
+    Object.assign(context, { strokeStyle: palette.now, globalAlpha: 0.5, lineWidth: 44 * weights[i] });
+    context.setLineDash([long * smooth(parts[i]), 2 * long]);
+    context.beginPath();
+    context.moveTo(start, from);
+    context.bezierCurveTo(start, from + bends, end, top - size, end, top);
+    context.stroke();
+  });
+  context.setLineDash([]);
+  context.globalAlpha = 1;
 }

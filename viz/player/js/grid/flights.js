@@ -7,7 +7,7 @@ import { lerp, smooth, within } from "../run/easing.js";
 import { bytesOfPhase, sum, tilesOf } from "../run/model.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
 
-const ARC = 14; // how high a tile flies, at most
+const FALLS = 0.6; // of its way: in that next to HBM a tile goes up or down, clear of the names on the chip
 const EDGE = 6; // thickness of what has no strip of its own: one number per row
 
 export function drawFlights(context, { layout, bench, chip, model, palette, at, reduced }) {
@@ -17,17 +17,18 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     if (part <= 0 || part >= 1) return;
     const flies = finishes(phase) ? within(part, 0.5, 1) : movedPart(phase, part);
     [...phase.loads, ...phase.stores].forEach((name, i) => {
+      if (name === model.data.hides) return;
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const edge = bench.state ?? bench.strip; // of what has no slot
-      const other = isAddress ? chipEdge(chip, out) : edge && { ...edge, w: bench.state ? EDGE : edge.h };
+      const other = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE }; // no slot
       const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
-      if (!from || !to || (bench.strip && i > phase.loads.length)) return; // of what leaves it, the first
+      if (!from || !to) return;
       const color = palette[colorOf(model, at, name)];
       const bytes = i === 0 && phase === at.phase ? sum(bytesOfPhase(model, at.step, phase)) : 0;
       const words = bytes > 0 ? formatBytes(bytes) : "";
-      drawCopy(context, from, to, flies, { color, palette, words, reduced, bottom: chip.y + chip.h });
+      const fades = reduced || Boolean(bench.strip); // a narrow chip has its words in between
+      drawCopy(context, from, to, flies, { color, palette, words, fades, bottom: chip.y + chip.h });
     });
   });
 }
@@ -58,9 +59,9 @@ function placeInHbm(layout, model, step, name) {
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it fades over.
-export function drawCopy(context, from, to, part, { color, palette, words, reduced, bottom, paint }) {
+export function drawCopy(context, from, to, part, { color, palette, words, fades, bottom, paint }) {
   if (part <= 0 || part >= 1) return;
-  if (reduced) {
+  if (fades) {
     fillBox(context, color, from, 0.7 * (1 - part));
     fillBox(context, color, to, 0.7 * part);
     return;
@@ -69,10 +70,9 @@ export function drawCopy(context, from, to, part, { color, palette, words, reduc
   const way = smooth(within(part, 0.06, 0.96));
   const size = 1 + 0.06 * lift * (1 - smooth(within(part, 0.8, 1)));
   const [w, h] = [lerp(from.w, to.w, way) * size, lerp(from.h, to.h, way) * size];
-  const middle = (a, b) => lerp(a, b, way);
-  const x = middle(from.x + from.w / 2, to.x + to.w / 2);
-  const y =
-    middle(from.y + from.h / 2, to.y + to.h / 2) - ARC * Math.sin(Math.PI * way) - 4 * lift * (1 - way);
+  const x = lerp(from.x + from.w / 2, to.x + to.w / 2, way);
+  const start = from.x < to.x ? 0 : 1 - FALLS;
+  const y = lerp(from.y + from.h / 2, to.y + to.h / 2, smooth(within(part, start, start + FALLS)));
   const box = { x: x - w / 2, y: y - h / 2, w, h };
   const shadow = { fill: palette.text, alpha: 0.14 * lift };
   roundBox(context, { ...box, x: box.x + 2, y: box.y + 5 * lift }, 3, shadow);

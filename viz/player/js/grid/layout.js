@@ -48,9 +48,7 @@ export function mapLayout(hbm, model) {
   const letters = 10 * Math.max(...above.map(({ name }) => name.length), 1) + 4;
   const left = PAD + Math.max(beside.length * each, letters) + AWAY;
   const top = HEAD + above.length * each + AWAY;
-  const foot = PAD + FOOT;
-  const right = PAD + 4;
-  const [w, h] = [hbm.w - left - right, hbm.h - top - foot];
+  const [w, h] = [hbm.w - left - PAD - 4, hbm.h - top - PAD - FOOT];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
   cellWidth = Math.min(cellWidth, Math.max(cellHeight * 1.3, 24));

@@ -1,13 +1,14 @@
 // The map between the strips: the tile on the chip, and at the end the weights of all that were visited.
 
 import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
-import { hasNumbers, progressOfPhase, sumOf } from "../run/bench.js";
+import { hasNumbers } from "../run/bench.js";
 import { APART, cellBox } from "./layout.js";
 import { clamp } from "../run/easing.js";
 import { extent, matrixNamed, nameOfScores, softmaxState } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
+const HIDDEN = 0.37; // of its height, where it says what the mask hides: clear of the keys that fly
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
 // lower than that. Rows past the end look like the last one.
@@ -92,20 +93,19 @@ export function weightsOf(model, step, end) {
   const sent = hasSums ? scores : known;
   if (!sent) return null;
   const { problem } = model.data;
-  const start = step * sent.rows * sent.columns;
   const firstKey = model.kv[step] * problem.block_n;
   const firstRow = tileNumber(model, model.q[step]) * problem.block_m;
   const states = model.offsets.map((_, row) => hasSums && softmaxState(model, end ?? step, row));
   return (r, c) => {
     if (!holds(keysOfRow(problem, firstRow + r, model.head[step]), firstKey + c)) return NaN;
-    const value = sent.values[start + r * sent.columns + c];
+    const value = sent.values[(step * sent.rows + r) * sent.columns + c];
     const { m, l } = states[r] ?? {};
     return hasSums ? Math.exp(value * problem.scale - m) / (end === undefined ? 1 : l) : value;
   };
 }
 
-// A tile in its numbers; `part` of its columns have come, and of these `gone` are used up.
-function drawNumbers(context, layout, { model, palette, at }, step, part, gone) {
+// A tile in its numbers, as far as its columns have `come`.
+function drawNumbers(context, layout, { model, palette, at }, step) {
   const { cells, slots } = model.kernels[model.kernel[step]];
   const named = at.scores ? nameOfScores(model, step) : "S";
   const scores = cells === "share" && !at.scores ? null : matrixNamed(model, named, step);
@@ -118,42 +118,29 @@ function drawNumbers(context, layout, { model, palette, at }, step, part, gone) 
   const box = cellBox(layout, model, step);
   const [high, wide] = ["q_tile", "kv_tile"].map((what) => extent(model, what, step));
   const [w, h] = [box.w / block_n, box.h / block_m];
-  for (let c = Math.floor(gone * wide); c < wide; c++) {
-    const come = clamp(part * 1.5 - (c / wide) * 0.5);
-    if (come <= 0) break;
+  for (let c = 0; c < wide * (at.come ?? 1); c++) {
     for (let r = 0; r < high; r++) {
       const value = weight(r, c);
       if (Number.isNaN(value)) continue;
       const cell = { x: box.x + c * w, y: box.y + r * h, w: w + 0.3, h: h + 0.3 };
-      fillBox(context, colorOf(scores, value * come), cell);
+      fillBox(context, colorOf(scores, value), cell);
     }
   }
   return true;
 }
 
-// That the chip has been through a tile, of which it keeps nothing.
-function drawTick(context, palette, { x, y, w, h }) {
-  const [left, middle] = [x + w / 2 - 5, y + h / 2];
-  drawLine(context, palette.muted, 1.5, [left, middle, left + 4, middle + 4, left + 11, middle - 5]);
-}
-
-// What is there at a moment: of the `steps` that are done what HBM keeps, and at the end all of it; the tile
-// in progress as its weights are made; of all programs at once those `running`, [step, part], as time goes.
+// What is there at a moment: of the `steps` that are done what HBM keeps, or a tick, and at the end all of
+// it; of all programs at once those `running`, [step, part], as time goes.
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
-  // the tile in progress appears with its weights, or with its scores
-  const what = model.kernels[at.kernel]?.cells === "share" ? "share" : "scores";
-  const appears = progressOfPhase(model, at, ({ shows }) => shows === what, 0);
   const drops = inNumbers && !isInHbm(model, at) && !at.finished;
-  const gone = drops ? progressOfPhase(model, at, (phase) => sumOf(phase) === "O", 0) : 0;
-  for (const step of new Set([...steps, at.step].filter((each) => hasTile(model, each)))) {
-    const isNow = step === at.step && !at.complete;
-    const part = isNow ? appears : 1;
+  for (const step of steps.filter((each) => hasTile(model, each))) {
     const layout = layoutOf(step);
-    if (drops && !isNow) drawTick(context, palette, cellBox(layout, model, step));
-    else if (!(inNumbers && drawNumbers(context, layout, { model, palette, at }, step, part, gone)))
-      drawTile(context, layout, model, palette, step, part);
+    const { x, y, w, h } = cellBox(layout, model, step);
+    if (drops) text(context, "✓", x + w / 2, y + h / 2, palette.muted, { size: 20, align: "center" });
+    else if (!(inNumbers && drawNumbers(context, layout, { model, palette, at }, step)))
+      drawTile(context, layout, model, palette, step);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
@@ -188,15 +175,16 @@ export function nameMap(context, layout, model, palette, at) {
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
   const isLit = at.finished || !isDrawnInNumbers(layout, model);
-  const own = isLit ? "weights, drawn for you" : "one tile of scores at a time";
+  const own = isLit ? "weights, drawn for you" : "framed: on the chip · ✓ used, and dropped";
   const words = isStored ? `in HBM: ${model.data.grid.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);
-  const isSkipped = model.kinds[model.kvTiles - 1] === KIND.skipped;
+  const row = Math.floor(HIDDEN * model.qTiles);
+  const isSkipped = model.kinds[(row + 1) * model.kvTiles - 1] === KIND.skipped;
   const hidden = model.data.words ? "later words: hidden" : "hidden by the mask";
   if (isSkipped && width > 240)
-    text(context, hidden, x + width - 8, y + 14, palette.muted, { size: 12.5, align: "right" });
+    text(context, hidden, x + width - 8, y + HIDDEN * height, palette.muted, { size: 12.5, align: "right" });
 }
 
 export function drawPinnedRow(context, layout, model, palette, pinned) {

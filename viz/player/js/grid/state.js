@@ -1,7 +1,7 @@
 // m and l of the rows of a tile, beside its scores: the max slides, the old sum shrinks by alpha, and what
 // the tile adds stands on it.
 
-import { fillBox, text } from "./draw.js";
+import { fillBox, roundBox, text } from "./draw.js";
 import { formatSteady } from "../run/formats.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { softmaxState } from "../run/figure.js";
@@ -19,6 +19,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
   const finish = finishOf(model, at);
+  roundBox(context, { ...box, x: box.x - 4, w: box.w + 8 }, 3, { fill: palette.surface, line: palette.line });
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
   if (model.q[at.step] < 0) return;

@@ -41,8 +41,8 @@ function placesOnChip({ x, y, w, h }) {
 }
 
 export function drawStored(context, { layout, chip, model, palette, at }) {
-  const [tiles, wide] = [model.qTiles, Math.min((layout.width - BESIDE) / 2, layout.height - NAME)];
-  const S = { x: layout.x, y: layout.y + NAME, w: wide, h: wide };
+  const [tiles, wide] = [model.qTiles, (layout.width - BESIDE) / 2];
+  const S = { x: layout.x, y: layout.y + NAME, w: wide, h: layout.height - NAME };
   const squares = { S, P: { ...S, x: S.x + wide + BESIDE } };
   const strips = model.strips.map((strip) => [strip.name, stripTile(strip, layout, 0, strip.edges.at(-1))]);
   const [onChip, inHbm] = [placesOnChip(chip), { ...Object.fromEntries(strips), ...squares }];
@@ -59,17 +59,14 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
     if (part > 0) context.drawImage(picture, 0, q * high, across, high, x, y, w * part, h);
     context.globalAlpha = 1;
   };
-  for (const [name, box] of [onChip, squares].flatMap(Object.entries)) {
-    roundBox(context, box, 3, { fill: palette.background, line: palette.line });
-    const words = box.w > 70 ? meant(name) : name;
-    text(context, words, box.x, box.y - 11, colorOf(name), { size: 14, weight: "650" });
-  }
+  const boxes = [onChip, squares].flatMap(Object.entries);
+  for (const [, box] of boxes) roundBox(context, box, 3, { fill: palette.background, line: palette.line });
   const flies = [];
   for (const { reads, writes, q, read, made, written } of storedTiles(at.stored, tiles)) {
     const wayOf = (name) => [inHbm, onChip].map((places) => tileOf(name, q, places[name]));
     const [to, from] = wayOf(writes);
     for (const name of reads) {
-      if (read === 1) paint(name, q, wayOf(name)[1], 1 - written);
+      if (read === 1) paint(name, q, wayOf(name)[1], 1 - made);
       flies.push([name, q, ...wayOf(name), read]);
     }
     flies.push([writes, q, from, to, written]);
@@ -77,4 +74,7 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
   }
   for (const [name, q, ...way] of flies)
     drawCopy(context, ...way, { palette, paint: (box) => paint(name, q, box) });
+  const style = { size: 14, weight: "650", halo: palette.background };
+  for (const [name, box] of boxes)
+    text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, colorOf(name), style);
 }

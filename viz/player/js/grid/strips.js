@@ -38,7 +38,6 @@ function writeOver(context, words, x, y, palette) {
 // The pages' numbers in the block table, if there is room, and a line from the entry read to its page.
 function drawPages(context, layout, model, palette, at) {
   const table = model.strips.find(({ lists }) => lists);
-  const pools = model.strips.filter(({ paged }) => paged);
   const sequence = sequenceOf(model, at.head);
   if (layout.cellWidth > DIGIT * `${model.data.pages.count - 1}`.length + 4) {
     for (const tile of range(model.kvTiles)) {
@@ -48,7 +47,7 @@ function drawPages(context, layout, model, palette, at) {
     }
   }
   if (at.step < 0 || model.page[at.step] < 0 || !isLoaded(model, table, at)) return;
-  const boxes = [table, ...pools].map((each) =>
+  const boxes = [table, ...model.strips.filter(({ paged }) => paged)].map((each) =>
     stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
   );
   boxes.slice(1).forEach((box, i) => {
@@ -85,7 +84,7 @@ function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, sta
 // that is written is an empty frame which fills; one that is only read is there from the start.
 export function stripState(model, strip, at, from, end) {
   const { step, phase } = at;
-  const [first, last] = step < 0 ? [0, 0] : tilesOf(model, strip.along, step);
+  const [first, last] = step < 0 || at.finished ? [0, 0] : tilesOf(model, strip.along, step);
   const here = first < end && from < last;
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);
   if (strip.isFilled) return { level: filledLevel(model, strip, at, from, end), active };

@@ -67,7 +67,6 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
   const added = smooth(come);
   if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0))
     return fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
-  const rescaled = progressIn(model, at, "rescale", 0);
   const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const { y, h: high } = rowBox(model, box, row);
@@ -77,7 +76,7 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
       const band = { ...box, y: y + high - to * tall, h: (to - from) * tall };
       fillBox(context, color, band, alpha * held * strong);
     };
-    if (rescaled > 0 && added < 1) layer(kept, old, 0.18);
+    if (added < 1 && progressIn(model, at, "rescale", 0) > 0) layer(kept, old, 0.18);
     layer(0, kept, 0.85);
     layer(kept, kept + (all - kept) * (isLaid ? Math.floor(come) : added), 0.5);
   }

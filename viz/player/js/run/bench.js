@@ -20,11 +20,12 @@ export function progressOf(model, timeline, at, melt) {
   const phases = model.phases[at.step] ?? [];
   const now = phases.indexOf(at.phase);
   const start = model.phaseStart[at.step];
-  return phases.map(({ loads, needs }, k) => {
+  return phases.map(({ loads, needs, stores }, k) => {
     const exact = at.complete || k < now ? 1 : k === now ? at.part : 0;
     if (!melt) return exact;
     const [from, to] = [k, k + 1].map((each) => timeline.times[start + each] - at.step);
-    const waits = needs.some((name) => phases.slice(0, k).some((other) => other.loads.includes(name)));
+    const isLoaded = (name) => phases.slice(0, k).some(({ loads: some }) => some.includes(name));
+    const waits = stores.length > 0 || needs.some(isLoaded);
     const end = loads.length ? to : lerp(to, 1, 0.35);
     return lerp(exact, within(at.ofStep, waits ? from : from * 0.6, end), melt);
   });
@@ -72,12 +73,11 @@ export function heldIn(model, at, slot) {
   const phases = model.phases[at.step] ?? [];
   const [before, step] = kernel.phases;
   const fills = ({ loads, makes }) => [...loads, ...makes].some(isIn(slot));
-  const isKept = before.some(fills);
   const progress = (phase) =>
     progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
   const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
   const turns = ({ needs, makes }) => needs.some(isIn(slot)) && makes.some(isIn(slot)); // S becomes P
-  if (isKept) return { held: before.some(turns) ? 1 : comes, used: 0 };
+  if (before.some(fills)) return { held: before.some(turns) ? 1 : comes, used: 0 };
   const uses = step.filter(
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );

@@ -1,6 +1,7 @@
 // The numbers of a tile step: which matrix stands in which slot of the kernel's figure, a row's state.
 
-import { hasTile, once, range, rowCount, rowNumber, stepsOfTile, sum, tileNumber, valueAt } from "./model.js";
+import { KIND, hasTile, once, range, rowCount, rowNumber, stepsOfTile, sum } from "./model.js";
+import { tileKind, tileNumber, valueAt } from "./model.js";
 
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
@@ -97,6 +98,13 @@ export function shrinkingRows(model, step) {
     const state = softmaxState(model, step, row);
     return state && state.oldL > 0 && state.alpha < MOST_TELLING && state.alpha > 1 - MOST_TELLING;
   });
+}
+
+// The second tile of a row in which old sums of many rows shrink by about half, or any second tile.
+export function goodTile(model) {
+  const second = range(model.count).filter((step) => step === model.turnFirst[step] + 1);
+  const shrinks = (step) => (tileKind(model, step) === KIND.full) * shrinkingRows(model, step).length;
+  return second.reduce((best, step) => (shrinks(step) > shrinks(best) ? step : best), second[0] ?? 0);
 }
 
 // The drawn row that all steps of a query tile are told for: whose old sums shrink most often, of a text one

@@ -204,12 +204,11 @@ function makeStrip(model, strip) {
   // Zeros, which are made of nothing, fill it no more than before.
   const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
   const filling = range(count).map(() => []); // steps of all heads that fill each tile
-  const isFilled = model.kernelPhases.flat().some(fills);
   for (const i of range(model.count).filter((each) => model.phases[each].some(fills))) {
     const [first, end] = tilesOf(model, along, i);
     for (let tile = Math.max(first, 0); tile < end; tile++) filling[tile].push(i);
   }
-  return { ...strip, along, edges, inParts, isFilled, filling };
+  return { ...strip, along, edges, inParts, isFilled: model.kernelPhases.flat().some(fills), filling };
 }
 
 // The query tiles, the key tiles or the page, [first, end), that a step is about.

@@ -10,10 +10,7 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./mode
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: [
-    "A score says how well a query (row) fits a key (column).",
-    "The best key for {who} is {key}: {largest}.",
-  ],
+  scores: ["A score says how well a query fits a key.", "The best key for {who} is {key}: {largest}."],
   mask: ["{changed}{hidden}"],
   "row max": ["m is the largest score of each row so far.", "m of {who} {grows} {m}.", "m stays −∞"],
   exponentials: [

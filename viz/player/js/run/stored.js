@@ -9,8 +9,8 @@ const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it write
 export const storedTiles = (stored, tiles) =>
   KERNELS.flatMap((names, i) =>
     range(tiles).map((q) => {
-      const from = i + (0.64 * q) / tiles;
-      const [read, made, written] = [0, 1, 2].map((k) => within(stored - from, k * 0.17, (k + 1) * 0.17));
+      const [from, long] = q ? [i + 0.3 + (0.29 * q) / (tiles - 1), 0.11] : [i, 0.15]; // the first one slowly
+      const [read, made, written] = [0, 1, 2].map((k) => within((stored - from) / long, k, k + 1));
       return { reads: names.slice(0, -1), writes: names.at(-1), q, read, made, written };
     }),
   );

@@ -12,7 +12,6 @@ import { decode, sum } from "./model.js";
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
 const MANY = 6; // tiles
-const slowlyFirst = (part) => Math.min(1, part) ** 2.6;
 
 export class Track {
   position = 0;
@@ -129,7 +128,7 @@ export class Timeline extends Track {
   // Over many tiles the first ones are slow enough to be seen; a clock goes evenly.
   shapeOf(from, to) {
     if (this.order === "gpu") return (part) => Math.min(1, part);
-    return this.tilesBetween(from, to) > MANY ? slowlyFirst : smooth;
+    return this.tilesBetween(from, to) > MANY ? (part) => Math.min(1, part) ** 2.6 : smooth;
   }
 
   // The time of each whole position: in tiles every step takes 1, and its phases their shares of it.

@@ -48,16 +48,13 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-const MAP = "\nThe map is drawn for you: S and P were never stored.";
-
 function endWords({ data, bytes, count }) {
-  const { standard_parts: parts, standard_bytes: standard, words, grid, tensors } = data;
+  const { standard_parts: parts, tensors } = data;
   const stored = parts.filter(({ name }) => tensors.every((each) => each.name !== name));
   const names = stored.map(({ name }) => name).join(" and ");
-  const ofIt = `${formatBytes(sum(stored.map((part) => part.bytes)))} of it for ${names}`;
-  const more = parts.length ? `; standard attention moves ${formatBytes(standard)}, ${ofIt}` : "";
-  const map = words && !grid.length ? MAP : "";
-  return `Done: ${data.label} moves ${formatBytes(bytes[count])} to and from HBM${more}.${map}`;
+  const alone = formatBytes(sum(stored.map((part) => part.bytes)));
+  const more = parts.length ? ` Standard attention moves ${alone} for ${names} alone.` : "";
+  return `Done: ${data.label} moves ${formatBytes(bytes[count])} to and from HBM.${more}`;
 }
 
 function scanWords(model, at) {

@@ -51,7 +51,6 @@ export class Picture {
   paint(context, scale, rate = 0) {
     const { width, height, palette } = this;
     const whole = { x: 0, y: 0, scale, width, height };
-    const ground = { x: 0, y: 0, w: width, h: height };
     openFrame(context, whole);
     context.clearRect(0, 0, width, height);
     drawElsewhere(this.papers(context, scale), () => this.owner.drawStill(rate));
@@ -63,7 +62,7 @@ export class Picture {
     writeLines(context, this.foot, height - MARGIN - linesHigh(this.foot, FOOT), palette.muted, FOOT);
     // what the canvases cleared is transparent until now
     context.globalCompositeOperation = "destination-over";
-    fillBox(context, palette.background, ground);
+    fillBox(context, palette.background, { x: 0, y: 0, w: width, h: height });
     context.restore();
   }
 
