@@ -89,9 +89,10 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     if not algorithm.persistent:  # else the trace does not tell them
         programs = np.unique(np.stack([np.array(algorithm.launches)[trace.kernel], trace.program]), axis=1)
         figures["programs"] = f"{programs.shape[1]:,}"
-    for index, name in enumerate(trace.tensors):
-        moved = trace.tensor_bytes_read[:, index].sum() + trace.tensor_bytes_written[:, index].sum()
-        figures[f"bytes_{name.replace(' ', '_')}"] = format_bytes(int(moved))
+    sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
+    moved = dict(zip(trace.tensors, sums.tolist(), strict=True))
+    figures |= {f"bytes_{name.replace(' ', '_')}": format_bytes(size) for name, size in moved.items()}
+    figures["bytes_without_S_P"] = format_bytes(read + written - moved.get("S", 0) - moved.get("P", 0))
     for memory, limit in gpu.program_limits.items():
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
@@ -218,7 +219,6 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):
-            one[f"{prefix}softmax_beside"] = f"{100 * run.lanes.hidden_share:.0f} %"
             one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
