@@ -151,9 +151,7 @@ CLAIMS = {
     (BACKWARD, 0): lambda s: (
         [s.phase(i)[1] for i in range(1, 3)] == ["PV", "store O, lse"] and lse_is_right(s)
     ),
-    (BACKWARD, 1): lambda s: (
-        [s.phase(i)[1] for i in range(1, 5)] == ["QK^T", "P from lse", "dV", "dS"]
-    ),
+    (BACKWARD, 1): lambda s: [s.phase(i)[1] for i in range(1, 5)] == ["QK^T", "P from lse", "dV", "dS"],
     (BACKWARD, 2): lambda s: (
         written_once(s.trace, "dK", "dV") and np.argmax(s.trace.kv_tile[8:] > 0) == 16 - 8
     ),

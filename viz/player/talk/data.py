@@ -159,7 +159,7 @@ TALK_CSS = style_sheets("screen", "talk")
 PRINT_CSS = style_sheets("print")
 TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
 
-COUNTED: dict = {"standard_parts": []}  # all bytes of a stage are counted
+STAGED: dict = {"standard_parts": [], "flat": 104}  # all bytes are counted; low rows have no m and l
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
@@ -175,7 +175,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
-    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | COUNTED for run, gpu in asked}
+    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | STAGED for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     earlier: dict[str, str] = {}
     for number, scene in scenes.items():

@@ -28,7 +28,7 @@ const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const LOOSE = 2.6; // how far other matrices give way to the room
-const [FEW, FLAT] = [8, 104]; // more rows in less height are too low for their m, l and numbers of O
+const [FEW, FLAT] = [8, 68]; // more rows in less height are too low for their m, l and numbers of O
 const BACK = 0.75; // how strong is drawn what nothing happens to
 
 const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
@@ -53,7 +53,7 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   const bench = benchLayout(box, kernel.slots, hasState, most);
-  const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > FLAT);
+  const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > (model.data.flat ?? FLAT));
   return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat };
 }
 
