@@ -5,7 +5,7 @@ import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor,
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
-import { figureOf, goodTile, matrixNamed, toldRow } from "../run/figure.js";
+import { figureOf, goodTile, matrixNamed, stepToOpen, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
@@ -316,7 +316,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys } = model.data.problem;
-  const now = about ?? (at.finished ? model.turnLast[goodTile(model)] : Math.max(at.step, 0));
+  const now = about ?? Math.max(at.finished ? stepToOpen(model, goodTile(model), pinned) : at.step, 0);
   const q = Math.max(model.q[now], 0);
   const row = rowNumber(model, { q, row: toldRow(model, now, pinned) });
   const weights = new Float64Array(asked.length).fill(NaN);
