@@ -49,8 +49,7 @@ def _wrong_row(scene: Scene, run: Drawn) -> str:
     """Why there is no such row, or why no stop shows it in its numbers; "" if it is right."""
     if wrong := wrong_row(scene.row, run):
         return wrong
-    head, number = map(int, scene.row.split("."))
-    problem = run.trace.problem
+    problem, (head, number) = run.trace.problem, map(int, scene.row.split("."))
     tiles = [tile_at(stop.step, run) for stop in scene.stops]
     if scene.view not in ("numbers", "chip") or (head, number // problem.block_m) in tiles:
         return ""
@@ -71,12 +70,11 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     problem, algorithm = trace.problem, algorithm_of(trace)
     read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
     standard = standard_requested(problem, algorithm.direction)
-    figures = {name: f"{getattr(problem, name):,}" for name in PROBLEM_FIELDS}
+    figures = {name: f"{getattr(problem, name):,}" for name in (*PROBLEM_FIELDS, "q_tiles", "kv_tiles")}
     figures |= {
         "steps": f"{trace.steps:,}",
         "kernels": f"{algorithm.launches[-1] + 1}",
-        "q_tiles": f"{problem.q_tiles:,}",
-        "kv_tiles": f"{problem.kv_tiles:,}",
+        "products": f"{sum(kernel.products for kernel in algorithm.kernels)}",
         "bytes": format_bytes(read + written),
         "read": format_bytes(read),
         "written": format_bytes(written),
@@ -220,6 +218,7 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):
             one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
+        one["unmarked_ratio"] = significant(lanes[-1].lanes.plain_us / lanes[0].lanes.plain_us, 2)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 

@@ -26,7 +26,7 @@ export function drawMatrix(context, slot, box, how) {
   const [cw, ch] = [box.w / across, box.h / down];
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
-  const size = Math.min(LARGEST, ch * 0.8);
+  const size = Math.min(LARGEST, ch * 0.8, cw * 0.317);
   const hasRoom = isReadable(cw) && size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? Math.min(USED, strong) : strong);
@@ -46,10 +46,10 @@ export function drawMatrix(context, slot, box, how) {
       fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
       const shown = come >= 0.5 || !old ? value : was;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
-      const words = shown && Math.abs(shown) < 1e-3 ? "≈ 0" : formatNumber(shown, 2);
+      const digits = Math.abs(shown) < 0.01 ? 1 : 2; // all fit at one size
+      const words = shown && Math.abs(shown) < 1e-3 ? "≈ 0" : formatNumber(shown, digits);
       const ink = inkOn(mixed(palette.surface, color, alpha), palette);
-      const fits = Math.min(size, (1.9 * cw) / Math.max(words.length, 5));
-      text(context, words, x, y, ink, { size: fits, align: "center" });
+      text(context, words, x, y, ink, { size, align: "center" });
     }
   }
 }

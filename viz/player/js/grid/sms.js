@@ -1,5 +1,5 @@
-// While all programs are shown at once: each SM, full while a program runs on it. Once all that began have
-// ended, it is filled by the part of the time in which it had one.
+// While all programs are shown at once: each SM, in colour while a program runs on it. Once all that began
+// have ended, it is as strong as the part of the time in which it had one.
 
 import { fillBox, namePlace, roundBox, text } from "./draw.js";
 import { range, sum } from "../run/model.js";
@@ -27,7 +27,7 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   parts.forEach((part, sm) => {
     const [column, row] = [sm % COLUMNS, Math.floor(sm / COLUMNS)];
     const cell = { x: x + column * wide, y: box.y + TOP + row * high, w: wide - 2, h: high - 2 };
-    fillBox(context, palette.now, { ...cell, y: cell.y + (1 - part) * cell.h, h: part * cell.h });
-    roundBox(context, cell, 2, { line: part === 1 ? palette.now : palette.muted });
+    fillBox(context, palette.now, cell, part);
+    roundBox(context, cell, 2, { line: part ? palette.now : palette.muted });
   });
 }

@@ -19,28 +19,26 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
   const finish = finishOf(model, at);
+  const isFolded = isTold && finish > 0.5; // m and l are one number, lse, which leaves
   roundBox(context, { ...box, x: box.x - 4, w: box.w + 8 }, 3, { fill: palette.surface, line: palette.line });
-  text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
-  text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
+  const names = isFolded ? ["lse", ""] : isWide ? ["max m", "sum l"] : ["m", "l"];
+  names.forEach((name, i) => text(context, name, [m, l][i], box.y - 10, palette.state, style));
   if (model.q[at.step] < 0) return;
-  const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((role) =>
-    progressIn(model, at, role, 1),
-  );
-  const ranges = rangesOf(model, at);
-  const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
+  const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((of) => progressIn(model, at, of, 1));
+  const how = { palette, strong, place, tall, ranges: rangesOf(model, at), max, rescale, exp, finish };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
     const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
-    drawMax(context, state, middle, how);
+    if (!isFolded) drawMax(context, state, middle, how);
     const bar = sum(drawL(context, state, middle, how));
     if (!isTold) continue;
-    const nowM = max < 0.5 ? state.oldM : state.m;
-    const nowL = rescale < 1 ? state.oldL : state.l;
+    const now = isFolded ? state.m + Math.log(state.l) : max < 0.5 ? state.oldM : state.m;
+    const nowL = isFolded ? 0 : rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
     const write = (value, x) =>
       text(context, formatSteady(value), x, middle, color, { size: TOLD, weight: "700", alpha: strong });
-    if (Number.isFinite(nowM)) write(nowM, place.m + place.half + 5);
+    if (Number.isFinite(now)) write(now, isFolded ? m : place.m + place.half + 5);
     if (nowL > 0) write(nowL, place.l + bar + 5);
   }
 }

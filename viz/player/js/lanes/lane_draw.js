@@ -58,7 +58,7 @@ export const xOf = ({ left, width }, span, time) =>
 export function drawLanes(context, layout, span, { model, palette, marked, picked, tiles, head }) {
   const { left, width, height } = layout;
   context.clearRect(0, 0, width, height);
-  drawAxis(context, layout, span, palette, xOf(layout, span, head));
+  drawAxis(context, layout, span, palette, head < span.to ? xOf(layout, span, head) : Infinity);
   for (const placed of layout.runs) drawNames(context, layout, span, placed, palette);
   context.save();
   context.beginPath();
@@ -73,7 +73,7 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
   context.restore();
   for (const placed of layout.runs) {
-    if (head <= span.to) drawHead(context, layout, span, placed, { palette, head });
+    if (head < span.to) drawHead(context, layout, span, placed, { palette, head });
     else drawElsewhere(context, layout, placed, { palette, marked, tiles });
   }
 }
@@ -101,14 +101,14 @@ function drawAxis(context, layout, span, palette, headX) {
   }
 }
 
-// On a stage the activities of a track stand before it, and not on their blocks.
+// On a stage the activities of a track stand before it, not on their blocks; of a source the date is enough.
 function drawNames(context, { left, width, room }, span, { run, y, tracks }, palette) {
   const middle = y + HEADING / 2 + 1;
   fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
   text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
   const titleEnd = 14 + context.measureText(run.title).width;
   if (width > ROOM_FOR_PROVENANCE)
-    text(context, run.provenance, titleEnd, middle, palette.muted, { size: TEXT_SIZE });
+    text(context, run.provenance.slice(room ? -10 : 0), titleEnd, middle, palette.muted, { size: TEXT_SIZE });
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });

@@ -87,11 +87,13 @@ export class LanesView {
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
-  // See all of the time, or the first blocks of the fastest run.
-  look(isWhole) {
-    const [{ sms, latest, end }] = this.model.runs.toSorted((a, b) => a.lastEnd - b.lastEnd);
+  // See all of the time, or some blocks of the fastest run, from its first or another.
+  look(isWhole, first = 0) {
+    const [{ sms, latest, begin, end }] = this.model.runs.toSorted((a, b) => a.lastEnd - b.lastEnd);
     const [track] = sms[latest].tracks;
-    this.span.place(0, isWhole ? this.span.last : end[Math.min(track.first + FIRST_BLOCKS, track.end) - 1]);
+    const at = (number) => Math.min(track.first + number, track.end - 1);
+    const from = isWhole || !first ? 0 : begin[at(first)];
+    this.span.place(from, (isWhole ? this.span.last : end[at(first + FIRST_BLOCKS - 1)]) - from);
     this.draw();
   }
 

@@ -155,7 +155,7 @@ export class Screen {
     const { step, seconds } = scene.stops[this.stop];
     const { track } = owner.transport;
     if (this.view === "lanes") {
-      owner.lanes.look(this.stop > 1); // from near, then as a whole
+      owner.lanes.look(this.stop > 1, 1); // from near, once its groups have come apart; then as a whole
       if (glides && seconds) owner.lanes.play(1000 * seconds);
       else if (this.stop) owner.lanes.end();
     }
