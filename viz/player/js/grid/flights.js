@@ -38,7 +38,7 @@ const chipEdge = (chip, { y, h }) => ({ x: chip.x + 8, y, w: EDGE, h });
 function colorOf(model, { kernel }, name) {
   const strip = model.data.strips.find((each) => each.name === name);
   const slot = model.kernels[kernel].slots.find((each) => each.name === slotOf(name));
-  return strip?.color ?? slot?.color ?? "state";
+  return strip?.color ?? (name === "P" ? "now" : (slot?.color ?? "state"));
 }
 
 // Where a step's tile of a tensor lies in HBM: on its strip, on the map, or (a number a row) beside it.

@@ -134,7 +134,7 @@ function drawNumbers(context, layout, { model, palette, at }, step) {
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
-  const drops = inNumbers && !isInHbm(model, at) && !at.finished;
+  const drops = inNumbers && !isInHbm(model, at) && (!at.finished || model.data.ticks);
   for (const step of steps.filter((each) => hasTile(model, each))) {
     const layout = layoutOf(step);
     const { x, y, w, h } = cellBox(layout, model, step);
@@ -174,7 +174,7 @@ export function nameMap(context, layout, model, palette, at) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const isLit = at.finished || !isDrawnInNumbers(layout, model);
+  const isLit = (at.finished && !model.data.ticks) || !isDrawnInNumbers(layout, model);
   const own = isLit ? "weights, drawn for you" : "framed: on the chip · ✓ used, and dropped";
   const words = isStored ? `in HBM: ${model.data.grid.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;
