@@ -272,8 +272,7 @@ def test_the_time_of_a_run_is_that_of_its_kernel_and_the_public_call_has_a_name_
 
 def test_the_share_of_the_mask_and_that_of_the_scores_are_the_whole_difference():
     shown = Shown(FIVE, 4)
-    saved = shown.total - shown.other_total
     by_mask = sum(shown.moved(name) - shown.moved(name, shown.other) for name in ("K", "V"))
     scores = shown.moved("S") + shown.moved("P")
-    assert saved == by_mask + scores - shown.moved("lse", shown.other)
+    assert shown.total - shown.other_total == by_mask + scores - shown.moved("lse", shown.other)
     assert shown.moved("K") == shown.moved("V")
