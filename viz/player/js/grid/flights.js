@@ -20,7 +20,8 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       if (name === model.data.hides) return;
       const out = placeInHbm(layout, model, at.step, name);
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const other = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE }; // no slot
+      const near = bench.state ? { ...bench.state, w: EDGE } : "QK".includes(name) && bench.slots.S;
+      const other = isAddress ? chipEdge(chip, out) : near; // it has no slot
       const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
       if (!from || !to) return;

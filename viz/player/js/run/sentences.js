@@ -73,12 +73,6 @@ const FIRST = "l is the sum of the weights of a row so far: {l} in {who}.";
 const FIRST_AFTER_SINK =
   "The sink came first, a logit of {oldM} without a value: l was 1. In {who}: {factor}, l = {summed}.";
 
-// What a loaded tensor says of each word of a text.
-const OF_WORDS = {
-  Q: "A query says what a word looks for.",
-  K: "A key says what a word is found by.",
-  V: "A value is what a word passes on.",
-};
 const HIDDEN = "Keys that a row may not see, or past the last, get −∞: they will weigh 0.";
 const LATER = "Later words are hidden: they get −∞, and weigh 0.";
 
@@ -86,7 +80,6 @@ const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  move: "{meaning}",
   mask: "{hidden}",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
@@ -121,7 +114,6 @@ function wordsOf(model, at, row) {
     width: model.data.problem.head_dim,
     changed: changeWords(model.data.problem),
     hidden: model.data.words && model.data.problem.mask === "causal" ? LATER : HIDDEN,
-    meaning: (model.data.words && OF_WORDS[at.phase.loads[0]]) || "",
     ...(model.page && pageWords(model, at.step)),
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
