@@ -68,7 +68,7 @@ export function overtureOf(model) {
     flash([phaseStart[1], start], follow, bare),
     ...toldOf(model, slow, opens),
     ...again,
-    flash([again.at(-1).to, after - 1], GOES_ON, null, ends - good > 2 ? MELTS : SLOW),
+    slow([again.at(-1).to, after - 1], GOES_ON),
     slow([after - 1, after], "O is divided by l: its weights add up to 1. Then it goes to HBM."),
     flash([last, last], MAP, (part) => ({ come: shape(part) })),
   ];
