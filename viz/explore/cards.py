@@ -96,7 +96,7 @@ def _compared(measurement: Measurement, ours: PeerResult) -> list[str]:
     if naive is ours or naive is None or naive.timing is None or naive.peak_extra_bytes is None:
         return [(naive and naive.refused) or "", ""]
     ratio = naive.peak_extra_bytes / max(ours.peak_extra_bytes or 0, 1)
-    memory = less_or_more(ratio, f"naive {format_bytes(naive.peak_extra_bytes)}")
+    memory = less_or_more(ratio, f"standard {format_bytes(naive.peak_extra_bytes)}")
     return [time_with(measurement, ours, naive), memory]
 
 
@@ -108,7 +108,7 @@ def _result(measurement: Measurement | None, names: tuple[str, ...], direction: 
 def time_with(measurement: Measurement, ours: PeerResult, naive: PeerResult) -> str:
     """The time of standard attention, with a ratio if the work and the spread allow one."""
     assert naive.timing
-    took = f"naive {format_ms(naive.timing.median_ms)}"
+    took = f"standard {format_ms(naive.timing.median_ms)}"
     ratio = ratio_to_naive(ours, naive)
     if ratio is None or measurement.is_mostly_overhead(ours, naive):
         return f"mostly overhead, so no ratio: {took}"

@@ -118,7 +118,7 @@ def result(curves: list[PeerCurve], choice: Choice) -> None:
     said = {"peer": sweep.peer_label(fused.peer), "direction": fused.direction, "at": at}
     for metric in ("time", "memory"):
         theirs, ours = (curve.values(metric).get(x, 0) for curve in (naive, fused))
-        said[metric] = f"{sweep.format_metric(ours, metric)}, naive {sweep.format_metric(theirs, metric)}"
+        said[metric] = f"{sweep.format_metric(ours, metric)}, standard {sweep.format_metric(theirs, metric)}"
         said[f"{metric} ratio"] = format_ratio(theirs / (ours or 1))
     st.markdown(WORDS("result", **said))
 

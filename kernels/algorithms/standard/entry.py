@@ -10,7 +10,7 @@ from kernels.trace.algorithm import Algorithm, Kernel, Phase, RecordedSum, Sourc
 
 MODULE = "kernels.algorithms.standard.run"
 *SCORED, P, V, _, O = tile.forward_figure().matrices  # as in one kernel, which makes P otherwise
-WEIGHTS = replace(P, label="P = e^(score − m) / l", made_of=())
+WEIGHTS = replace(P, label="softmax(S)", made_of=())
 LOADED = (replace(SCORED[-1], phase="load S"),)
 
 SCORES = Kernel(

@@ -93,8 +93,7 @@ export class Duel extends Beside {
       const rate = race.done(i) < pane.model.count ? this.transport.rate * race.pace(i) : 0;
       pane.timeline.position = pane.timeline.positionOf(race.reached(i));
       const { bytes } = pane.draw(pane.stateAt(pane.timeline.position, rate));
-      const [sent, all] = [bytes.total, pane.model.bytes.at(-1)].map(formatBytes);
-      this.showBytes(i, bytes.perTensor, `${sent} of ${all}`);
+      this.showBytes(i, bytes.perTensor, formatBytes(bytes.total));
     });
     this.tell(duelWords(race), formatBytes(race.now()), now);
   }

@@ -115,7 +115,7 @@ def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
     curves = chart_curves(chart)
     drawn = [(each, values) for each in curves if (values := sweep.curve_values(each, curves, chart.metric))]
     if not drawn:
-        raise InvalidChart(f"{chart.metric} has no value here; a speed-up is that of another peer over naive")
+        raise InvalidChart(f"{chart.metric} has no value here; standard attention has no speed-up")
     return drawn
 
 

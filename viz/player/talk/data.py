@@ -89,9 +89,10 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     if not algorithm.persistent:  # else the trace does not tell them
         programs = np.unique(np.stack([np.array(algorithm.launches)[trace.kernel], trace.program]), axis=1)
         figures["programs"] = f"{programs.shape[1]:,}"
-    for index, name in enumerate(trace.tensors):
-        moved = trace.tensor_bytes_read[:, index].sum() + trace.tensor_bytes_written[:, index].sum()
-        figures[f"bytes_{name.replace(' ', '_')}"] = format_bytes(int(moved))
+    sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
+    moved = dict(zip(trace.tensors, sums.tolist(), strict=True))
+    figures |= {f"bytes_{name.replace(' ', '_')}": format_bytes(size) for name, size in moved.items()}
+    figures["bytes_without_S_P"] = format_bytes(read + written - moved.get("S", 0) - moved.get("P", 0))
     for memory, limit in gpu.program_limits.items():
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
@@ -158,7 +159,7 @@ TALK_CSS = style_sheets("screen", "talk")
 PRINT_CSS = style_sheets("print")
 TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
 
-COUNTED: dict = {"standard_parts": []}  # all bytes of a stage are counted
+STAGED: dict = {"standard_parts": [], "flat": 104}  # all bytes are counted; low rows have no m and l
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""
@@ -174,7 +175,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
     keys = {each: f"run {number}" for number, each in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
-    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | COUNTED for run, gpu in asked}
+    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | STAGED for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     earlier: dict[str, str] = {}
     for number, scene in scenes.items():
@@ -218,7 +219,6 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):
-            one[f"{prefix}softmax_beside"] = f"{100 * run.lanes.hidden_share:.0f} %"
             one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 

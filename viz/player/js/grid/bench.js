@@ -28,7 +28,7 @@ const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
 const LOOSE = 2.6; // how far other matrices give way to the room
-const [FEW, FLAT] = [8, 68]; // more rows in less height are too low for their m and l
+const [FEW, FLAT] = [8, 68]; // more rows in less height are too low for their m, l and numbers of O
 const BACK = 0.75; // how strong is drawn what nothing happens to
 
 const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
@@ -53,8 +53,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   const bench = benchLayout(box, kernel.slots, hasState, most);
-  const isSeen = model.data.problem.block_m <= FEW || bench.slots.S?.h > FLAT;
-  return isSeen || !bench.state ? bench : benchLayout(box, kernel.slots, false, most);
+  const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > (model.data.flat ?? FLAT));
+  return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat };
 }
 
 // Whether the numbers of all rows can be read there: without scores, each row opens alone.
@@ -100,7 +100,7 @@ const boxed = ({ slots }, boxes) =>
 // `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
 export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
-  const how = bench.strip ? { ...given, only: model.offsets[given.row] } : given;
+  const how = { ...given, isFlat: bench.isFlat, ...(bench.strip && { only: model.offsets[given.row] }) };
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
   if (strong < 0.05) return; // words stand in its place
@@ -214,6 +214,7 @@ function drawSlot(context, slot, box, how) {
   const isRescaled = shown?.phase?.rescales && !shown.old; // on the first tile there is nothing to rescale
   const isThere = isRecorded ? shown && !isRescaled : heldIn(model, at, slot.name).held;
   if (how.isOpen && at.step >= 0 && !isThere) return false;
+  if (how.isOpen && isSquare(slot) && heldIn(model, at, slot.name).used === 1) return true; // it was dropped
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
@@ -229,7 +230,7 @@ function drawSlot(context, slot, box, how) {
   if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return true; // it changes too fast to be seen
   const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
-  if (!isRecorded) drawBlock(context, slot, box, all);
+  if (!isRecorded || (shown?.isSum && how.only === null && how.isFlat)) drawBlock(context, slot, box, all);
   else if (!shown) return true;
   else if (shown.isSum && !(how.only !== null && isReadable(box.w / countsOf(model, slot, how.only)[1])))
     drawSum(context, slot, box, all, how.only === null ? null : [how.only]);

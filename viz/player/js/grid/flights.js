@@ -17,14 +17,13 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     if (part <= 0 || part >= 1) return;
     const flies = finishes(phase) ? within(part, 0.5, 1) : movedPart(phase, part);
     [...phase.loads, ...phase.stores].forEach((name, i) => {
-      if (name === model.data.hides) return;
       const out = placeInHbm(layout, model, at.step, name);
+      if (name === model.data.hides || !out) return;
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const near = bench.state ? { ...bench.state, w: EDGE } : "QK".includes(name) && bench.slots.S;
-      const other = isAddress ? chipEdge(chip, out) : near; // it has no slot
-      const inside = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
-      const [from, to] = i < phase.loads.length ? [out, inside] : [inside ?? chipEdge(chip, out), out];
-      if (!from || !to) return;
+      const other = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE }; // no slot
+      const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
+      const inside = slot ?? chipEdge(chip, out);
+      const [from, to] = i < phase.loads.length ? [out, inside] : [inside, out];
       const color = palette[colorOf(model, at, name)];
       const bytes = i === 0 && phase === at.phase ? sum(bytesOfPhase(model, at.step, phase)) : 0;
       const words = bytes > 0 ? formatBytes(bytes) : "";

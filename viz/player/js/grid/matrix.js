@@ -27,9 +27,9 @@ export function drawMatrix(context, slot, box, how) {
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
   const size = Math.min(LARGEST, ch * 0.8);
-  const hasRoom = isReadable(cw) && size >= SMALLEST && (strong === 1 || slot.columns === "one");
+  const hasRoom = isReadable(cw) && size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
-  const alpha = (square ? 1 : held) * (used === 1 ? USED : 1) * strong;
+  const alpha = (square ? 1 : held) * (used === 1 ? Math.min(USED, strong) : strong);
   for (let i = 0; i < down; i++) {
     for (let j = 0; j < across; j++) {
       const [line, c] = slot.transposed ? [j, i] : [i, j];

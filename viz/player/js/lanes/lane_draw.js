@@ -3,7 +3,7 @@
 import { FONT, fillBox, outline, text } from "../grid/draw.js";
 import { visibleEvents } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
-import { range, sum } from "../run/model.js";
+import { sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
@@ -15,8 +15,10 @@ const TEXT_SIZE = 10.5;
 const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOM_FOR_PROVENANCE] = [1, 4, 14, 620]; // pixels
 const TICK_ROOM = 84;
 
+const lines = (tracks) => tracks.filter(({ joins }) => !joins).length; // on a stage
+
 // {height, left, runs: [{run, index, y, tracks: [{track, y, h}]}]}; `chosen` has the index of each run's SM.
-// On a stage of height `room`, rows without room and tracks that begin after `until` are left out.
+// On a stage of height `room`: no rows without room, no tracks after `until`, products of a row on one line.
 export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_TRACK : TRACK) {
   let y = AXIS;
   const runs = model.runs.map((run, index) => {
@@ -25,18 +27,17 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
     const { tracks: all } = run.sms[chosen[index]];
     const begun = all.filter(({ first }) => !(run.begin[first] > until));
     const rows = [...Map.groupBy(begun, ({ row }) => row).values()];
-    const isOver = (kept, own) => kept.length && y + (h + 1) * (kept.length + own.length) > room;
+    const isOver = (kept, own) => kept.length && y + (h + 1) * lines([...kept, ...own]) > room;
     const shown = rows.reduce((kept, own) => (isOver(kept, own) ? kept : kept.concat(own)), []);
     const tracks = shown.map((track) => {
-      if (track.begins) y += ROW_GAP;
-      const placed = { run, index, track, y, h };
+      y += track.begins ? ROW_GAP : room && track.joins ? -h - 1 : 0;
       y += h + 1;
-      return placed;
+      return { run, index, track, y: y - h - 1, h };
     });
     y += RUN_GAP;
     return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
   });
-  const higher = (room - y) / sum(runs.map(({ tracks }) => tracks.length));
+  const higher = (room - y) / lines(runs.flatMap(({ tracks }) => tracks.map(({ track }) => track)));
   if (higher > 1) return layoutLanes(model, chosen, width, until, room, h + higher);
   return {
     runs,
@@ -72,23 +73,19 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
   context.restore();
   for (const placed of layout.runs) {
-    if (head <= span.to) drawHead(context, layout, span, placed, { model, palette, head });
+    if (head <= span.to) drawHead(context, layout, span, placed, { palette, head });
     else drawElsewhere(context, layout, placed, { palette, marked, tiles });
   }
 }
 
-// What comes later is pale; at the end it is said how much of softmax a product hid.
-function drawHead(context, layout, span, { index, y, tracks }, { model, palette, head }) {
+// What comes later is pale.
+function drawHead(context, layout, span, { tracks }, { palette, head }) {
   const [x, top, bottom] = [xOf(layout, span, head), tracks[0].y, tracks.at(-1).y + tracks.at(-1).h];
   fillBox(context, palette.background, { x, y: top, w: layout.width - x, h: bottom - top }, 0.85);
   fillBox(context, palette.now, { x: x - 1, y: top - 2, w: 2, h: bottom - top + 4 });
   const clock = { size: 15, weight: "700", align: "center" };
   const inside = clamp(x, layout.left + TICK_ROOM / 2, layout.width - TICK_ROOM / 2);
   text(context, `${(head / 1000).toFixed(1)} µs`, inside, 8, palette.now, clock);
-  if (head < span.to) return;
-  const { name, values } = model.data.figures.find((each) => each.name.startsWith("Softmax"));
-  const style = { size: 18, align: "right", weight: "700" };
-  text(context, `${name}: ${values[index]}`, layout.width - 4, y + HEADING / 2, palette.now, style);
 }
 
 // Without the times beside that of the playhead.
@@ -115,10 +112,9 @@ function drawNames(context, { left, width, room }, span, { run, y, tracks }, pal
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });
-    const events = room ? range(...visibleEvents(run, track, span.from, span.to).toReversed()) : [];
-    const names = new Set(events.map((event) => nameOf(run.activities[run.activity[event]])));
     const style = { size: 13, weight: "600", align: "right" };
-    text(context, [...names].join(", "), left - 8, top + h / 2, palette.text, style);
+    if (room)
+      text(context, track.product ? "product" : "softmax", left - 8, top + h / 2, palette.text, style);
   }
 }
 

@@ -28,14 +28,15 @@ function makeRun(data) {
 
 const decodeAs = ({ dtype, data }) => decode(data, ARRAYS[dtype]);
 
-// Each track with its events, from `first` to before `end`, and whether it begins a row.
+// Each track with its events, from `first` to before `end`; it begins a row, or joins products to others.
 function placeTracks(sms) {
   let end = 0;
   return sms.map(({ sm, tracks }) => {
     const first = end;
     const placed = tracks.map(({ row, product, count }, i) => {
       const begins = tracks[i - 1]?.row !== row;
-      return { row, product, begins, first: end, end: (end += count) };
+      const joins = !begins && product && tracks[i - 1].product;
+      return { row, product, begins, joins, first: end, end: (end += count) };
     });
     return { sm, first, tracks: placed, end };
   });

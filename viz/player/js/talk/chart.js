@@ -68,20 +68,19 @@ export class ChartView {
   // Names with their numbers, "ours 23.4 µs", as bars of one scale; if they flow, they grow in turn.
   drawBars(bars, palettes, flows) {
     const { now, plain, text } = palettes[isDark(this.root) ? "dark" : "light"];
-    const sizes = bars.map((words) => sizeOf(words.split(" ").at(-1)));
+    const named = bars.map((words) => [words.replace(/ [^ ]+$/, ""), words.split(" ").at(-1)]);
+    const sizes = named.map(([, number]) => sizeOf(number));
     const high = (HEIGHT - TOP) / bars.length;
-    const drawn = bars.map((words, i) => {
+    const drawn = named.map(([title, words], i) => {
       const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.76 * WIDTH)];
-      const isBest = i === 1 && bars.length === 2; // less than the other: of three none is
+      const isBest = i === bars.length - 1 && sizes.every((size, k) => !k || size < sizes[k - 1]);
       const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
       const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isBest ? now : plain });
-      const number = svg("text", { ...looks, x: width + 20, fill: isBest ? now : text }, [
-        words.split(" ").at(-1),
-      ]);
+      const number = svg("text", { ...looks, x: width + 20, fill: isBest ? now : text }, [words]);
       const turn = { duration: GROWS_MS, delay: i * GROWS_MS, fill: "backwards" };
       if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, turn);
       if (flows) number.animate({ opacity: [0, 0, 1] }, turn);
-      const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [words.replace(/ [^ ]+$/, "")]);
+      const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [title]);
       return svg("g", {}, [name, bar, number]);
     });
     const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": bars.join("; ") };
