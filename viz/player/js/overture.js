@@ -12,12 +12,12 @@ const TAKES = [
   "Its value V is what it passes on: of some words more, of some less.",
 ];
 const STORES = [
-  "Three kernels: each leaves its result in HBM. " +
-    "The first writes a score S of each query and key, and reads K again for every {rows} queries.",
-  "The second reads the scores back, turns them into weights P (softmax), and writes these, too.",
-  "The third reads the weights back, and adds up the values V, each times its weight: the outputs O.",
+  "The first kernel computes a score S = query · key of each pair of words, and writes all to HBM.",
+  "The second kernel reads the scores back, turns them into weights P (softmax), and writes these, too.",
+  "The third kernel reads the weights back, and adds up the values V, each times its weight: the outputs O.",
 ];
 const GOES_ON = "So it goes on, tile by tile: where m grows, the old sums shrink to fit it.";
+const NEXT = "The next tile of keys comes to the same queries.";
 const WHY = ["Only a part of the row had been seen.", "With it, e^(score − m) never overflows."];
 const MAP = "The last queries go the same way. All weights, drawn for you: they were stored nowhere.";
 
@@ -39,11 +39,14 @@ function toldOf(model, slow, step) {
     const says = sentencesOf(model, { step, phase }, toldRow(model, step, null));
     const to = model.phaseStart[step] + k + 1;
     const way = [from, (from = to)];
+    if (!isFirst && tells === "scores") return slow(way, NEXT);
     const why = tells === "row max" ? ` ${WHY[Number(isFirst)]}` : "";
     if (isFirst || !rescales) return slow(way, says.at(isFirst && !loads.length ? 0 : -1) + why);
     return [slow([way[0], to - 0.5], says[0]), slow([to - 0.5, to], says.at(-1))];
   });
 }
+
+const stores = (says, i) => act("Standard attention", [0, 0], says, (part) => ({ stored: i + part }));
 
 export function overtureOf(model) {
   const good = goodTile(model);
@@ -56,8 +59,6 @@ export function overtureOf(model) {
   const follow = `Other queries go the same way, each with its row of scores. Follow ${told}.`;
   const takes = (says, i) =>
     act("Attention", [0, 0], says, (part) => ({ about: ends, seen: i + shape(part) }));
-  const stores = (says, i) =>
-    act("Standard attention", [0, 0], says.replace("{rows}", q), (part) => ({ stored: i + part }));
   const flash = (...given) => act(data.label, ...given);
   const slow = (way, says, scene) => flash(way, says, scene, SLOW);
   const again = toldOf(model, slow, good);

@@ -145,7 +145,7 @@ export function byteBars(node, rows, palette) {
 export function countedRow({ data: { tensors, hides }, tensorBytes }, name) {
   const parts = tensors.map(({ name: tensor, written, color }, t) => {
     const title = `${tensor}, ${written ? "written" : "read"}`;
-    return { name: tensor, title, color: tensor === hides ? "line" : color, bytes: tensorBytes[t] };
+    return { name: tensor, title, color: tensor === hides ? "output" : color, bytes: tensorBytes[t] };
   });
   return { name, title: COUNTED, parts };
 }

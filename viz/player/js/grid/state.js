@@ -5,7 +5,7 @@ import { fillBox, roundBox, text } from "./draw.js";
 import { formatSteady } from "../run/formats.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { softmaxState } from "../run/figure.js";
-import { finishOf, progressIn } from "../run/bench.js";
+import { progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, sum, valueAt } from "../run/model.js";
 
 const [TOLD, ROOM] = [13, 40]; // size of the numbers, and their room
@@ -18,7 +18,6 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const isTold = isWide && tall > 1.3 * TOLD; // then each row has its numbers
   const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
-  const finish = finishOf(model, at);
   roundBox(context, { ...box, x: box.x - 4, w: box.w + 8 }, 3, { fill: palette.surface, line: palette.line });
   text(context, isWide ? "max m" : "m", place.m, box.y - 10, palette.state, style);
   text(context, isWide ? "sum l" : "l", place.l, box.y - 10, palette.state, style);
@@ -27,7 +26,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     progressIn(model, at, role, 1),
   );
   const ranges = rangesOf(model, at);
-  const how = { palette, strong, place, tall, ranges, max, rescale, exp, finish };
+  const how = { palette, strong, place, tall, ranges, max, rescale, exp };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
     const middle = rowBox(model, box, row).y + tall / 2;
@@ -70,13 +69,12 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, r
 
 // The old sum shrinks, then what the tile adds stands on it. Returns how long both are.
 export function drawL(context, { oldL, l, alpha }, middle, how) {
-  const { palette, strong, place, ranges, tall, rescale, finish } = how;
+  const { palette, strong, place, ranges, tall, rescale } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
-  const drained = 1 - smooth(finish * 2); // O is divided by it
-  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit * drained : 0;
-  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
+  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit : 0;
+  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit;
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);

@@ -17,6 +17,7 @@ export function drawSum(context, slot, box, how, own = null) {
   const deep = slot.transposed ? cw : ch; // its bars stand across it
   const largest = largestOfRows(model, slot, at);
   const divided = smooth(finishOf(model, at) * 2);
+  const come = smooth(phase?.rescales ? part * 2 : part); // it shrinks together with l
   const color = palette[slot.color];
   for (const [i, r] of (own ?? range(now.rows)).entries()) {
     const middle = (slot.transposed ? box.x : box.y) + (i + 0.5) * deep;
@@ -35,7 +36,7 @@ export function drawSum(context, slot, box, how, own = null) {
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
       bar(c, divided ? to : phase?.rescales && part < 1 ? from : 0, 0.25 * strong * held);
-      bar(c, lerp(from, to, smooth(part)) / lerp(1, l, divided), strong * held);
+      bar(c, lerp(from, to, come) / lerp(1, l, divided), strong * held);
     }
   }
 }

@@ -48,14 +48,13 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-function endWords({ data: { standard_parts: parts, tensors, words }, bytes, count }) {
+function endWords({ data: { standard_parts: parts, tensors }, bytes, count }) {
   const stored = parts.filter(({ name }) => tensors.every((each) => each.name !== name));
   const names = stored.map(({ name }) => name).join(" and ");
   const all = formatBytes(sum(parts.map((part) => part.bytes)));
-  const twice = words ? "Twice the text makes" : "Twice the queries and keys make";
   const done = `Done: ${formatBytes(bytes[count])} to and from HBM`;
   if (!parts.length) return `${done}.`;
-  return `${done}, in place of standard attention’s ${all}. ${twice} ${names} four times as large.`;
+  return `${done}, in place of standard attention’s ${all}. ${names} were never stored.`;
 }
 
 function scanWords(model, at) {
