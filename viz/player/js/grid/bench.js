@@ -340,11 +340,12 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
     const box = { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 };
     fillBox(context, color, box, alpha);
-    if (i === row) roundBox(context, box, 4, { line: palette.query, width: 2, alpha: clamp(seen) });
+    if (i === row) roundBox(context, box, 4, { line: palette.query, width: 2, alpha: clamp(2 * seen - 1) });
     if (i < row) fillBox(context, palette.key, { ...box, y: y + 0.75 * size, h: 3 }, comes(seen - 1, i));
     const weight = i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
-    text(context, asked[i], x + wide / 2 - 1, y, ink, { ...style, weight, align: "center" });
+    const written = about ? alpha * lerp(0.2, 1, comes(2 * seen, i)) : alpha; // as if it were being read
+    text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha: written, weight, align: "center" });
   }
 }
 
