@@ -174,11 +174,11 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
 
 def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sight_on_a_phone_too(visit):
     page = visit("/", reduced_motion="no-preference").wait_for_player("recorded on NVIDIA H200")
-    assert page.step()[1] == 10  # a sentence, alone
-    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('Old weights were made')"
+    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('the old m in its exponent')"
     page.page.wait_for_function(told, timeout=60_000)
     page.press("Space")
     page.wait_for_url("step=")
+    assert page.step()[1] == 10  # a sentence, alone
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.get_by_role("button", name="Your own sizes and words").click()
     in_sight = """() => {  // and the fields come one by one

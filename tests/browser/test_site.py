@@ -66,7 +66,7 @@ class Shown:
 @pytest.mark.parametrize("address", ["file", "http"], indirect=True)
 def test_it_plays_at_once_and_loads_a_recording_once_it_is_asked_for(visit, address):
     shown = Shown(visit, address, reduced_motion="no-preference")
-    shown.page.wait_for_function("/step [1-9]/.test(document.querySelector('.fa-count')?.textContent)")
+    shown.page.wait_for_function("/[1-9] s/.test(document.querySelector('.fa-count')?.textContent)")
     assert shown.runs == []
     shown.follow("gpt2.flash2", "1024 × 1024")
     assert shown.runs == ["gpt2.flash2.js"]

@@ -16,7 +16,7 @@ export class Playback {
     this.controls = controls(this, slides);
     this.slider = this.controls.slider;
     this.slider.addEventListener("input", () =>
-      this.transport.goTo(this.positionOf(Number(this.slider.value))),
+      this.transport.goTo(this.positionOf(Math.round(this.slider.value))),
     );
   }
 

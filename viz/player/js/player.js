@@ -235,7 +235,7 @@ export class Player extends Playback {
     const { pane, timeline, controls: shown } = this;
     if (!timeline || this.root.clientWidth === 0) return;
     const rate = this.still?.rate ?? this.transport.rate;
-    const { directed } = this.transport;
+    const { directed, acts, acted } = this.transport;
     const at = pane.stateAt(timeline.position, rate);
     const { model } = pane;
     const shows = this.opened.isOpen && this.opened.shows(at.step);
@@ -257,8 +257,10 @@ export class Player extends Playback {
     write(this.caption, caption);
     this.caption.classList.toggle("fa-titled", Boolean(directed?.says));
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
-    this.slider.value = timeline.order === "one" ? at.done : timeline.position;
-    write(shown.count, countWords(timeline, at));
+    const film = directed?.says && acted / sum(acts.map(({ ms }) => ms));
+    const stands = timeline.order === "one" ? at.done : timeline.position;
+    this.slider.value = film ? film * this.slider.max : stands;
+    write(shown.count, film ? `${Math.round(acted / 1000)} s` : countWords(timeline, at));
     this.aside.draw(pane, at, picked);
     if (this.lanes.canvas.clientWidth) {
       this.lanes.follow(tilesAt(timeline, at));

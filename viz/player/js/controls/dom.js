@@ -25,7 +25,6 @@ const MODELLED =
   "count once per query tile; backward, Q and dO count once per key tile too.";
 
 const SAYS_EVERY_MS = 900;
-const ROOM_FOR_A_NAME = 3.5; // percent of a bar
 
 export function element(tag, attributes = {}, children = [], namespace = HTML) {
   const node = document.createElementNS(namespace, tag);
@@ -78,7 +77,7 @@ export function press(node, isPressed) {
 // The transport's buttons, its slider and its speed. A button does what its key does; `owner` is a Playback.
 export function controls(owner, sliderLabel) {
   const { transport } = owner;
-  const range = { type: "range", class: "fa-slider", min: "0", step: "1" };
+  const range = { type: "range", class: "fa-slider", min: "0", step: "any" };
   const slider = element("input", { ...range, "aria-label": sliderLabel });
   const count = element("span", { class: "fa-count" });
   const rate = element("span", { class: "fa-rate" });
@@ -123,10 +122,10 @@ export function byteBars(node, rows, palette) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = 100 / Math.max(...totals);
   const names = ["Q", "K", "S", "P", "V", "O", "m", "l", "lse", "dO", "D", "dQ", "dK", "dV"]; // in each bar
-  const piece = ({ name, title, color, bytes }) => {
+  const piece = ({ name, title, color }) => {
     const order = 1 + names.indexOf(name) || names.length + 1; // others are last
     const looks = { class: "fa-part-bar", title, style: `background:${palette[color]};order:${order}` };
-    return element("span", looks, [bytes * scale < ROOM_FOR_A_NAME ? "" : meant(name)]);
+    return element("span", looks, [` ${meant(name)}`]);
   };
   const bars = rows.map(({ parts }) => parts.map(piece));
   const said = rows.map(({ title }) => element("span", { class: "fa-byte-words", title }));
@@ -146,7 +145,7 @@ export function byteBars(node, rows, palette) {
 export function countedRow({ data: { tensors, hides }, tensorBytes }, name) {
   const parts = tensors.map(({ name: tensor, written, color }, t) => {
     const title = `${tensor}, ${written ? "written" : "read"}`;
-    return { name: tensor, title, color: tensor === hides ? "line" : color, bytes: tensorBytes[t] };
+    return { name: tensor, title, color: tensor === hides ? "output" : color, bytes: tensorBytes[t] };
   });
   return { name, title: COUNTED, parts };
 }

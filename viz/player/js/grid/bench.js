@@ -4,7 +4,7 @@
 import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
-import { lerp, smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { figureOf, goodTile, matrixNamed, stepToOpen, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
@@ -103,6 +103,7 @@ export function drawBench(context, chip, bench, given) {
   const how = { ...given, isFlat: bench.isFlat, ...(bench.strip && { only: model.offsets[given.row] }) };
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
+  if (strong < 0.05) return; // words stand in its place
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   const memories = memoriesOf(model, kernel, chip);
   const named = memories.length ? nameWide(chip) : chip.w;
@@ -112,7 +113,6 @@ export function drawBench(context, chip, bench, given) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, x, y + 34, palette.muted, { size: 13 });
   }
-  if (strong < 0.05) return; // words stand in its place
   const slots = boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0 || at.bare) return;
@@ -220,8 +220,7 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
-  const isSaid = said && strong > 0.5 && at.melt < 1 && !isReady && !isRescaled;
-  const label = isSaid ? said.label : short;
+  const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650" };
   const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);
@@ -311,7 +310,7 @@ function placeWords(context, chip, words, size, isLoose) {
 // What stands there in fast playback: a text, each word on the colour of its weight in the told row. If
 // `at` has a step that it is `about`, its words come one after the other, as far as they have `come`.
 export function drawFar(context, chip, { model, palette, at }, pinned) {
-  const { about, come = 1 } = at;
+  const { about, seen = 0, come = about ? seen - 2 : 1 } = at;
   const alpha = about ? 1 : 2 * at.scan - 1; // it comes once the matrices have gone
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
@@ -332,16 +331,21 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   const style = { size, alpha };
   const heading = `How much “${asking[row]}” takes of each word`;
   text(context, heading, places[0].x, places[0].y - line, palette.muted, style);
-  const parts = places.map((_, i) => within(come * (row + FLYING), i, i + FLYING));
+  const comes = (part, i) => within(part * (row + FLYING), i, i + FLYING);
+  const parts = places.map((_, i) => comes(come, i));
   if (about) drawRays(context, { places, parts, weights, size }, row, palette);
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
     const isKnown = weights[i] >= 0 && parts[i] > 0;
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
-    fillBox(context, color, { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 }, alpha);
+    const box = { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 };
+    fillBox(context, color, box, alpha);
+    if (i === row) roundBox(context, box, 4, { line: palette.query, width: 2, alpha: clamp(2 * seen - 1) });
+    if (i < row) fillBox(context, palette.key, { ...box, y: y + 0.75 * size, h: 3 }, comes(seen - 1, i));
     const weight = i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
-    text(context, asked[i], x + wide / 2 - 1, y, ink, { ...style, weight, align: "center" });
+    const written = about ? alpha * lerp(0.2, 1, comes(2 * seen, i)) : alpha; // as if it were being read
+    text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha: written, weight, align: "center" });
   }
 }
 
@@ -355,7 +359,7 @@ function drawRays(context, { places, parts, weights, size }, row, palette) {
     const start = x + wide / 2;
     const [from, bends] = y < to.y ? [y + 0.75 * size, size] : [top, -size];
     const long = Math.abs(end - start) + top - from + size;
-    Object.assign(context, { strokeStyle: palette.now, globalAlpha: 0.5, lineWidth: 44 * weights[i] });
+    Object.assign(context, { strokeStyle: palette.value, globalAlpha: 0.5, lineWidth: 44 * weights[i] });
     context.setLineDash([long * smooth(parts[i]), 2 * long]);
     context.beginPath();
     context.moveTo(start, from);

@@ -20,7 +20,9 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const out = placeInHbm(layout, model, at.step, name);
       if (name === model.data.hides || !out) return;
       const isAddress = model.strips.some((strip) => strip.lists && strip.name === name);
-      const other = isAddress ? chipEdge(chip, out) : bench.state && { ...bench.state, w: EDGE }; // no slot
+      // without a slot: beside m and l, or on a narrow chip above the row that it makes or is
+      const row = bench.strip && { ...(i < phase.loads.length ? bench.slots.S : bench.strip), h: EDGE };
+      const other = isAddress ? chipEdge(chip, out) : bench.state ? { ...bench.state, w: EDGE } : row;
       const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const inside = slot ?? chipEdge(chip, out);
       const [from, to] = i < phase.loads.length ? [out, inside] : [inside, out];

@@ -43,7 +43,7 @@ export function drawLens(context, { state, strip }, top, how) {
   const [from, end, middle] = [left + NAME, ends - NUMBER, y + HEAD + 8];
   const ranges = { most: Math.max(largestSum(model, at, row), oldL) };
   const bar = { palette, strong, tall: 28, ranges, place: { l: from, end } };
-  const [kept, added] = drawL(context, now, middle, { ...bar, rescale, finish });
+  const [kept, added] = drawL(context, now, middle, { ...bar, rescale });
   write("l", left, middle, palette.state);
   const below = (words, start) => write(words, start, middle + 16, palette.state, { size: 12.5 });
   if (isSeen) below(`old ${formatSteady(rescale < 0.25 ? oldL : alpha * oldL)}`, from);

@@ -59,9 +59,8 @@ export class Pane {
     const standing = at.step >= 0 ? at.step : at.finished ? model.count - 1 : Math.max(0, latest);
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
-    const tells =
-      at.finished && model.data.words && hasNumbers(model) && model.kernels[at.kernel].bars === "l";
-    at.scan = timeline.order === "gpu" ? 0 : tells && this.onPick ? 1 : scanOf(rate); // a talk keeps the chip
+    const end = at.finished && model.data.words && hasNumbers(model) && model.kernels[at.kernel].bars === "l";
+    at.scan = timeline.order === "gpu" ? 0 : end && this.onPick ? 1 : scanOf(rate); // a talk keeps the chip
     at.melt = meltOf(rate);
     at.marks = this.onPick || !this.pinned || this.pinned.q === model.q[at.step]; // a talk follows one row
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
@@ -133,8 +132,7 @@ export class Pane {
     const { model, palette } = this;
     const split = model.keyParts.length > 0;
     const isAlone = layouts.length === 1;
-    const more =
-      isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "the GPU's memory: large, slow";
+    const more = isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "GPU memory: large, slow";
     const place = isAlone ? { ...hbm, w: layouts[0].room } : hbm;
     if (isAlone || isInHbm(model, at)) namePlace(context, "HBM", more, place, palette);
     else namePlace(context, "Weights", "stored nowhere", hbm, palette);

@@ -18,20 +18,19 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const isTold = isWide && tall > 1.3 * TOLD; // then each row has its numbers
   const [m, l, right] = [0, isTold ? 0.48 : isWide ? 0.42 : 0.5, 1].map((part) => box.x + part * box.w);
   const place = { m, l, end: right - (isTold ? ROOM : 0), half: box.w * (isTold ? 0.18 : 0.36) };
-  const finish = finishOf(model, at);
-  const isFolded = isTold && finish > 0.5; // m and l are one number, lse, which leaves
+  const isFolded = isTold && finishOf(model, at) > 0.5; // m and l are one number, lse, which leaves
   roundBox(context, { ...box, x: box.x - 4, w: box.w + 8 }, 3, { fill: palette.surface, line: palette.line });
   const names = isFolded ? ["lse", ""] : isWide ? ["max m", "sum l"] : ["m", "l"];
   names.forEach((name, i) => text(context, name, [m, l][i], box.y - 10, palette.state, style));
   if (model.q[at.step] < 0) return;
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((of) => progressIn(model, at, of, 1));
-  const how = { palette, strong, place, tall, ranges: rangesOf(model, at), max, rescale, exp, finish };
+  const how = { palette, strong, place, tall, ranges: rangesOf(model, at), max, rescale, exp };
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const state = softmaxState(model, at.step, row);
     const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     if (!isFolded) drawMax(context, state, middle, how);
-    const bar = sum(drawL(context, state, middle, how));
+    const bar = isFolded ? 0 : sum(drawL(context, state, middle, how));
     if (!isTold) continue;
     const now = isFolded ? state.m + Math.log(state.l) : max < 0.5 ? state.oldM : state.m;
     const nowL = isFolded ? 0 : rescale < 1 ? state.oldL : state.l;
@@ -68,13 +67,12 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, r
 
 // The old sum shrinks, then what the tile adds stands on it. Returns how long both are.
 export function drawL(context, { oldL, l, alpha }, middle, how) {
-  const { palette, strong, place, ranges, tall, rescale, finish } = how;
+  const { palette, strong, place, ranges, tall, rescale } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
-  const drained = 1 - smooth(finish * 2); // O is divided by it
-  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit * drained : 0;
-  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit * drained;
+  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit : 0;
+  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit;
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
   if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);

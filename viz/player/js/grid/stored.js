@@ -25,10 +25,7 @@ function pictureOf(model, palette, name) {
 
 // On the chip they lie as the two products they are.
 function placesOnChip({ x, y, w, h }) {
-  const side = Math.min(
-    (h - HEAD - 2 * NAME - PAD) / (1 + THIN),
-    (w - 4 * PAD - 2 * BESIDE) / (2 + 2 * THIN),
-  );
+  const side = Math.min(h - HEAD - 2 * NAME - PAD, w / 2 - 2 * PAD - BESIDE) / (1 + THIN);
   const thin = THIN * side;
   const apart = Math.min(APART, w - 2 * (side + thin + BESIDE + PAD));
   const S = { x: x + (w - apart) / 2 - side, y: y + HEAD + 2 * NAME + thin, w: side, h: side };

@@ -6,22 +6,25 @@ import { clamp, lerp, smooth } from "../run/easing.js";
 import { figureOf, seenShares, softmaxState } from "../run/figure.js";
 import { formatNumber } from "../run/formats.js";
 import { countsOf } from "./layout.js";
-import { once, range, rowBox, rowCount, rowNumber, stepsOfTile, valueAt } from "../run/model.js";
+import { once, range, rowAbove, rowBox, rowCount, rowNumber, stepsOfTile, valueAt } from "../run/model.js";
 
 // A running sum as one row of bars per row of the tile, `own` or all: it shrinks by alpha, grows by what is
-// added, and its scale is divided by l with it. Between recorded states the bars are between them.
+// added, and is divided by l, on one scale. Between recorded states the bars are between them.
 export function drawSum(context, slot, box, how, own = null) {
   const { now, old, part, phase, held, model, palette, at, strong } = how;
   const [down, across] = countsOf(model, slot);
   const [cw, ch] = [box.w / across, box.h / (own?.length ?? down)];
   const deep = slot.transposed ? cw : ch; // its bars stand across it
   const largest = largestOfRows(model, slot, at);
+  const divided = smooth(finishOf(model, at) * 2);
+  const come = smooth(phase?.rescales ? part * 2 : part); // it shrinks together with l
   const color = palette[slot.color];
   for (const [i, r] of (own ?? range(now.rows)).entries()) {
     const middle = (slot.transposed ? box.x : box.y) + (i + 0.5) * deep;
     const line = slot.transposed ? { x: middle - 0.5, w: 1 } : { y: middle - 0.5, h: 1 };
     fillBox(context, palette.line, { ...box, ...line }, 0.6 * strong);
     const unit = (deep / 2 - 0.4) / (largest[r] ?? largest[0]); // of one row alone
+    const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
     const bar = (c, size, alpha) => {
       const high = clamp(size * unit, -deep / 2, deep / 2) * (slot.transposed ? -1 : 1);
       const [from, long] = [Math.min(middle, middle - high), Math.abs(high)];
@@ -32,8 +35,8 @@ export function drawSum(context, slot, box, how, own = null) {
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
-      bar(c, phase?.rescales && part < 1 ? from : 0, 0.25 * strong * held);
-      bar(c, lerp(from, to, smooth(part)), strong * held);
+      bar(c, divided ? to : phase?.rescales && part < 1 ? from : 0, 0.25 * strong * held);
+      bar(c, lerp(from, to, come) / lerp(1, l, divided), strong * held);
     }
   }
 }

@@ -20,8 +20,7 @@ const LEGEND = {
   wait: "waits",
   other: "other work",
 };
-const KEYS =
-  "Keys: p plays, ← → pan, + − zoom, 0 all of it, , and . the block before and after, ↑ ↓ the track.";
+const KEYS = "Keys: p plays, ← → pan, + − zoom, 0 all, , and . the block before and after, ↑ ↓ the track.";
 
 // As drawLanes has it, in the style of an entry of the legend.
 function lookOf({ color, fill }) {

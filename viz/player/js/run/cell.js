@@ -7,9 +7,7 @@ import { formatSteady } from "./formats.js";
 const TERMS = 6; // of a dot product that are written out
 
 export function shownIn(model, figure, at) {
-  return Object.fromEntries(
-    figure.slots.map((slot) => [slot.name, matricesIn(model, figure, slot, at)?.now]),
-  );
+  return Object.fromEntries(figure.slots.map((one) => [one.name, matricesIn(model, figure, one, at)?.now]));
 }
 
 // The product that made a matrix; undefined if none did, or not in this step.

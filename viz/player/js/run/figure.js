@@ -128,9 +128,8 @@ export function tellingRow(model, step) {
 // The drawn row that a step is told for: the picked one if it is there, else the recorded, else the best.
 export function toldRow(model, step, pinned) {
   if (pinned && pinned.q === model.q[step] && pinned.head === model.head[step]) return pinned.row;
-  const recorded =
-    model.matrixRow === null || model.q[step] < 0 ? -1 : model.offsets.indexOf(model.matrixRow);
-  return recorded >= 0 && recorded < rowCount(model, model.q[step]) ? recorded : tellingRow(model, step);
+  const known = model.matrixRow === null || model.q[step] < 0 ? -1 : model.offsets.indexOf(model.matrixRow);
+  return known >= 0 && known < rowCount(model, model.q[step]) ? known : tellingRow(model, step);
 }
 
 // The step whose tile is opened at step `from`: of a picked row the one at the same key tile, or the nearest;

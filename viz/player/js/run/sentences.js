@@ -10,7 +10,10 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./mode
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: ["A score says how well a query fits a key.", "The best key for {who} is {key}: {largest}."],
+  scores: [
+    "A score says how well a query fits a key.",
+    "The best key of this tile for {who} is {key}: {largest}.",
+  ],
   mask: ["{changed}{hidden}"],
   "row max": ["m is the largest score of each row so far.", "m of {who} {grows} {m}.", "m stays −∞"],
   exponentials: [
@@ -73,12 +76,6 @@ const FIRST = "l is the sum of the weights of a row so far: {l} in {who}.";
 const FIRST_AFTER_SINK =
   "The sink came first, a logit of {oldM} without a value: l was 1. In {who}: {factor}, l = {summed}.";
 
-// What a loaded tensor says of each word of a text.
-const OF_WORDS = {
-  Q: "A query says what a word looks for.",
-  K: "A key says what a word is found by.",
-  V: "A value is what a word passes on.",
-};
 const HIDDEN = "Keys that a row may not see, or past the last, get −∞: they will weigh 0.";
 const LATER = "Later words are hidden: they get −∞, and weigh 0.";
 
@@ -86,7 +83,6 @@ const WAYS = { loads: "From HBM to the chip", stores: "From the chip to HBM" };
 
 // Of a phase that names no sentence, by what it does.
 const BY_ROLE = {
-  move: "{meaning}",
   mask: "{hidden}",
   max: "The max of a row is its largest score so far.",
   exponentials: "Scores become weights.",
@@ -121,7 +117,6 @@ function wordsOf(model, at, row) {
     width: model.data.problem.head_dim,
     changed: changeWords(model.data.problem),
     hidden: model.data.words && model.data.problem.mask === "causal" ? LATER : HIDDEN,
-    meaning: (model.data.words && OF_WORDS[at.phase.loads[0]]) || "",
     ...(model.page && pageWords(model, at.step)),
   };
   if (model.q[at.step] < 0) return { ...about, who: "", isBlind: false };
@@ -249,8 +244,7 @@ export function rescaleWords(state, given) {
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
-  const was = inDigits(oldM, digitsOfPower(oldM, m, digits));
-  const corrects = `Old weights were made for m = ${was}. Times ${factor} they fit the new m.`;
+  const corrects = `Each old weight has the old m in its exponent: so l and O times ${factor} fit the new m.`;
   return { factor, summed, corrects };
 }
 

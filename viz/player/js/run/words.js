@@ -48,13 +48,13 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-function endWords({ data, bytes, count }) {
-  const { standard_parts: parts, tensors } = data;
+function endWords({ data: { standard_parts: parts, tensors }, bytes, count }) {
   const stored = parts.filter(({ name }) => tensors.every((each) => each.name !== name));
   const names = stored.map(({ name }) => name).join(" and ");
-  const alone = formatBytes(sum(stored.map((part) => part.bytes)));
-  const more = parts.length ? ` Standard attention moves ${alone} for ${names} alone.` : "";
-  return `Done: ${data.label} moves ${formatBytes(bytes[count])} to and from HBM.${more}`;
+  const all = formatBytes(sum(parts.map((part) => part.bytes)));
+  const done = `Done: ${formatBytes(bytes[count])} to and from HBM`;
+  if (!parts.length) return `${done}.`;
+  return `${done}, in place of standard attention’s ${all}. ${names} were never stored.`;
 }
 
 function scanWords(model, at) {

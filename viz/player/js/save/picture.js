@@ -123,7 +123,8 @@ function paintText(context, node, origin) {
   context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   context.textAlign = "left";
   context.textBaseline = "middle";
-  for (const { words, left, top, bottom } of linesOf(node))
+  const { bottom: end } = node.parentElement.getBoundingClientRect();
+  for (const { words, left, top, bottom } of linesOf(node).filter((line) => line.top < end))
     context.fillText(words, left - origin.x, (top + bottom) / 2 - origin.y);
   context.globalAlpha = 1;
 }

@@ -11,8 +11,7 @@ import { stateWords } from "../run/sentences.js";
 import { Predict } from "./predict.js";
 
 const NO_TILE = "This run has no numbers of its tiles.";
-const HINT =
-  "Point at a number to see how it was made. The code computes with 2^x, these numbers are of e^x.";
+const HINT = "Point at a number to see how it was made. The code computes 2^x, these numbers are of e^x.";
 const TO_COME = "The kernel runs here once more, to write down the numbers of this row.";
 const NOT_RECORDED = "It was not recorded in its numbers, and this run cannot be run again here.";
 
