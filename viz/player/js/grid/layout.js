@@ -51,7 +51,7 @@ export function mapLayout(hbm, model) {
   const [w, h] = [hbm.w - left - PAD - 4, hbm.h - top - PAD - FOOT];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
-  cellWidth = Math.min(cellWidth, Math.max(cellHeight, 4));
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight, 16));
   cellHeight = Math.min(cellHeight, Math.max(cellWidth * 1.3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
   const aside = model.data.grid.length ? 0.5 : 0; // in the middle of HBM, or in its corner
