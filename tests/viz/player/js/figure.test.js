@@ -127,7 +127,7 @@ test("every phase of every algorithm has a sentence", () => {
   assert.deepEqual(Object.keys(SENTENCES).toSorted(), given("tells"));
 });
 
-const FACTOR = / = e\^\((-?[\d.]+) - \(?(.+?)\)?\) = (.+?) fit/;
+const FACTOR = / = e\^\((-?[\d.]+) - \(?(.+?)\)?\) = (.+?), they fit/;
 const SUMMED = /l of .+? = (.+?) × (.+?) \+ (.+?) = (.+?)\. O likewise/;
 
 test("a rescale is told so that whoever counts again gets the numbers of the run", () => {

@@ -10,10 +10,7 @@ import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./mode
 // a row that has seen no key. `wordsOf` has the words in braces.
 export const SENTENCES = {
   page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: [
-    "A score says how well a query fits a key.",
-    "The best key of this tile for {who} is {key}: {largest}.",
-  ],
+  scores: ["A score says how well a query fits a key.", "The best key here for {who} is {key}: {largest}."],
   mask: ["{changed}{hidden}"],
   "row max": ["m is the largest score of each row so far.", "m of {who} {grows} {m}.", "m stays −∞"],
   exponentials: [
@@ -244,7 +241,7 @@ export function rescaleWords(state, given) {
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
   const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
-  const corrects = `Each old weight has the old m in its exponent: so l and O times ${factor} fit the new m.`;
+  const corrects = `The old sums l and O used the old m. Times ${factor}, they fit the new one.`;
   return { factor, summed, corrects };
 }
 
