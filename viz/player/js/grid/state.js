@@ -74,7 +74,7 @@ export function drawL(context, { oldL, l, alpha }, middle, how) {
   const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit : 0;
   const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit;
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
-  if (shrinks && rescale < 1) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
+  if (shrinks && rescale <= 0.5) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
   fillBox(context, palette.state, { ...from, w: kept }, strong);
   fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
   return [kept, added];

@@ -35,7 +35,7 @@ export function drawSum(context, slot, box, how, own = null) {
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
-      bar(c, divided ? to : phase?.rescales && part < 1 ? from : 0, 0.25 * strong * held);
+      bar(c, divided ? to : phase?.rescales && part <= 0.5 ? from : 0, 0.25 * strong * held);
       bar(c, lerp(from, to, come) / lerp(1, l, divided), strong * held);
     }
   }
