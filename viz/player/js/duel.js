@@ -18,7 +18,8 @@ export class ByteRace extends Race {
   }
 
   done(i) {
-    return this.ends[i].findLastIndex((end) => end <= this.now() * (1 + 1e-9)) + 1;
+    const now = this.now() * (1 + 1e-9);
+    return this.ends[i].findLastIndex((end) => end <= now) + 1;
   }
 
   // How many steps of run i are done, with the part of the one in progress.

@@ -32,7 +32,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     if (!isFolded) drawMax(context, state, middle, how);
     const bar = isFolded ? 0 : sum(drawL(context, state, middle, how));
     if (!isTold) continue;
-    const now = isFolded ? state.m + Math.log(state.l) : max < 0.5 ? state.oldM : state.m;
+    const now = isFolded ? state.lse : max < 0.5 ? state.oldM : state.m;
     const nowL = isFolded ? 0 : rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
     const write = (value, x) =>

@@ -72,7 +72,7 @@ export function softmaxState(model, step, row) {
   const before = stepBefore(model, step);
   const [oldM, oldL] =
     before < 0 ? stateAtStart(model, step) : ["m", "l"].map((name) => valueAt(model, name, before, row));
-  return { oldM, oldL, m, l, alpha };
+  return { oldM, oldL, m, l, alpha, lse: m + Math.log(l) };
 }
 
 // m and l before the first tile: a sink was seen, a key that has no value.

@@ -176,9 +176,9 @@ const toCount = (parts, count) => parts.map((each) => inDigits(each, digitsFor(p
 
 function numberWords(state, P, { data, head }, step) {
   const { sinks } = data.problem;
-  const { oldM, oldL, m, l, alpha } = state;
+  const { oldM, oldL, m, l, alpha, lse: lseOfState } = state;
   const sink = sinks ? formatNumber((100 * Math.exp(sinks[head[step] % sinks.length] - m)) / l) : "";
-  const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState: m + Math.log(l) };
+  const numbers = { oldM, oldL, m, l, alpha, kept: (alpha * oldL) / l, lseOfState };
   const words = Object.entries(numbers).map(([name, value]) => [name, formatSteady(value)]);
   const added = P ? formatSteady(sum(P)) : "";
   const grows = m > oldM ? `grows from ${formatSteady(oldM)} to` : "stays";
