@@ -118,7 +118,8 @@ export function drawBench(context, chip, bench, given) {
   if (at.step < 0 || at.bare) return;
   if (how.pointed) drawPointed(context, bench, how);
   const room = bench.strip && model.data.words ? { w: 0, h: 1 } : wordsRoom(model, kernel, chip);
-  if (strong > 0.3 && room !== NO_WORDS) drawWords(context, bench, room, how);
+  const isTold = !at.complete || drawn.some(isSquare); // else there is no tile that they are words of
+  if (strong > 0.3 && room !== NO_WORDS && isTold) drawWords(context, bench, room, how);
   if (bench.strip && strong > 0.5) drawLens(context, bench, 0, { ...how, kernel });
   if (how.only !== null) return;
   if (strong > 0.5) drawStreaks(context, bench, how);
@@ -213,15 +214,15 @@ function drawSlot(context, slot, box, how) {
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   const isRescaled = shown?.phase?.rescales && !shown.old; // on the first tile there is nothing to rescale
   const isThere = isRecorded ? shown && !isRescaled : heldIn(model, at, slot.name).held;
-  const isDropped = isSquare(slot) && heldIn(model, at, slot.name).used === 1;
-  if ((how.isOpen || model.data.ticks) && at.step >= 0 && (isDropped || !isThere)) return isThere;
+  const isGone = at.step >= 0 && (!isThere || (isSquare(slot) && heldIn(model, at, slot.name).used === 1));
+  if (isGone && (how.isOpen || (model.data.ticks && strong > 0.5))) return how.isOpen && isThere;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const short = nameIn(model, at, slot.name);
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
-  const style = { size, weight: "650" };
+  const style = { size, weight: "650", alpha: strong };
   const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it

@@ -60,7 +60,7 @@ export class Pane {
     at.head = model.head[at.finished && timeline.order === "gpu" ? 0 : standing];
     at.kernel = model.kernel[standing];
     const end = at.finished && model.data.words && hasNumbers(model) && model.kernels[at.kernel].bars === "l";
-    at.scan = timeline.order === "gpu" ? 0 : end && this.onPick ? 1 : scanOf(rate); // a talk keeps the chip
+    at.scan = timeline.order === "gpu" ? 0 : end && this.onPick ? 1 : scanOf(this.onPick ? rate : 3 * rate);
     at.melt = meltOf(rate);
     at.marks = this.onPick || !this.pinned || this.pinned.q === model.q[at.step]; // a talk follows one row
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
@@ -104,7 +104,7 @@ export class Pane {
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
     const frame = (step) => outline(context, cellBox(layoutOf(step), model, step), palette, thin ? 1 : 2.5);
     if (!at.finished) active.forEach(frame);
-    const layout = this.pinned && layouts[heads.indexOf(this.pinned.head)];
+    const layout = this.onPick && this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
     return active.length;
@@ -120,10 +120,10 @@ export class Pane {
     const only = isAlone ? model.offsets[row] : null;
     const bench = benchWith(only);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
-    const strong = Math.max(0, 1 - (model.data.words ? 2 : 0.75) * at.scan);
+    const strong = Math.max(0, 1 - (model.data.words && this.onPick ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
-    if (!isOpen) drawFar(context, chip, how, this.pinned);
+    if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk keeps the chip, but pale
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }
@@ -139,7 +139,7 @@ export class Pane {
     else namePlace(context, "Weights", "stored nowhere", hbm, palette);
     if (!isAlone) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
-      nameHeads(context, layouts, heads, model, palette);
+      if (!showsKeys(model)) nameHeads(context, layouts, heads, model, palette);
       return;
     }
     drawStrips(context, layouts[0], model, palette, at);

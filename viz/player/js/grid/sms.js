@@ -19,14 +19,13 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   }
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", `${parts.length} SMs`, box, palette);
-  const x = box.x + PAD;
-  const words = `${Math.round((100 * sum(parts)) / parts.length)} % ${isOver ? "overall" : "at work"}`;
-  if (sum(parts)) text(context, words, x, box.y + 48, palette.now, { size: 24, weight: "700" });
+  const words = `${Math.round((100 * sum(parts)) / parts.length)} % in use`;
+  if (isOver) text(context, words, box.x + PAD, box.y + 48, palette.now, { size: 24, weight: "700" });
   const wide = (box.w - 2 * PAD) / COLUMNS;
   const high = (box.h - TOP - PAD) / Math.ceil(parts.length / COLUMNS);
   parts.forEach((part, sm) => {
     const [column, row] = [sm % COLUMNS, Math.floor(sm / COLUMNS)];
-    const cell = { x: x + column * wide, y: box.y + TOP + row * high, w: wide - 2, h: high - 2 };
+    const cell = { x: box.x + PAD + column * wide, y: box.y + TOP + row * high, w: wide - 2, h: high - 2 };
     fillBox(context, palette.now, cell, part);
     roundBox(context, cell, 2, { line: part ? palette.now : palette.muted });
   });

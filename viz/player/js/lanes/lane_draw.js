@@ -12,7 +12,7 @@ const [TRACK, STAGE_TRACK] = [15, 20];
 const [ROW_GAP, RUN_GAP] = [5, 8];
 const [NARROW_LABELS, WIDE_LABELS, STAGE_LABELS] = [94, 132, 160];
 const TEXT_SIZE = 10.5;
-const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOM_FOR_PROVENANCE] = [1, 4, 14, 620]; // pixels
+const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOMY] = [1, 4, 14, 620]; // pixels
 const TICK_ROOM = 84;
 
 const lines = (tracks) => tracks.filter(({ joins }) => !joins).length; // on a stage
@@ -101,14 +101,13 @@ function drawAxis(context, layout, span, palette, headX) {
   }
 }
 
-// On a stage the activities of a track stand before it, not on their blocks; of a source the date is enough.
+// On a stage the activities of a track stand before it, not on their blocks.
 function drawNames(context, { left, width, room }, span, { run, y, tracks }, palette) {
   const middle = y + HEADING / 2 + 1;
   fillBox(context, palette.background, { x: 0, y, w: width, h: HEADING });
   text(context, run.title, 2, middle, palette.text, { size: 11.5, weight: "600" });
-  const titleEnd = 14 + context.measureText(run.title).width;
-  if (width > ROOM_FOR_PROVENANCE)
-    text(context, run.provenance.slice(room ? -10 : 0), titleEnd, middle, palette.muted, { size: TEXT_SIZE });
+  const end = 14 + context.measureText(run.title).width;
+  if (!room && width > ROOMY) text(context, run.provenance, end, middle, palette.muted, { size: TEXT_SIZE });
   for (const { track, y: top, h } of tracks) {
     if (track.begins) text(context, track.row, 2, top + h / 2, palette.text, { size: TEXT_SIZE });
     fillBox(context, palette.surface, { x: left, y: top, w: width - left, h });

@@ -204,7 +204,9 @@ function makeStrip(model, strip) {
   // Zeros, which are made of nothing, fill it no more than before.
   const fills = ({ loads, needs, stores }) => stores.includes(strip.name) && loads.length + needs.length > 0;
   const filling = range(count).map(() => []); // steps of all heads that fill each tile
-  for (const i of range(model.count).filter((each) => model.phases[each].some(fills))) {
+  const t = model.data.tensors.findIndex(({ name }) => name === strip.name); // not each round writes lse
+  const isFilling = (i) => model.stepBytes[i].written[t] > 0 && model.phases[i].some(fills);
+  for (const i of range(model.count).filter(isFilling)) {
     const [first, end] = tilesOf(model, along, i);
     for (let tile = Math.max(first, 0); tile < end; tile++) filling[tile].push(i);
   }

@@ -204,7 +204,7 @@ export function stateWords(model, at, row, name) {
   const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = now >= phases.findIndex((phase) => phase.rescales);
   const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
-  return `row ${name}:  max m = ${m}   sum l = ${hasSum && state.oldL > 0 ? sumWords(state) : l}`;
+  return `row ${name}:  max m = ${m}   sum l = ${hasSum && state.alpha % 1 ? sumWords(state) : l}`;
 }
 
 // How the first number of a row is made, in the backward pass.
@@ -212,19 +212,18 @@ function gradientWords(model, at, row, name) {
   const read = (matrix) => rowNamed(model, matrix, at.step, row)?.[0];
   const [S, P, lse, dP, D, dS] = ["QK^T", "P", "lse", "dP", "D", "dS"].map(read);
   if (P === undefined) return "";
+  const many = digitsFor([P, dP, D], (weight, own, all) => weight * (own - all));
   const made = {
     "weights from lse": `P = e^(${difference(S, lse, cell)}) ≈ ${cell(P)}`,
-    "d scores": `dS = ${cell(P)} × (${difference(dP, D, cell)}) ≈ ${cell(dS)}`,
+    "d scores": `dS = ${inDigits(P, many)} × (${difference(dP, D, (x) => inDigits(x, many))}) ≈ ${cell(dS)}`,
   };
   const words = at.part > 0.5 && made[at.phase?.tells];
   return words ? `row ${name}, key ${model.kv[at.step] * model.data.problem.block_n}:  ${words}` : "";
 }
 
-// "2.66 × 0.558 + 1.33 ≈ 2.82"
 function sumWords({ oldL, l, alpha }) {
-  const [old, a, added] = [oldL, alpha, l - alpha * oldL].map(formatSteady);
-  const isRight = formatSteady(Number(old) * Number(a) + Number(added)) === formatSteady(l);
-  return `${old} × ${a} + ${added} ${isRight ? "=" : "≈"} ${formatSteady(l)}`;
+  const [old, a, added] = toCount([oldL, alpha, l - alpha * oldL], (x, y, z) => x * y + z);
+  return `${old} × ${a} + ${added} = ${formatSteady(l)}`;
 }
 
 // The digits of a and b that give e^(a − b) so many.
