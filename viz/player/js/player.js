@@ -242,7 +242,7 @@ export class Player extends Playback {
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
     Object.assign(at, directed?.scene?.(this.transport.part));
-    this.bytes.style.visibility = at.about ? "hidden" : ""; // nothing was said of them yet
+    this.bytes.style.visibility = at.seen >= 0 ? "hidden" : ""; // nothing was said of them yet
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, moved(bytes.total));
     const { standard_parts: parts } = model.data;

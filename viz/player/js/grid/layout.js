@@ -168,8 +168,8 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const part = (row) => (row < 2 ? [SUM, FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
   const highOf = (slot) => HIGH[sidesOf(slot)[0]] * (beside === BESIDE ? part(slot.row) : 1);
   const highs = rows.map((row) => Math.max(...slots.filter((slot) => slot.row === row).map(highOf)));
-  const wide = hasState ? STATE[widest > 2 ? "open" : "beside"] : 0;
-  const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
+  const wide = hasState * STATE[widest > 2.5 ? "open" : "beside"];
+  const gaps = GAP * (columns.length - 1 + hasState);
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
   const across = (box.w - gaps) / (sum(widths) + wide);
   const unit = Math.min(across, down * widest);
