@@ -21,7 +21,7 @@ export function overtureOf(model, film = model.data.film) {
   const unstored = bytesOf(({ name }) => tensors.every((each) => each.name !== name));
   const [all, who] = [bytesOf(() => true), rowCalled(model, opens, row)];
   const saved = { unstored: formatBytes(unstored), skipped: formatBytes(all - unstored - bytes[count]) };
-  const words = { label, who, q: problem.block_m, kv: problem.block_n, ...saved };
+  const words = { label, who, q: problem.block_m, kv: problem.block_n, d: problem.head_dim, ...saved };
   let reached = 0;
   return film.map(({ title, told, says, to, at = to, rate = SLOW, beat = BEAT, rests = 0.25, ...scene }) => {
     const shape = (part) => clamp(part / (1 - rests));

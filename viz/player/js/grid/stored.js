@@ -43,7 +43,7 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
     const alpha = smooth(come);
     roundBox(context, box, 3, { fill: palette.background, line: palette.line, alpha });
     const style = { size: 14, weight: "650", alpha };
-    text(context, meant(name), box.x, box.y - 11, palette[tensors[name].color], style);
+    text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, palette[tensors[name].color], style);
   };
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", "small and fast", chip, palette);
