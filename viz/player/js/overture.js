@@ -33,10 +33,9 @@ export function overtureOf(model, film = model.data.film) {
     const tells = told === undefined ? [] : [sentencesOf(model, { step, phase }, row).at(told)];
     const said = [...tells, says].filter(Boolean).join(" ");
     const [head, body] = [title, said].map((each) => each.replace(/\{(\w+)\}/g, (_, word) => words[word]));
-    const sceneAt = (part) =>
-      Object.entries(scene).map(([key, [first, last]]) => [key, lerp(first, last, shape(part))]);
+    const valueAt = (part) => (each) => [each[0], lerp(...each[1], shape(part))];
+    const valuesAt = (part) => Object.fromEntries(Object.entries(scene).map(valueAt(part)));
     const time = { from, to: place, shape, rate: () => rate, ms: beat + LETTER_MS * body.length };
-    const sceneOf = (part) => ({ about: after - 1, ...Object.fromEntries(sceneAt(part)) });
-    return { ...time, says: `${head}\n${body}`, scene: sceneOf };
+    return { ...time, says: `${head}\n${body}`, scene: (part) => ({ about: after - 1, ...valuesAt(part) }) };
   });
 }

@@ -36,8 +36,7 @@ const BACK = 0.75; // how strong is drawn what nothing happens to
 
 const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
 
-// `only` is the row that is drawn alone, `widest` how far a square gives way to the room. With `bare`, from 0
-// to 1, there is less of m, l and what is told of a row.
+// `only`: the row that is drawn alone; `widest`: how far a square gives way; `bare`: how far m, l are away.
 export function benchOf(chip, kernel, model, only = null, widest = 1.5, bare = 0) {
   const aside = wordsRoom(model, kernel, chip);
   const above = kernel.slots.some(isLong) ? LONG_NAME : 0;

@@ -40,14 +40,14 @@ function shelfLayout({ x, y, w, h }, { strips, kvTiles, qTiles, data }) {
   return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: left - APART - x, shelf };
 }
 
-export function mapLayout(hbm, model) {
+export function mapLayout(hbm, model, grown = 0) {
   if (hbm.w < NARROW && hbm.w > 1.6 * hbm.h && aboveOf(model) === SHELF) return shelfLayout(hbm, model);
   const [above, beside] = ["top", "left"].map((side) => model.strips.filter((one) => one.side === side));
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
   const each = strip + BETWEEN;
   const letters = 10 * Math.max(...above.map(({ name }) => name.length), 1) + 4;
-  const left = PAD + Math.max(beside.length * each, letters) + AWAY;
-  const top = HEAD + above.length * each + AWAY;
+  const left = PAD + (Math.max(beside.length * each, letters) + AWAY) * (1 - grown);
+  const top = HEAD + (above.length * each + AWAY) * (1 - grown);
   const [w, h] = [hbm.w - left - PAD - 4, hbm.h - top - PAD - FOOT];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
@@ -62,8 +62,8 @@ export function mapLayout(hbm, model) {
 
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
 // width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
-export function headLayouts(box, model, heads) {
-  if (heads.length === 1) return [mapLayout(box, model)];
+export function headLayouts(box, model, heads, grown) {
+  if (heads.length === 1) return [mapLayout(box, model, grown)];
   const [width, height] = [box.w - 2 * PAD, box.h - HEAD - PAD];
   const sizes = (columns) => {
     const [w, h] = [width / columns, height / Math.ceil(heads.length / columns)];

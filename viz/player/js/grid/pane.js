@@ -82,13 +82,15 @@ export class Pane {
     const whole = { x: 0, y: 0, w: width - aside, h: height };
     context.clearRect(0, 0, width, height);
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
-    const layouts = headLayouts(hbm, model, heads);
+    const grown = smooth(at.grows ?? Number(at.finished && at.scan === 1)); // the map has the room of HBM
+    const layouts = headLayouts(hbm, model, heads, grown);
     const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
     if (at.seen >= 0 && !(at.lands > FADES)) return far();
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
-    drawHbm(context, hbm, layouts, model, palette, at);
+    const isGrown = grown && !layouts[0].shelf;
+    if (!isGrown) drawHbm(context, hbm, layouts, model, palette, at);
     if (at.stored >= 0 && chip) {
       this.drawAround(context, hbm, layouts, heads, at);
       drawStored(context, { layout: layouts[0], chip, model, palette, at });
@@ -100,7 +102,8 @@ export class Pane {
     const partOf = (step) => within(at.time, start[step], end[step]);
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
-    this.drawAround(context, hbm, layouts, heads, at);
+    if (isGrown) namePlace(context, "Weights", "stored nowhere", hbm, palette);
+    else this.drawAround(context, hbm, layouts, heads, at);
     const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette, at);

@@ -11,8 +11,7 @@ import { range, rowNumber, stepsOfTile } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
-const [PAD, NAME, BESIDE] = [14, 24, 8];
-const LEAST = 9; // of a column with its word
+const [PAD, NAME, BESIDE, LEAST] = [14, 24, 8, 9]; // LEAST: of a column with its word
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
 // How the matrices lie in HBM: on strips, and S and P where else is the map.
