@@ -23,7 +23,7 @@ def mask_scores(scores, item, kv_tile, band, FIXED: gl.constexpr, LAYOUT: gl.con
     ROWS: gl.constexpr = FIXED.ROWS
     # [mask]
     if FIXED.BOUND_LEFT or FIXED.BOUND_RIGHT or FIXED.RAGGED:
-        # A branch, because a second loop over the same Q gave wrong results (ptxas 12.8).
+        # A branch: with a second loop, results at head_dim 64 were wrong (ptxas 12.8, which spills there).
         if (kv_tile < item.first_full) | (kv_tile >= item.end_full):
             ROW: gl.constexpr = gl.SliceLayout(1, LAYOUT)
             shift_to_diagonal = band.kv_len - band.q_len - kv_tile * BLOCK_N

@@ -22,7 +22,7 @@ const WHOLE_S = 40; // in which a run plays at the speed at which it starts, abo
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
 const NO_STEP = "The trace has no step about this tile.";
-const moved = (bytes) => `${formatBytes(bytes)} to and from HBM`;
+const moved = (bytes) => `${formatBytes(bytes)} loaded and stored`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
 export class Player extends Playback {

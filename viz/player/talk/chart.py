@@ -15,7 +15,7 @@ from kernels.problem import DTYPES, AttentionProblem
 from kernels.problem.attention_problem import MASKS
 from kernels.recordings import recorded_document
 from viz.shared.figures import sweep
-from viz.shared.formats import format_count, format_length, significant
+from viz.shared.formats import format_count, format_length, format_ratio
 from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
@@ -107,7 +107,7 @@ def _ratio(one: dict[int, float], other: dict[int, float]) -> str:
     if not (both := one.keys() & other.keys()):
         return ""
     low, high = sorted((one[max(both)], other[max(both)]))
-    return f"{significant(high / low, 2)}×"
+    return format_ratio(high / low)
 
 
 def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:

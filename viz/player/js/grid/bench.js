@@ -207,7 +207,7 @@ function drawMemories(context, chip, memories, { model, palette, at }) {
   });
 }
 
-// Returns whether there is something: an open tile has no empty boxes.
+// Returns whether there is something: an open tile has no empty boxes, nor has a stage.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
   // the numbers of layers of a sum are these layers
@@ -218,8 +218,8 @@ function drawSlot(context, slot, box, how) {
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   const isRescaled = shown?.phase?.rescales && !shown.old; // on the first tile there is nothing to rescale
   const isThere = isRecorded ? shown && !isRescaled : heldIn(model, at, slot.name).held;
-  if (how.isOpen && at.step >= 0 && !isThere) return false;
-  if (how.isOpen && isSquare(slot) && heldIn(model, at, slot.name).used === 1) return true; // it was dropped
+  const isDropped = isSquare(slot) && heldIn(model, at, slot.name).used === 1;
+  if ((how.isOpen || model.data.ticks) && at.step >= 0 && (isDropped || !isThere)) return isThere;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;

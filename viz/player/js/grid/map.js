@@ -41,7 +41,7 @@ function drawTile(context, layout, model, palette, step, part = 1) {
   const [w, h] = [Math.max((box.w - gap) * part, 0.6), Math.max(box.h - gap, 0.6)];
   const share = model.tileShare[step] / model.scaleShare;
   const known = kind === KIND.hidden ? palette.hidden : shareColor(palette, share);
-  const color = cells === "share" ? known : palette.plain;
+  const color = cells === "share" && !showsKeys(model) ? known : palette.plain;
   if (cells === "share" && kind === KIND.partial && layout.cellHeight >= 6 && part === 1) {
     context.fillStyle = color;
     visiblePath(context, model, step, { ...box, w, h });
@@ -144,6 +144,7 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
+export const showsKeys = ({ data, qTiles }) => data.ticks && qTiles === 1; // of one query, on a stage
 export const isInHbm = ({ data }, at) => data.grid.length > 0 || at.stored >= 0;
 
 // HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.

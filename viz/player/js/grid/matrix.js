@@ -2,7 +2,7 @@
 // that are written are never between two. Of others: whether the data are there, and how much of them.
 
 import { colorsOf, fillBox, inkOn, mixed, shareColor, text } from "./draw.js";
-import { formatNumber } from "../run/formats.js";
+import { cell } from "../run/formats.js";
 import { countsOf } from "./layout.js";
 import { clamp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
@@ -46,10 +46,8 @@ export function drawMatrix(context, slot, box, how) {
       fillBox(context, color, { x: x - w / 2, y: y - h / 2, w, h }, alpha);
       const shown = come >= 0.5 || !old ? value : was;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
-      const digits = Math.abs(shown) < 0.01 ? 1 : 2; // all fit at one size
-      const words = shown && Math.abs(shown) < 1e-3 ? "≈ 0" : formatNumber(shown, digits);
       const ink = inkOn(mixed(palette.surface, color, alpha), palette);
-      text(context, words, x, y, ink, { size, align: "center" });
+      text(context, cell(shown), x, y, ink, { size, align: "center" });
     }
   }
 }

@@ -5,7 +5,7 @@ import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, aboveOf, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
-import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
+import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap, showsKeys } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, smooth, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
@@ -142,6 +142,7 @@ export class Pane {
     const more = isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "GPU memory: large, slow";
     const place = isAlone ? { ...hbm, w: layouts[0].room } : hbm;
     if (isAlone || isInHbm(model, at)) namePlace(context, "HBM", more, place, palette);
+    else if (showsKeys(model)) namePlace(context, "Keys", "read so far", hbm, palette);
     else namePlace(context, "Weights", "stored nowhere", hbm, palette);
     if (!isAlone) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));

@@ -10,7 +10,6 @@ import { Span } from "./span.js";
 
 const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
-const FIRST_BLOCKS = 6; // that are seen at first, with room for their names
 const PLAYS_MS = 9000;
 const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: p plays, ← → pan, + − zoom, 0 all, , and . the block before and after, ↑ ↓ the track.";
@@ -26,6 +25,7 @@ export class LanesView {
   constructor(onPick = () => "") {
     this.onPick = onPick;
     this.span = new Span();
+    this.blocks = 6; // that are seen at first, with room for their names
     this.picked = null; // {index of the run, event}
     this.head = Infinity; // the time that a playback of what is seen has come to
     this.canvas = canvas("lanes", "lanes of an SM");
@@ -87,7 +87,7 @@ export class LanesView {
     const [track] = sms[latest].tracks;
     const at = (number) => Math.min(track.first + number, track.end - 1);
     const from = isWhole || !first ? 0 : begin[at(first)];
-    this.span.place(from, (isWhole ? this.span.last : end[at(first + FIRST_BLOCKS - 1)]) - from);
+    this.span.place(from, (isWhole ? this.span.last : end[at(first + this.blocks - 1)]) - from);
     this.draw();
   }
 

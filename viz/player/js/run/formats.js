@@ -2,6 +2,8 @@
 
 export const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
 export const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 1e-6 };
+const MOST_DIGITS = 7;
+const digitsOf = (value, least) => least + Number(Math.abs(value) >= 10);
 
 function inUnits(value, units) {
   const all = Object.entries(units);
@@ -47,31 +49,32 @@ export function fileName(words) {
     .replace(/^-|-$/g, "");
 }
 
-// So many significant digits, with the zeros at the end that formatNumber leaves out: 2.00 is not 2.
-export function inDigits(value, digits) {
-  const plain = !Number.isInteger(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3;
+// So many significant digits, one more from 10 on, with the zeros at the end that formatNumber leaves out.
+export function inDigits(value, least) {
+  const [size, digits] = [Math.abs(value), digitsOf(value, least)];
+  const plain = !Number.isInteger(value) && size >= 1e-3 && size < 1e3;
   return plain ? value.toPrecision(digits).replaceAll("-", "−") : formatNumber(value, digits);
 }
 
-const steady = (value, digits) => inDigits(value, Math.abs(value) < 10 ? digits : digits + 1);
-export const formatSteady = (value) => steady(value, 3);
+export const formatSteady = (value) => inDigits(value, 3);
 
-const MOST_DIGITS = 7;
+// The same with three decimals at most, as in a cell: all numbers of a matrix fit at one size.
+export function cell(value) {
+  const words = value.toFixed(3).replace("-", "−");
+  return value && Math.abs(value) < 1 ? words.replace(/^−?0\.000/, "≈ 0") : formatSteady(value);
+}
 
 // The digits, `least` or more, with which numbers give the result that is shown to whoever counts again.
 export function digitsFor(numbers, count, least = 3) {
-  const given = (digits) => numbers.map((each) => Number(each.toPrecision(digits)));
-  const isRight = (digits) => steady(count(...given(digits)), least) === steady(count(...numbers), least);
+  const given = (digits) => numbers.map((each) => Number(each.toPrecision(digitsOf(each, digits))));
+  const isRight = (digits) => inDigits(count(...given(digits)), least) === inDigits(count(...numbers), least);
   let digits = least;
   while (digits < MOST_DIGITS && !isRight(digits)) digits++;
   return digits;
 }
 
 // "−3.53 − (−2.41)"
-export const difference = (a, b, digits = 3) => `${inDigits(a, digits)} − ${subtracted(b, digits)}`;
-
-export const subtracted = (value, digits) =>
-  value < 0 ? `(${inDigits(value, digits)})` : inDigits(value, digits);
+export const difference = (a, b, say = formatSteady) => `${say(a)} − ${b < 0 ? `(${say(b)})` : say(b)}`;
 
 const MEANS = { Q: "queries", K: "keys", V: "values", O: "outputs", S: "scores", P: "weights" };
 

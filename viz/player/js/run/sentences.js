@@ -3,7 +3,7 @@
 
 import { finishOf, roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
-import { difference, digitsFor, formatBytes, formatNumber, formatSteady, inDigits } from "./formats.js";
+import { cell, difference, digitsFor, formatBytes, formatNumber, formatSteady, inDigits } from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 const CORRECTS = "Where m grew, the old l and O times α = e^(old m − new m) fit the new m.";
@@ -150,25 +150,24 @@ function gradientWords(model, at, row, name) {
   const read = (matrix) => rowNamed(model, matrix, at.step, row)?.[0];
   const [S, P, lse, dP, D, dS] = ["QK^T", "P", "lse", "dP", "D", "dS"].map(read);
   if (P === undefined) return "";
-  const digits = digitsFor([P, dP, D], (x, y, z) => x * (y - z));
   const made = {
-    "weights from lse": `P = e^(${differenceOfPower(S, lse)}) = ${formatSteady(P)}`,
-    "d scores": `dS = ${inDigits(P, digits)} × (${difference(dP, D, digits)}) = ${formatSteady(dS)}`,
+    "weights from lse": `P = e^(${difference(S, lse, cell)}) ≈ ${cell(P)}`,
+    "d scores": `dS = ${cell(P)} × (${difference(dP, D, cell)}) ≈ ${cell(dS)}`,
   };
   const words = at.part > 0.5 && made[at.phase?.tells];
   return words ? `row ${name}, key ${model.kv[at.step] * model.data.problem.block_n}:  ${words}` : "";
 }
 
-// "2.66 × 0.56 + 1.33 = 2.82"
+// "2.66 × 0.558 + 1.33 ≈ 2.82"
 function sumWords({ oldL, l, alpha }) {
-  const [old, a, added] = [formatSteady(oldL), formatNumber(alpha, 2), formatSteady(l - alpha * oldL)];
+  const [old, a, added] = [oldL, alpha, l - alpha * oldL].map(formatSteady);
   const isRight = formatSteady(Number(old) * Number(a) + Number(added)) === formatSteady(l);
   return `${old} × ${a} + ${added} ${isRight ? "=" : "≈"} ${formatSteady(l)}`;
 }
 
 // The digits of a and b that give e^(a − b) so many.
 const digitsOfPower = (a, b, digits = 3) => digitsFor([a, b], (x, y) => Math.exp(x - y), digits);
-const differenceOfPower = (a, b, digits) => difference(a, b, digitsOfPower(a, b, digits));
+const differenceOfPower = (a, b, digits) => difference(a, b, (x) => inDigits(x, digitsOfPower(a, b, digits)));
 
 // How a row's old sums are corrected, with numbers that give the result to whoever counts again.
 export function rescaleWords(state, given) {

@@ -52,7 +52,7 @@ function endWords({ data: { standard_parts: parts, tensors }, bytes, count }) {
   const stored = parts.filter(({ name }) => tensors.every((each) => each.name !== name));
   const names = stored.map(({ name }) => name).join(" and ");
   const all = formatBytes(sum(parts.map((part) => part.bytes)));
-  const done = `Done: ${formatBytes(bytes[count])} to and from HBM`;
+  const done = `Done: ${formatBytes(bytes[count])} loaded and stored`;
   if (!parts.length) return `${done}.`;
   return `${done}, in place of standard attention’s ${all}. ${names} were never stored.`;
 }

@@ -68,7 +68,7 @@ export class ChartView {
   // Names with their numbers, "ours 23.4 µs", as bars of one scale; if they flow, they grow in turn.
   drawBars(bars, palettes, flows) {
     const { now, plain, text } = palettes[isDark(this.root) ? "dark" : "light"];
-    const named = bars.map((words) => [words.replace(/ [^ ]+$/, ""), words.split(" ").at(-1)]);
+    const named = bars.map((words) => [words.replace(/ [^ ]+$/, ""), inFull(words.split(" ").at(-1))]);
     const sizes = named.map(([, number]) => sizeOf(number));
     const high = (HEIGHT - TOP) / bars.length;
     const drawn = named.map(([title, words], i) => {
@@ -88,7 +88,8 @@ export class ChartView {
   }
 }
 
-// "23.4 µs" as a number of one scale.
+// "41 kB" with all of its digits, "41.0 kB"; and as a number of one scale.
+const inFull = (words) => words.replace(/^[\d.]+(?=\u00a0)/, (number) => Number(number).toPrecision(3));
 function sizeOf(words) {
   const [number, unit] = words.replace(",", "").split("\u00a0");
   return Number(number) * ({ ...BYTES, ...TIMES }[unit] ?? 1);

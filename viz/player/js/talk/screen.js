@@ -111,7 +111,7 @@ export class Screen {
     owner.dropKeys(); // the keys are the talk's
     if (kind === "duel") return owner;
     owner.onDrawn = (at) => this.say(at);
-    owner.lanes.room = 276; // height that lanes have
+    Object.assign(owner.lanes, { room: 288, blocks: 4 }); // height that lanes have, blocks seen at first
     owner.pane.onPick = null; // the other window would not know of the row
     owner.pane.stage.addEventListener("click", (event) => {
       owner.opened.openAt(owner.pane.hit(event));
