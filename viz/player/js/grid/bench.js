@@ -1,5 +1,4 @@
-// The chip: the matrices of the step in progress, laid out as the products they are, with m and l of the rows
-// beside the scores, and what of the chip's memories is filled.
+// The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
 import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";

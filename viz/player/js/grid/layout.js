@@ -135,8 +135,7 @@ export function countsOf(model, slot, only = null) {
   return sidesOf(slot).map((side) => sizes[side]);
 }
 
-// [row, column] of the backward pass on a wide chip: its second product stands beside the first, and dK and
-// dV grow above K and V, each key over its column.
+// [row, column] of the backward pass on a wide chip: its products beside each other, dK and dV above K and V.
 const [FIRST, SECOND] = [
   { dK: [0, 1], K: [1, 1], Q: [2, 0], S: [2, 1], lse: [2, 2] },
   { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], dQ: [2, 7], O: [2, 8] },
@@ -194,8 +193,7 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 const LOWEST = 46; // of a row with its name
 const [KEYS, QUERY] = [1.7, 26]; // how much higher the keys are; width of a query that stands beside them
 
-// One row. If the keys are known, they stand above its scores, and the query upright beside them: each of its
-// numbers before those that it is multiplied by.
+// One row. If the keys are known, they stand above its scores, and the query upright before their numbers.
 export function rowLayout({ x, y, w, h }, slots, hasKeys) {
   const own = slots.filter(({ rows, name }) => rows === "q_tile" && !(hasKeys && name === "Q"));
   const high = Math.min(h / (own.length + (hasKeys ? KEYS : 0)), LOWEST * 2);

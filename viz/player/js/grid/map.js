@@ -10,8 +10,7 @@ import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumb
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 const HIDDEN = 0.37; // of its height, where it says what the mask hides: clear of the keys that fly
 
-// The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
-// lower than that. Rows past the end look like the last one.
+// The part of a tile that the mask leaves, as a path: boxes for each row, or two a pixel; the last goes on.
 export function visiblePath(context, model, step, box) {
   const { problem } = model.data;
   const { block_m, block_n, rows } = problem;
