@@ -174,10 +174,10 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
 
 def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sight_on_a_phone_too(visit):
     page = visit("/", reduced_motion="no-preference").wait_for_player("recorded on NVIDIA H200")
-    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('used the old m')"
+    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('No score goes')"
     page.page.wait_for_function(told, timeout=60_000)
-    page.press("Space")
-    page.wait_for_url("step=")
+    page.press("Space", "ArrowRight")
+    page.wait_for_url("step=1")
     assert page.step()[1] == 10  # a sentence, alone
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.get_by_role("button", name="Your own sizes and words").click()
