@@ -16,7 +16,7 @@ IS_OPEN = f"() => {PLAYER}.classList.contains('fa-shows-tile')"
 
 
 def test_keys_step_by_tile_phase_and_program(player_of):
-    page = player_of().press("ArrowRight", "ArrowRight", "ArrowLeft", "l")
+    page = player_of().press("d", "ArrowRight", "ArrowRight", "ArrowLeft", "l")
     assert page.step() == (1, 64)
     assert page.page.get_by_role("button", name="Lanes of an SM").count() == 0  # this run has none
     page.click("[data-name=program]")
@@ -37,7 +37,7 @@ def test_keys_step_by_tile_phase_and_program(player_of):
 
 
 def test_a_click_goes_to_a_tile_and_picks_its_row_and_a_second_one_lets_it_go(player_of):
-    page = player_of()
+    page = player_of(plain="")
     before, steps = page.step()
     box = page.page.locator(".fa-stage").bounding_box()
     at = (box["x"] + 0.25 * box["width"], box["y"] + 0.8 * box["height"])

@@ -26,7 +26,7 @@ from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.fragment import fragment
-from viz.shared.layout import PLAYER, TRACE, colors, download, explore_link, plot
+from viz.shared.layout import PLAYER, TRACE, colors, download, plot
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
@@ -89,7 +89,10 @@ def _say(choice: RunChoice, is_first: bool) -> None:
         )
         with st.container(horizontal=True, gap="small"):
             for preset in choice.links:
-                explore_link(preset.label, preset.problem, choice.request.algorithm)
+                # (not a link: one to the page that it stands on keeps the values of the fields)
+                given = preset.problem.as_dict()
+                key, icon = f"{choice.request.algorithm} {preset.label}", ":material/play_circle:"
+                st.button(preset.label, key, icon=icon, on_click=st.session_state.update, args=(given,))
     elif choice.case == "replayed":
         st.caption(f":material/history: {choice.words}")
     elif choice.words and is_first:
