@@ -26,7 +26,6 @@ def explore(page: Page, host: str) -> None:
     """A tile in which old sums shrink."""
     page.goto(f"{host}/?{SENTENCE}&step=8.5")
     page.wait_for_function(f"() => {PLAYER}?.querySelector('.fa-caption')?.textContent.includes('α')")
-    page.keyboard.press("d")
 
 
 def lanes(page: Page, host: str) -> None:

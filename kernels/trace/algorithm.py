@@ -141,7 +141,7 @@ class Phase:
     rescales: bool = False
     """Whether the old sums are multiplied by the rescale factor in this phase."""
     sentence_key: str = ""
-    """Name of the sentence that the player says of it, in sentences.js; "" for what it loads or stores."""
+    """Name of the sentence that the player says of it, in sentences.toml; "" for what it loads or stores."""
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ def test_the_exported_page_plays_from_a_file_without_a_server(small, visit, tmp_
 def test_another_algorithm_keeps_the_step_and_the_picked_row(visit):
     page = visit(f"/{TINY}&step=9.2&unit=phase&row=0.20").wait_for_player("recorded on")
     assert page.step()[0] == 10  # in progress
+    page.page.get_by_role("button", name="Details").click()
     assert page.text(".fa-right .fa-head").startswith("row 20 (picked")
     choice = page.page.locator("[data-testid=stSelectbox]", has_text="Algorithm").first
     choice.get_by_role("combobox").click()

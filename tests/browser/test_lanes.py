@@ -30,7 +30,7 @@ def data():
 
 @pytest.fixture
 def opened(player_of, data):
-    return player_of(data, size=(1280, 1300)).press("l")
+    return player_of(data, size=(1280, 1300)).press("d", "l")
 
 
 def seen(page, css):

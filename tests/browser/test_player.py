@@ -16,7 +16,7 @@ IS_OPEN = f"() => {PLAYER}.classList.contains('fa-shows-tile')"
 
 
 def test_keys_step_by_tile_phase_and_program(player_of):
-    page = player_of().press("ArrowRight", "ArrowRight", "ArrowLeft", "l")
+    page = player_of().press("d", "ArrowRight", "ArrowRight", "ArrowLeft", "l")
     assert page.step() == (1, 64)
     assert page.page.get_by_role("button", name="Lanes of an SM").count() == 0  # this run has none
     page.click("[data-name=program]")
@@ -37,7 +37,7 @@ def test_keys_step_by_tile_phase_and_program(player_of):
 
 
 def test_a_click_goes_to_a_tile_and_picks_its_row_and_a_second_one_lets_it_go(player_of):
-    page = player_of()
+    page = player_of(plain="")
     before, steps = page.step()
     box = page.page.locator(".fa-stage").bounding_box()
     at = (box["x"] + 0.25 * box["width"], box["y"] + 0.8 * box["height"])
@@ -174,10 +174,10 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
 
 def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sight_on_a_phone_too(visit):
     page = visit("/", reduced_motion="no-preference").wait_for_player("recorded on NVIDIA H200")
-    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('used the old m')"
+    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('No score goes')"
     page.page.wait_for_function(told, timeout=60_000)
-    page.press("Space")
-    page.wait_for_url("step=")
+    page.press("Space", "ArrowRight")
+    page.wait_for_url("step=1")
     assert page.step()[1] == 10  # a sentence, alone
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.get_by_role("button", name="Your own sizes and words").click()

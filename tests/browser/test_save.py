@@ -241,7 +241,7 @@ def test_a_browser_that_encodes_no_video_is_told_of_and_pictures_are_still_saved
 
 
 def test_the_panel_is_reached_and_left_by_keys_and_keeps_its_fields_keys(saver):
-    panel = saver(step="3")
+    panel = saver(step="3", plain="")
     focus = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
     assert panel.page.evaluate(focus) == "size"
     panel.visit.press("ArrowDown", "Tab", "Tab", "Tab", "5", "ArrowUp", "Home", "s")

@@ -63,10 +63,10 @@ class RunChoice:
 
 def choose(request: RunRequest, machine: Machine, asked: Extent = "") -> RunChoice:
     entry, recording, device = ALGORITHMS[request.algorithm], runs.recorded(*request), machine.device
-    if refused := entry.refusal(request.problem):
-        return RunChoice(request, "refused", str(refused))
     known = device is not None or not entry.needs  # the worker will say soon whether it can run
     lacks = device is not None and entry.missing(device.compute_capability) is not None
+    if not lacks and (refused := entry.refusal(request.problem)):
+        return RunChoice(request, "refused", str(refused))
     if machine.backend == "replay" or lacks:
         needs = f"{entry.label} needs {entry.needs.gpu_words}; {_here(machine)}" if entry.needs else ""
         if recording is None:

@@ -3,8 +3,6 @@
 import streamlit as st
 
 from kernels.problem.presets import FIRST_VISIT, PRESETS
-from kernels.recordings import recorded_document
-from viz.explore.cards import WORDS
 from viz.shared.link import opened_with
 
 STATE = "first_visit"
@@ -12,21 +10,13 @@ STATE = "first_visit"
 SIDEBAR = "sidebar"
 """How the sidebar of Explore begins: "expanded" once its fields were asked for, on a phone too."""
 FIRST_PROBLEM = PRESETS[FIRST_VISIT].problem
+WORDS = '<span class="first-words">How a GPU computes [[attention]] and stores no [[score|scores]]</span>'
 
 
 def is_first_visit() -> bool:
     """Whether this is one still: a link from another page ends it."""
     st.session_state[STATE] = is_first = st.session_state.get(STATE, False) and not opened_with()
     return is_first
-
-
-def long_text() -> str:
-    """What the longest text took that standard attention can do too: one call, recorded."""
-    measured = recorded_document("models").measurements
-    all_results = ((each, each.result("ours"), each.result("naive")) for each in measured)
-    done = [each for each in all_results if each[0].problem.q_len > 1 and each[2] and each[2].timing]
-    longest, ours, naive = max(done, key=lambda each: each[0].problem.kv_len)
-    return " " + WORDS("long text", of=longest, ours=ours, naive=naive)
 
 
 def end_first_visit() -> None:

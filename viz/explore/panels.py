@@ -17,7 +17,7 @@ from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, run_presets, stand_in
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
-from viz.player.data import player_data, title_of
+from viz.player.data import FILM, player_data, title_of
 from viz.player.drawn import drawn_of, is_large
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
@@ -26,7 +26,7 @@ from viz.player.tiles import KIND_CODES, tile_kinds
 from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.fragment import fragment
-from viz.shared.layout import PLAYER, TRACE, colors, download, explore_link, plot
+from viz.shared.layout import PLAYER, TRACE, colors, download, plot
 from viz.shared.link import judge
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
@@ -89,7 +89,10 @@ def _say(choice: RunChoice, is_first: bool) -> None:
         )
         with st.container(horizontal=True, gap="small"):
             for preset in choice.links:
-                explore_link(preset.label, preset.problem, choice.request.algorithm)
+                # (not a link: one to the page that it stands on keeps the values of the fields)
+                given = preset.problem.as_dict()
+                key, icon = f"{choice.request.algorithm} {preset.label}", ":material/play_circle:"
+                st.button(preset.label, key, icon=icon, on_click=st.session_state.update, args=(given,))
     elif choice.case == "replayed":
         st.caption(f":material/history: {choice.words}")
     elif choice.words and is_first:
@@ -152,6 +155,7 @@ def player_panel(
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
+    data = data | ({"film": FILM} if plays else {})
     _kept_in_url(data, "player", OF_ONE_RUN, (run.trace,), gpu, given, runs_rows)
     if runs_rows:
         ask_for_row(run.trace)

@@ -8,8 +8,10 @@ import base64
 import functools
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,8 @@ SHARES = {"alpha": np.multiply, "weight": np.add}
 """Row values between 0 and 1, and what joins those of the steps that are drawn as one."""
 
 
+SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
+FILM = tomllib.loads(Path(__file__).with_name("film.toml").read_text("utf-8"))["acts"]
 MOST_WORDS = 1024
 """The words of the rows and of the keys are sent if the inputs are a text of at most so many."""
 
@@ -247,11 +251,15 @@ def _kernel(kernel: Kernel, name: str, trace: Trace) -> dict:
         ],
         "figure": figure,
         "slots": [asdict(slot) | {"color": theme.tensor_entry(slot.name)} for slot in slots_of(kernel)],
-        "phases": [[phase | {"tells": phase.pop("sentence_key")} for phase in part] for part in phases],
+        "phases": [[_said(**phase) for phase in part] for part in phases],
         "source": _source(
             kernel_source(kernel, kernel.source_for(trace.problem), trace.problem.pattern is not None)
         ),
     }
+
+
+def _said(sentence_key: str, **phase: Any) -> dict:
+    return phase | {"tells": sentence_key, "says": SENTENCES.get(sentence_key, [])}
 
 
 def _source(source: KernelSource) -> dict:

@@ -102,8 +102,8 @@ Of one run: "step" is "37" after 37 steps, "37.2" in the second phase of the nex
 of all programs at once; "unit" is "phase" or "program" if it is not "tile"; "row" is the head and number of
 the row that was picked, "2.195"; "open" is "tile" while a tile is shown in its numbers; "lanes" is "open"
 while the lanes of an SM are shown. Of two runs: "place" is "bytes:120". "plays" makes a player
-start by itself, phase by phase and slowly, unless the reader wants less motion, and "plain" folds its
-details; neither is given back.
+start by itself, phase by phase and slowly, unless the reader wants less motion, and "plain": ""
+unfolds its details; neither is given back.
 """
 
 

@@ -72,8 +72,8 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
             record_step(beside, item, item.first, m, l, alpha, start, work, band, descs.o, GROUP, FIXED)
         p = gl.convert_layout(first_p.to(DTYPE), P_LAYOUT)
         acc = gl.zeros([ROWS, BLOCK_D], gl.float32, O_LAYOUT)
-        # If only the last key tiles need the mask, they have a loop of their own: with one loop for all, and a
-        # branch in it, a causal call with 4,096 or 16,384 keys took 5 or 6 % longer (H200).
+        # If only the last key tiles need the mask, they have a loop of their own: with one loop for all, and
+        # a branch in it, a causal call with 4,096 or 16,384 keys took 5 or 6 % longer (H200).
         MASKS_LAST: gl.constexpr = (FIXED.BOUND_RIGHT or FIXED.RAGGED) and not FIXED.BOUND_LEFT
         from_tile, to_tile = item.first + 1, item.own_end
         if MASKS_LAST:

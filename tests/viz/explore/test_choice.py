@@ -107,9 +107,11 @@ def test_without_a_recording_it_says_what_it_needs_and_links_to_those_that_there
     assert PRESETS["gpt2"] in found.links
 
 
-@pytest.mark.parametrize("machine", EVERYWHERE, ids=lambda machine: machine.backend)
+@pytest.mark.parametrize("machine", [HOPPER, STARTING, REPLAY], ids=lambda machine: machine.backend)
 @pytest.mark.parametrize("changes", [{"dtype": "float32"}, {"head_dim": 16}])
-def test_a_problem_that_it_does_not_take_is_refused_everywhere_at_once(machine, changes, recorded):
+def test_a_problem_that_it_does_not_take_is_refused_at_once_if_its_gpu_may_be_here(
+    machine, changes, recorded
+):
     problem = ALGORITHMS["flash3"].with_own_tiles(OWN.with_(**changes))
     found = chosen(problem, machine, "flash3")
     assert (found.case, found.recording, found.trace) == ("refused", None, None)

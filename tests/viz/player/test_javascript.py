@@ -24,7 +24,7 @@ from tests.kernels.algorithms.flash3.as_if import as_if_run
 from tests.lanes import PROBLEM as LANES_PROBLEM
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU, PARTS, PROBLEM, SAMPLE, SAMPLED, WINDOW, hand_built, shown, traced
-from viz.player.data import encode
+from viz.player.data import FILM, SENTENCES, encode
 from viz.player.drawn import drawn_of
 from viz.player.lanes import LanesRun, lanes_data
 from viz.shared import formats
@@ -155,16 +155,17 @@ def write_given(folder):
     runs = {name: make() for name, make in RUNS.items()}
     masked = [runs[name][0].problem for name in ("full", "blind", "late", "causal")]
     phases = [phase for entry in ALGORITHMS.values() for kernel in entry.kernels for phase in kernel.phases]
+    assert {phase.sentence_key for phase in phases} == {"", *SENTENCES}
     files = {name: written(*run) for name, run in runs.items()} | {
         "algorithms": [f"every_{name}" for name in ANYWHERE],
         "cut": [cut_tiles(name, runs[name][1]) for name in CUT],
+        "film": FILM,
         "formats": numbers_as_python_writes_them(),
         "lanes": lanes_and_players(),
         "masks": [
             {"problem": shown(hand_built(problem))[1]["problem"], "visible": visible_keys(problem)}
             for problem in masked
         ],
-        "tells": sorted({phase.sentence_key for phase in phases if phase.sentence_key}),
     }
     for name, values in files.items():
         (folder / f"{name}.json").write_text(json.dumps(values))

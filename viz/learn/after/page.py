@@ -74,7 +74,7 @@ def _split_keys() -> None:
         unsplit=unsplit,
         row_tiles=alone.programs // problem.kv_heads,
         merge=functools.partial(_merge, problem, plan),
-        stage=stage("decode", "split_kv", {"step": "gpu:1", "plain": "yes"}),
+        stage=stage("decode", "split_kv", {"step": "gpu:1"}),
         alone=alone,
         rule=rule,
         wanted=tiles.splits_to_fill(alone.programs, problem.kv_tiles, gpu.sm_count),

@@ -154,7 +154,7 @@ def _rebuild() -> None:
     figure.html(matrices_html(rebuilt, colors()))
     tiny = AttentionProblem(q_len=32, kv_len=32, head_dim=16, block_m=4, block_n=4)
     if answered:
-        WORDS.draw("rebuilt", stage=stage("text", "backward", {"step": "5.4", "plain": "yes"}))
+        WORDS.draw("rebuilt", stage=stage("text", "backward", {"step": "5.4"}))
     links(("The same with the query tile outside", tiny, "backward_q_outer"))
 
 

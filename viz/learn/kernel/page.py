@@ -30,7 +30,7 @@ def show() -> None:
     WORDS.draw(
         "start",
         problem=PROBLEM,
-        player=stage(PRESET, ALGORITHM, {"unit": "phase", "step": "1.2", "open": "tile"}),
+        player=stage(PRESET, ALGORITHM, {"unit": "phase", "step": "1.2", "open": "tile", "plain": ""}),
         run=run,
         standard=standard_requested(PROBLEM),
         least=standard_bytes(PROBLEM),

@@ -155,7 +155,7 @@ def _softmax(matrices: Matrices, tile: int) -> None:
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
         joined=functools.partial(JOINED[way], steps, place, tile, error),
         causal=_causal,
-        stage=stage("text", "flash2", {"step": "8.2", "plain": "yes"}),
+        stage=stage("text", "flash2", {"step": "8.2"}),
         divisions=f"{WORDS.rows('divisions', kinds)}\n{all_kinds}",
         divided=float(np.abs(divided - online[-1].output).max()),
     )

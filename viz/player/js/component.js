@@ -30,8 +30,7 @@ export default function (component) {
     last = JSON.stringify(settled);
     setStateValue("where", { title, state: settled });
   };
-  // Streamlit also cleans up after a call that another one overtook while the script was still being loaded.
-  // The player is by then the later call's, and lives on.
+  // Streamlit also cleans up after a call that another one overtook: the player is by then the later call's.
   const call = ++mount.calls;
   return () => {
     if (call !== mount.calls) return;

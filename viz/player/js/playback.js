@@ -15,9 +15,10 @@ export class Playback {
     this.save = new SavePanel(this);
     this.controls = controls(this, slides);
     this.slider = this.controls.slider;
-    this.slider.addEventListener("input", () =>
-      this.transport.goTo(this.positionOf(Math.round(this.slider.value))),
-    );
+    this.slider.addEventListener("input", ({ target: { value, max } }) => {
+      if (this.transport.directed?.says) this.transport.wind(value / max);
+      else this.transport.goTo(this.positionOf(Math.round(value)));
+    });
   }
 
   // Take the keys of the page, and draw again whenever a canvas changes its size.

@@ -97,7 +97,7 @@ export class Player extends Playback {
     this.showBytes = byteBars(this.bytes, [countedRow(model, model.data.label), ...compared], this.palette);
     const moves = isNew && !this.pane.reduced;
     if (moves && state.plays) this.transport.direct(overtureOf(model));
-    else if (moves && this.isPlain && !state.plain && !state.step) this.transport.toggle();
+    else if (moves && this.isPlain && !state.step) this.transport.toggle();
     this.refresh();
   }
 
@@ -107,7 +107,7 @@ export class Player extends Playback {
     this.pane.pinText(state.row);
     this.opened.stand(state.open === "tile");
     this.showsLanes = state.lanes === "open";
-    this.isPlain = Boolean(state.plays ?? state.plain ?? this.isPlain); // else as the reader left it
+    this.isPlain = Boolean(state.plays ?? state.plain ?? this.isPlain ?? true); // else as the reader left it
     this.transport.use(this.timeline);
   }
 
@@ -242,7 +242,7 @@ export class Player extends Playback {
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
     Object.assign(at, directed?.scene?.(this.transport.part));
-    this.bytes.style.visibility = at.about ? "hidden" : ""; // nothing was said of them yet
+    this.bytes.style.visibility = at.seen >= 0 ? "hidden" : ""; // nothing was said of them yet
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, moved(bytes.total));
     const { standard_parts: parts } = model.data;

@@ -39,7 +39,7 @@ function show(name, data, state) {
   write(title, data.title);
   player = new (kindOf(data))(root, remember);
   shown = data;
-  player.load(data, { plain: "yes", ...state });
+  player.load(data, state);
   for (const choice of choices) {
     choice.value = name;
     if (choice.selectedIndex < 0) choice.value = "";

@@ -138,6 +138,7 @@ test("acts lead from place to place, each seen at its own rate, and playback goe
   ]);
   pass(208);
   assert.deepEqual([track.position, player.rate], [4.16, 20]);
+  [0, 1].forEach(() => player.action(" ")() ?? player.wind(208 / 700)); // it stands, is wound, and goes on
   pass(336);
   assert.ok(Math.abs(track.position - 5.12) < 1e-9 && Math.abs(player.rate - 15.2) < 1e-9);
   pass(656);

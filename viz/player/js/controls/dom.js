@@ -17,12 +17,10 @@ const ICONS = {
 };
 
 const COUNTED =
-  "Counted: bytes that the kernel's loads and stores asked for. A tile of K or V that is read again may " +
-  "come from the L2 cache, so this is not DRAM traffic.";
+  "Counted: bytes that loads and stores asked for. What is read again may come from the L2 cache.";
 const MODELLED =
-  "Modelled: standard attention writes every matrix of scores to HBM and reads it back (Dao et al. 2022, " +
-  "algorithm 0; backward: algorithm 3). Requested bytes in the same tiles, as in the bar above: K and V " +
-  "count once per query tile; backward, Q and dO count once per key tile too.";
+  "Modelled: standard attention writes all scores to HBM and reads them back (Dao et al. 2022, algorithms " +
+  "0 and 3), and K and V once per query tile.";
 
 const SAYS_EVERY_MS = 900;
 

@@ -1,11 +1,10 @@
-// The chip: the matrices of the step in progress, laid out as the products they are, with m and l of the rows
-// beside the scores, and what of the chip's memories is filled.
+// The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
 import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
-import { HEAD, benchLayout, countsOf, middles, rowLayout } from "./layout.js";
+import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { figureOf, goodTile, matrixNamed, stepToOpen, toldRow } from "../run/figure.js";
+import { figureOf, goodTile, stepToOpen, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
@@ -13,6 +12,8 @@ import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js
 import { weightsOf } from "./map.js";
 import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
+import { RESTS } from "./strips.js";
+import { liesIn, paintTiles } from "./tensor.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
@@ -27,20 +28,21 @@ const sizeIn = (room) => room >= SMALL - 1 && Math.min(WORD, room + 1);
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
+const BARE = 2.1; // how far its squares give way to the room without m, l and what is told of a row
 const LOOSE = 2.6; // how far other matrices give way to the room
 const [FEW, FLAT] = [8, 68]; // more rows in less height are too low for their m, l and numbers of O
 const BACK = 0.75; // how strong is drawn what nothing happens to
 
 const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
 
-// `only` is the row that is drawn alone, `widest` how far a square gives way to the room.
-export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
+// `only`: the row that is drawn alone; `widest`: how far a square gives way; `bare`: how far m, l are away.
+export function benchOf(chip, kernel, model, only = null, widest = 1.5, bare = 0) {
   const aside = wordsRoom(model, kernel, chip);
   const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
   const gauges = Math.max(0, ...memoriesOf(model, kernel, chip).map(({ high }) => MEMORIES + high - GAUGE));
-  const hasState = kernel.series.includes("m") && kernel.series.includes("l");
+  const hasState = kernel.series.includes("m") && kernel.series.includes("l") ? 1 - smooth(bare) : 0;
   const isLow = chip.w < NARROW_CHIP && chip.h > LOW && chip.h < HIGH;
-  if (only === null && isLow && hasState && hasNumbers(model)) {
+  if (only === null && isLow && hasState === 1 && hasNumbers(model)) {
     const strip = { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
     const rowOf = (i) => ({ ...strip, y: chip.y + chip.h - PAD - (i + 0.5) * STRIP + i * 8, h: STRIP / 2 });
     return { slots: { S: rowOf(1), V: { ...rowOf(0), transposed: true } }, strip };
@@ -51,7 +53,7 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const hasKeys = hasNumbers(model) && kernel.slots.some(({ name }) => name === "K");
   const below = aside.h / 2; // words are longer than the room beside other boxes
   if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
-  const most = kernel.slots.some(isSquare) ? widest : LOOSE;
+  const most = kernel.slots.some(isSquare) ? lerp(widest, BARE, smooth(bare)) : LOOSE;
   const bench = benchLayout(box, kernel.slots, hasState, most);
   const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > (model.data.flat ?? FLAT));
   return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat };
@@ -61,13 +63,13 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
 export const hasRoom = ({ slots: { S } }, { data }) => S && isReadable(S.w / data.problem.block_n);
 
 // The room for the words of a text beside the rows of the scores, and above their columns.
-function wordsRoom(model, kernel, chip) {
+export function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
   return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 46 : 0 } : NO_WORDS;
 }
 
-function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
+export function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
   const [asking, asked] = model.data.words;
@@ -79,11 +81,12 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
   const [high, wide, told] = [slots.S.h / rows, slots.S.w / keys, only === null ? model.offsets[row] : 0];
+  const marks = at.marks && at.bare !== 1;
   const existing = room.w && model.q[at.step] >= 0 ? model.data.problem.rows - first : 0;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
     if (i < existing && (i === told || sizeIn(high)))
-      write(word, beside, y, at.marks && i === told, { align: "right", size: sizeIn(high) || WORD });
+      write(word, beside, y, marks && i === told, { align: "right", size: sizeIn(high) || WORD });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
   const { y: above } = slots.dK ?? slots.K ?? slots.S;
@@ -115,14 +118,15 @@ export function drawBench(context, chip, bench, given) {
   }
   const slots = boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
-  if (at.step < 0 || at.bare) return;
+  if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
   const room = bench.strip && model.data.words ? { w: 0, h: 1 } : wordsRoom(model, kernel, chip);
   const isTold = !at.complete || drawn.some(isSquare); // else there is no tile that they are words of
   if (strong > 0.3 && room !== NO_WORDS && isTold) drawWords(context, bench, room, how);
+  if (at.bare) return;
   if (bench.strip && strong > 0.5) drawLens(context, bench, 0, { ...how, kernel });
   if (how.only !== null) return;
-  if (strong > 0.5) drawStreaks(context, bench, how);
+  if (strong > 0.5) markValues(context, bench.slots, how);
   drawLaid(context, bench, how);
   const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
   if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
@@ -226,7 +230,8 @@ function drawSlot(context, slot, box, how) {
   const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
-  text(context, words, box.x, box.y - (isWide ? 10 + size : 10), palette[slot.color], style);
+  const color = short === "P" ? palette.now : palette[slot.color];
+  text(context, words, box.x, box.y - (isWide ? 10 + size : 10), color, style);
   if (at.step < 0) return true;
   if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return true; // it changes too fast to be seen
   const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);
@@ -256,27 +261,14 @@ function fitted(context, words, width, size) {
   return words.find((each) => context.measureText(each).width <= width) ?? words.at(-1);
 }
 
-// A product flows into its sum: each weight takes the value of its key along, the thicker, the larger it is.
-function drawStreaks(context, { slots: { S, V, O } }, { model, palette, at, strong }) {
+// As a column of weights is used up, the values of its key are marked.
+function markValues(context, { V }, { model, palette, at }) {
   const k = model.phases[at.step].findIndex((phase) => sumOf(phase) === "O");
-  const P = hasNumbers(model) ? matrixNamed(model, "P", at.step) : null;
-  if (!P || !S || !V || !O || k < 0) return;
-  for (let c = 0; c < P.columns; c++) {
-    const u = (at.progress[k] * (P.columns + 2) - c) / 2.6;
-    if (u <= 0 || u >= 1) continue;
-    const across = smooth(u);
-    const long = 36 * Math.sin(Math.PI * u);
-    const h = V.h / P.columns;
-    fillBox(context, palette.now, { ...V, y: V.y + c * h, h }, 0.5 * (1 - u));
-    for (let r = 0; r < P.rows; r++) {
-      const weight = P.at(r, c);
-      if (!(weight > 0.02)) continue;
-      const x = lerp(S.x + ((c + 0.5) * S.w) / P.columns, O.x + 6, across);
-      const y = S.y + ((r + 0.5) * S.h) / P.rows;
-      const thick = 1.5 + 5 * Math.sqrt(weight);
-      const ray = { x: x - long, y: y - thick / 2, w: long, h: thick };
-      fillBox(context, mixed(palette.now, palette.output, across), ray, 0.7 * (1 - u) * strong);
-    }
+  const keys = V && hasNumbers(model) ? model.data.problem.block_n : 0;
+  for (let c = 0; c < keys; c++) {
+    const u = (at.progress[k] * (keys + 2) - c) / 2.6;
+    const h = V.h / keys;
+    if (u > 0 && u < 1) fillBox(context, palette.now, { ...V, y: V.y + c * h, h }, 0.5 * (1 - u));
   }
 }
 
@@ -310,8 +302,9 @@ function placeWords(context, chip, words, size, isLoose) {
 
 // What stands there in fast playback: a text, each word on the colour of its weight in the told row. If
 // `at` has a step that it is `about`, its words come one after the other, as far as they have `come`.
-export function drawFar(context, chip, { model, palette, at }, pinned) {
-  const { about, seen = 0, come = about ? seen - 2 : 1 } = at;
+export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
+  const about = at.seen >= 0 ? at.about : undefined;
+  const { seen = 0, come = about ? seen - 2 : 1, lands } = at;
   const alpha = about ? 1 : 2 * at.scan - 1; // it comes once the matrices have gone
   if (!(alpha > 0 && model.data.words)) return;
   const [asking, asked] = model.data.words;
@@ -330,6 +323,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
   const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each, about));
   const { size, line, places } = placed.find(Boolean);
   const style = { size, alpha };
+  if (lands > FADES) return drawLanding(context, layout, places, size, { model, palette, at });
   const heading = `How much “${asking[row]}” takes of each word`;
   text(context, heading, places[0].x, places[0].y - line, palette.muted, style);
   const comes = (part, i) => within(part * (row + FLYING), i, i + FLYING);
@@ -348,6 +342,9 @@ export function drawFar(context, chip, { model, palette, at }, pinned) {
     const written = about ? alpha * lerp(0.2, 1, comes(2 * seen, i)) : alpha; // as if it were being read
     text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha: written, weight, align: "center" });
   }
+  if (!(lands >= 0)) return;
+  fillBox(context, palette.background, chip, lands / FADES);
+  drawLanding(context, layout, places, size, { model, palette, at });
 }
 
 const FLYING = 9; // how many rays grow at once
@@ -369,4 +366,33 @@ function drawRays(context, { places, parts, weights, size }, row, palette) {
   });
   context.setLineDash([]);
   context.globalAlpha = 1;
+}
+
+export const FADES = 0.12; // until then, before the words land, what was said of them
+const [LANDING, APART] = [40, 8]; // how many words are on their way at once; to the next tensor
+
+// Each word becomes its column of V and of K, and its row of Q.
+function drawLanding(context, layout, places, size, how) {
+  const { model, palette, at } = how;
+  const strips = model.strips.filter(({ isFilled }) => !isFilled).toReversed();
+  for (const [k, strip] of strips.entries()) {
+    const lies = liesIn(layout, model, strip);
+    const words = model.data.words[Number(strip.along === "kv")];
+    const unit = strip.edges.at(-1) / words.length; // tiles of one
+    for (const [i, { x, y, wide }] of places.entries()) {
+      const first = i + APART * (strips.length - 1 - k);
+      const part = within(at.lands * (words.length + LANDING + 2 * APART), first, first + LANDING);
+      const tiles = [i * unit, (i + 1) * unit];
+      const to = stripTile(strip, layout, ...tiles);
+      const way = smooth(within(part, 0, 0.9));
+      const [left, w, h] = [lerp(x, to.x, way), lerp(wide, to.w, way), lerp(1.5 * size, to.h, way)];
+      const box = { x: left, y: lerp(y - 0.75 * size, to.y, smooth(part)), w, h };
+      const alpha = smooth(part * 2) * lerp(1, RESTS, within(part, 0.8, 1));
+      paintTiles(context, how, strip, tiles, box, { lies, alpha });
+      const shrunk = size * Math.min(1, (1.2 * w) / wide, 1 - 0.8 * way);
+      const color = mixed(palette.muted, palette[strip.color], clamp(4 * part));
+      const style = { size: shrunk, align: "center", alpha: (part > 0 || !k) - within(part, 0.3, 0.7) };
+      text(context, words[i], left + w / 2, box.y + h / 2, color, style);
+    }
+  }
 }

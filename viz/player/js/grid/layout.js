@@ -40,14 +40,14 @@ function shelfLayout({ x, y, w, h }, { strips, kvTiles, qTiles, data }) {
   return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: left - APART - x, shelf };
 }
 
-export function mapLayout(hbm, model) {
+export function mapLayout(hbm, model, grown = 0) {
   if (hbm.w < NARROW && hbm.w > 1.6 * hbm.h && aboveOf(model) === SHELF) return shelfLayout(hbm, model);
   const [above, beside] = ["top", "left"].map((side) => model.strips.filter((one) => one.side === side));
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
   const each = strip + BETWEEN;
   const letters = 10 * Math.max(...above.map(({ name }) => name.length), 1) + 4;
-  const left = PAD + Math.max(beside.length * each, letters) + AWAY;
-  const top = HEAD + above.length * each + AWAY;
+  const left = PAD + (Math.max(beside.length * each, letters) + AWAY) * (1 - grown);
+  const top = HEAD + (above.length * each + AWAY) * (1 - grown);
   const [w, h] = [hbm.w - left - PAD - 4, hbm.h - top - PAD - FOOT];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
@@ -62,8 +62,8 @@ export function mapLayout(hbm, model) {
 
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
 // width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
-export function headLayouts(box, model, heads) {
-  if (heads.length === 1) return [mapLayout(box, model)];
+export function headLayouts(box, model, heads, grown) {
+  if (heads.length === 1) return [mapLayout(box, model, grown)];
   const [width, height] = [box.w - 2 * PAD, box.h - HEAD - PAD];
   const sizes = (columns) => {
     const [w, h] = [width / columns, height / Math.ceil(heads.length / columns)];
@@ -135,8 +135,7 @@ export function countsOf(model, slot, only = null) {
   return sidesOf(slot).map((side) => sizes[side]);
 }
 
-// [row, column] of the backward pass on a wide chip: its second product stands beside the first, and dK and
-// dV grow above K and V, each key over its column.
+// [row, column] of the backward pass on a wide chip: its products beside each other, dK and dV above K and V.
 const [FIRST, SECOND] = [
   { dK: [0, 1], K: [1, 1], Q: [2, 0], S: [2, 1], lse: [2, 2] },
   { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], dQ: [2, 7], O: [2, 8] },
@@ -168,8 +167,8 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   const part = (row) => (row < 2 ? [SUM, FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
   const highOf = (slot) => HIGH[sidesOf(slot)[0]] * (beside === BESIDE ? part(slot.row) : 1);
   const highs = rows.map((row) => Math.max(...slots.filter((slot) => slot.row === row).map(highOf)));
-  const wide = hasState ? STATE[widest > 2 ? "open" : "beside"] : 0;
-  const gaps = GAP * (columns.length - 1 + (hasState ? 1 : 0));
+  const wide = hasState * STATE[widest > 2.5 ? "open" : "beside"];
+  const gaps = GAP * (columns.length - 1 + hasState);
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
   const across = (box.w - gaps) / (sum(widths) + wide);
   const unit = Math.min(across, down * widest);
@@ -194,8 +193,7 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 const LOWEST = 46; // of a row with its name
 const [KEYS, QUERY] = [1.7, 26]; // how much higher the keys are; width of a query that stands beside them
 
-// One row. If the keys are known, they stand above its scores, and the query upright beside them: each of its
-// numbers before those that it is multiplied by.
+// One row. If the keys are known, they stand above its scores, and the query upright before their numbers.
 export function rowLayout({ x, y, w, h }, slots, hasKeys) {
   const own = slots.filter(({ rows, name }) => rows === "q_tile" && !(hasKeys && name === "Q"));
   const high = Math.min(h / (own.length + (hasKeys ? KEYS : 0)), LOWEST * 2);

@@ -12,8 +12,7 @@ const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
 const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 48, 8, 58];
 export const STRIP = 56; // its height across a chip that is too narrow
 
-// `strip` is its room across the chip, if it has one; else it stands above m and l, from `top` on, and in too
-// little of that the factor stands alone.
+// `strip` is its room across the chip; else it stands above m and l, from `top` on, or the factor alone does.
 export function drawLens(context, { state, strip }, top, how) {
   const { model, palette, at, strong, row, kernel } = how;
   const now = softmaxState(model, at.step, row);

@@ -4,14 +4,13 @@ import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.
 import { hasNumbers } from "../run/bench.js";
 import { APART, cellBox } from "./layout.js";
 import { clamp } from "../run/easing.js";
-import { extent, matrixNamed, nameOfScores, softmaxState } from "../run/figure.js";
+import { extent, matrixNamed, softmaxState } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 const HIDDEN = 0.37; // of its height, where it says what the mask hides: clear of the keys that fly
 
-// The part of a tile that the mask leaves, as a path: boxes for each row, or two per pixel if the rows are
-// lower than that. Rows past the end look like the last one.
+// The part of a tile that the mask leaves, as a path: boxes for each row, or two a pixel; the last goes on.
 export function visiblePath(context, model, step, box) {
   const { problem } = model.data;
   const { block_m, block_n, rows } = problem;
@@ -107,8 +106,7 @@ export function weightsOf(model, step, end) {
 // A tile in its numbers, as far as its columns have `come`.
 function drawNumbers(context, layout, { model, palette, at }, step) {
   const { cells, slots } = model.kernels[model.kernel[step]];
-  const named = at.scores ? nameOfScores(model, step) : "S";
-  const scores = cells === "share" && !at.scores ? null : matrixNamed(model, named, step);
+  const scores = cells === "share" ? null : matrixNamed(model, "S", step);
   const steps = at.finished ? stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]) : [];
   const weight = scores ? scores.at : cells === "share" && weightsOf(model, step, steps.at(-1));
   if (!weight) return false;

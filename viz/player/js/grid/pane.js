@@ -1,13 +1,13 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
+import { FADES, benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
-import { fitCanvas, namePlace, outline, usePalette } from "./draw.js";
+import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
 import { NARROW, aboveOf, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
 import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap, showsKeys } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
-import { meltOf, scanOf, within } from "../run/easing.js";
+import { meltOf, scanOf, smooth, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
 import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
@@ -67,8 +67,7 @@ export class Pane {
     return at;
   }
 
-  // Draw everything; returns the bytes so far, and the number of tiles in progress. `isOpen`: the tile in
-  // progress is shown in its numbers.
+  // Returns the bytes so far, and the number of tiles in progress. `isOpen`: one is shown in its numbers.
   draw(at, isOpen = false) {
     return { active: this.drawStage(at, isOpen), bytes: bytesSoFar(this.timeline, at) };
   }
@@ -82,22 +81,29 @@ export class Pane {
     const aside = atOnce && model.data.sms && width >= NARROW ? width * SMS : 0;
     const whole = { x: 0, y: 0, w: width - aside, h: height };
     context.clearRect(0, 0, width, height);
-    if (at.about) return drawFar(context, whole, { model, palette, at }, null);
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
-    const layouts = headLayouts(hbm, model, heads);
+    const grown = smooth(at.grows ?? Number(at.finished && at.scan === 1)); // the map has the room of HBM
+    const layouts = headLayouts(hbm, model, heads, grown);
+    const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
+    if (at.seen >= 0 && !(at.lands > FADES)) return far();
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
-    drawHbm(context, hbm, layouts, model, palette, at);
+    const isGrown = grown && !layouts[0].shelf;
+    if (!isGrown) drawHbm(context, hbm, layouts, model, palette, at);
     if (at.stored >= 0 && chip) {
       this.drawAround(context, hbm, layouts, heads, at);
-      return drawStored(context, { layout: layouts[0], chip, model, palette, at });
+      drawStored(context, { layout: layouts[0], chip, model, palette, at });
+      if (!at.lands) return;
+      fillBox(context, palette.background, whole, 1 - smooth(within(at.lands, FADES, 0.5)));
+      return far();
     }
     const { start, end } = timeline.moments;
     const partOf = (step) => within(at.time, start[step], end[step]);
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
-    this.drawAround(context, hbm, layouts, heads, at);
+    if (isGrown) namePlace(context, "Weights", "stored nowhere", hbm, palette);
+    else this.drawAround(context, hbm, layouts, heads, at);
     const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette, at);
@@ -112,8 +118,9 @@ export class Pane {
 
   drawChip(context, chip, layout, at, isOpen) {
     const { model, palette, reduced, pointed } = this;
+    const kernel = model.kernels[at.kernel];
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
-    const benchWith = (only) => benchOf(chip, model.kernels[at.kernel], model, only, isOpen ? 3 : 1.5);
+    const benchWith = (only) => benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5, at.bare);
     // of large tiles one row is known, or has room for its numbers: it opens alone
     const isAlone =
       isOpen && knowsRow(model, row) && (model.matrixRow !== null || !hasRoom(benchWith(null), model));

@@ -1,5 +1,4 @@
-// m and l of the rows of a tile, beside its scores: the max slides, the old sum shrinks by alpha, and what
-// the tile adds stands on it.
+// m and l of the rows of a tile: the max slides, the old sum shrinks by alpha, and new weights stand on it.
 
 import { fillBox, roundBox, text } from "./draw.js";
 import { formatSteady } from "../run/formats.js";

@@ -1,77 +1,100 @@
 // What standard attention does, with the numbers of a run of FlashAttention: S and P go to HBM and back.
 
-import { fillBox, namePlace, roundBox, text } from "./draw.js";
+import { benchOf, drawWords, wordsRoom } from "./bench.js";
+import { namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
-import { HEAD, stripTile } from "./layout.js";
-import { drawMap } from "./map.js";
+import { middles, stripTile } from "./layout.js";
+import { smooth, within } from "../run/easing.js";
+import { toldRow } from "../run/figure.js";
 import { meant } from "../run/formats.js";
-import { once, range } from "../run/model.js";
+import { range, rowNumber, stepsOfTile } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
+import { liesIn, paintTiles } from "./tensor.js";
 
-const [PAD, NAME, BESIDE, APART, CELL] = [14, 24, 8, 44, 4];
-const THIN = 0.3; // of Q, K, V and O, beside S and P
+const [PAD, NAME, BESIDE, LEAST] = [14, 24, 8, 9]; // LEAST: of a column with its word
+const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
-function pictureOf(model, palette, name) {
-  const { rows, kv_len: keys, block_m, block_n } = model.data.problem;
-  const [width, height] = [keys * CELL, rows * CELL];
-  const picture = Object.assign(document.createElement("canvas"), { width, height });
-  const layout = { x: 0, y: 0, width, height, cellWidth: block_n * CELL, cellHeight: block_m * CELL };
-  const at = { step: -1, kernel: 0, finished: true, scores: name === "S" };
-  const all = { layouts: [layout], layoutOf: () => layout, steps: range(model.count) };
-  const colors = { ...palette, background: palette.hidden, line: palette.hidden };
-  drawMap(picture.getContext("2d"), { ...all, model, palette: colors, at });
-  return picture;
+// How the matrices lie in HBM: on strips, and S and P where else is the map.
+function tensorsOf(layout, model) {
+  const [tiles, w] = [model.qTiles, (layout.width - BESIDE) / 2];
+  const S = { x: layout.x, y: layout.y + NAME, w, h: layout.height - NAME };
+  const squares = { S, P: { ...S, x: S.x + w + BESIDE } };
+  const all = model.data.standard_parts.map((part) => {
+    const strip = model.strips.find(({ name }) => name === part.name);
+    const square = squares[part.name];
+    const rowsOf = (q) => ({ ...square, y: square.y + (q * square.h) / tiles, h: square.h / tiles - 1 });
+    const onStrip = (q) => stripTile(strip, layout, ...allOrOne(model, part.name, q));
+    if (!strip) return { ...part, square, along: "q", edges: range(tiles + 1), lies: "", placeOf: rowsOf };
+    return { ...strip, lies: liesIn(layout, model, strip), placeOf: onStrip };
+  });
+  return Object.fromEntries(all.map((each) => [each.name, each]));
 }
 
-// On the chip they lie as the two products they are.
-function placesOnChip({ x, y, w, h }) {
-  const side = Math.min(h - HEAD - 2 * NAME - PAD, w / 2 - 2 * PAD - BESIDE) / (1 + THIN);
-  const thin = THIN * side;
-  const apart = Math.min(APART, w - 2 * (side + thin + BESIDE + PAD));
-  const S = { x: x + (w - apart) / 2 - side, y: y + HEAD + 2 * NAME + thin, w: side, h: side };
-  const [K, P] = [
-    { ...S, y: y + HEAD + NAME, h: thin },
-    { ...S, x: S.x + side + apart },
-  ];
-  const O = { ...P, x: P.x + side + BESIDE, w: thin };
-  return { Q: { ...S, x: S.x - BESIDE - thin, w: thin }, K, S, P, V: { ...K, x: O.x, w: thin }, O };
-}
-
+// Three programs work where FlashAttention does, on as many rows at a time: P takes the place of S.
 export function drawStored(context, { layout, chip, model, palette, at }) {
-  const [tiles, wide] = [model.qTiles, (layout.width - BESIDE) / 2];
-  const S = { x: layout.x, y: layout.y + NAME, w: wide, h: layout.height - NAME };
-  const squares = { S, P: { ...S, x: S.x + wide + BESIDE } };
-  const strips = model.strips.map((strip) => [strip.name, stripTile(strip, layout, 0, strip.edges.at(-1))]);
-  const [onChip, inHbm] = [placesOnChip(chip), { ...Object.fromEntries(strips), ...squares }];
+  const tensors = tensorsOf(layout, model);
+  const kernel = model.kernels[at.kernel];
+  const { slots: own } = benchOf(chip, kernel, model, null, 1.5, 1);
+  const onChip = { ...own, P: own.S };
+  const paint = (name, tiles, box, { lies = name === "K" && "flat", ...more }) =>
+    paintTiles(context, { model, palette, at }, tensors[name], tiles, box, { lies, ...more });
+  const frame = (name, box, come) => {
+    const alpha = smooth(come);
+    roundBox(context, box, 3, { fill: palette.background, line: palette.line, alpha });
+    const style = { size: 14, weight: "650", alpha };
+    text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, palette[tensors[name].color], style);
+  };
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", "small and fast", chip, palette);
-  const colorOf = (name) => palette[model.data.standard_parts.find((part) => part.name === name).color];
-  const tileOf = (name, q, { x, y, w, h }) =>
-    "KV".includes(name) ? { x, y, w, h } : { x, y: y + (q * h) / tiles, w, h: h / tiles - 1 };
-  const paint = (name, q, { x, y, w, h }, alpha = 1, part = 1) => {
-    if (!squares[name]) return fillBox(context, colorOf(name), { x, y, w: w * part, h }, 0.8 * alpha);
-    const picture = once(palette, `all of ${name}`, () => pictureOf(model, palette, name));
-    const [across, high] = [picture.width * part, picture.height / tiles];
-    context.globalAlpha = alpha;
-    if (part > 0) context.drawImage(picture, 0, q * high, across, high, x, y, w * part, h);
-    context.globalAlpha = 1;
-  };
-  const boxes = [onChip, squares].flatMap(Object.entries);
-  for (const [, box] of boxes) roundBox(context, box, 3, { fill: palette.background, line: palette.line });
-  const flies = [];
-  for (const { reads, writes, q, read, made, written } of storedTiles(at.stored, tiles)) {
-    const wayOf = (name) => [inHbm, onChip].map((places) => tileOf(name, q, places[name]));
-    const [to, from] = wayOf(writes);
-    for (const name of reads) {
-      if (read === 1) paint(name, q, wayOf(name)[1], 1 - made);
-      flies.push([name, q, ...wayOf(name), read]);
-    }
-    flies.push([writes, q, from, to, written]);
-    if (written === 0 || written === 1) paint(writes, q, written ? to : from, 1, made);
+  const leaves = 1 - within(at.stored, 3.85, 4);
+  [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(at.stored, i, i + 0.1) * leaves));
+  const steps = storedTiles(at.stored, model.qTiles);
+  const now = steps.findLast(({ program, read }) => program === Math.floor(at.stored) && read > 0);
+  if (now) {
+    const names = now.program === 1 ? [now.made > 0.5 ? "P" : "S"] : [...now.reads, now.writes];
+    for (const name of names) frame(name, onChip[name], within(at.stored, now.program, now.program + 0.05));
+    const slots = Object.fromEntries(names.map((name) => [name === "P" ? "S" : name, onChip[name]]));
+    const told = { at: { step: stepsOfTile(model, at.kernel, at.head, now.q)[0] }, row: 0, only: null };
+    const room = { ...wordsRoom(model, kernel, chip), h: 0 };
+    drawWords(context, { slots }, room, { model, palette, strong: 1, ...told });
   }
-  for (const [name, q, ...way] of flies)
-    drawCopy(context, ...way, { palette, paint: (box) => paint(name, q, box) });
-  const style = { size: 14, weight: "650", halo: palette.background };
-  for (const [name, box] of boxes)
-    text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, colorOf(name), style);
+  for (const { reads, writes, q, read, made, written } of steps) {
+    const tilesOf = (name) => allOrOne(model, name, q);
+    const alpha = reads[0] === "S" ? 1 : 1 - made;
+    for (const name of reads) if (read === 1 && made < 1) paint(name, tilesOf(name), onChip[name], { alpha });
+    if (written === 0) paint(writes, tilesOf(writes), onChip[writes], { part: made });
+    const { lies, placeOf } = tensors[writes];
+    if (written === 1) paint(writes, tilesOf(writes), placeOf(q), { alpha: leaves, lies });
+  }
+  for (const { reads, writes, q, read, written } of steps) {
+    for (const name of [...reads, writes]) {
+      const { lies, placeOf } = tensors[name];
+      const comes = name !== writes;
+      const paintIn = (box) => paint(name, allOrOne(model, name, q), box, { lies });
+      const how = { palette, lies, comes, paint: paintIn };
+      drawCopy(context, placeOf(q), onChip[name], comes ? read : written, how);
+    }
+  }
+  if (at.stored > 3) drawRow(context, { chip, square: tensors.S.square, paint, model, palette, at, leaves });
+}
+
+// All scores of one row, and the words that they are of.
+function drawRow(context, { chip, square, paint, model, palette, at, leaves }) {
+  const { rows, block_m: size, kv_len: keys } = model.data.problem;
+  const row = rowNumber(model, { q: model.q[at.about], row: toldRow(model, at.about) });
+  const [asking, asked] = model.data.words;
+  const from = { ...square, y: square.y + (row * square.h) / rows, h: square.h / rows };
+  const to = { x: chip.x + PAD, y: chip.y + 0.48 * chip.h, w: chip.w - 2 * PAD, h: 0.26 * chip.h };
+  const tiles = [row / size, (row + 1) / size];
+  const part = within(at.stored, 3, 3.3);
+  drawCopy(context, from, to, part, { palette, comes: true, paint: (box) => paint("S", tiles, box, {}) });
+  if (part === 1) paint("S", tiles, to, { alpha: leaves });
+  const style = { alpha: within(at.stored, 3.25, 3.4) * leaves, size: 14, weight: "650" };
+  text(context, `the scores of “${asking[row]}”`, to.x, to.y + to.h + 16, palette.now, style);
+  const room = to.w / keys;
+  const look = { ...style, weight: "", turned: true, size: Math.min(13, room + 1) };
+  if (room < LEAST) return;
+  middles(to.x, to.w, keys).forEach((x, i) =>
+    text(context, asked[i], x, to.y - 6, i > row ? palette.muted : palette.text, look),
+  );
 }

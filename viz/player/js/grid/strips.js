@@ -4,9 +4,10 @@ import { FONT, drawLine, fillBox, outline, roundBox, text } from "./draw.js";
 import { clamp } from "../run/easing.js";
 import { HEAD, stripBox, stripTile } from "./layout.js";
 import { range, sequenceOf, tilesOf } from "../run/model.js";
+import { liesIn, paintTiles } from "./tensor.js";
 import { headName } from "../run/words.js";
 
-const RESTS = 0.5; // how strong a tensor is drawn of which nothing is used now
+export const RESTS = 0.6; // how strong a tensor is drawn of which nothing is used now
 const OTHERS = 0.14; // and a page of another sequence
 const LEAST = 10.4; // size of a name
 const DIGIT = 7; // width of a digit in the block table
@@ -14,7 +15,10 @@ const DIGIT = 7; // width of a digit in the block table
 export function drawStrips(context, layout, model, palette, at) {
   for (const strip of model.strips) {
     const box = stripBox(strip, layout);
-    drawStrip(context, strip, box, palette, (from, end) => stripState(model, strip, at, from, end));
+    const lies = liesIn(layout, model, strip);
+    const paint = (tiles, piece, alpha) =>
+      paintTiles(context, { model, palette, at }, strip, tiles, piece, { lies, alpha });
+    drawStrip(context, strip, box, palette, paint, (from, end) => stripState(model, strip, at, from, end));
     if (strip.inParts) numberParts(context, layout, model, palette, box.y + box.thick / 2);
     const isTop = strip.side === "top" || layout.shelf;
     // names of strips side by side leave room for each other
@@ -62,7 +66,7 @@ function drawnEdges({ edges }, step) {
   return joined > 1 ? edges.filter((_, i) => i === last || (i % joined === 0 && i + joined <= last)) : edges;
 }
 
-function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, stateOf) {
+function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, paint, stateOf) {
   const edges = drawnEdges(strip, step);
   const origin = vertical ? y : x;
   const isJoined = edges.length < strip.edges.length; // then on whole pixels, or else they are striped
@@ -74,7 +78,7 @@ function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, sta
     const [start, next] = [places[i], places[i + 1]];
     const gap = next - start > 4 ? 1 : 0;
     const { level, active } = stateOf(edges[i], edges[i + 1]);
-    fillBox(context, palette[strip.color], piece(start, Math.max(next - gap, start + 0.6)), level);
+    paint([edges[i], edges[i + 1]], piece(start, Math.max(next - gap, start + 0.6)), level);
     const box = piece(start, next);
     if (active) outline(context, { ...box, w: box.w - gap + 1, h: box.h - gap + 1 }, palette, 2);
   }
@@ -84,6 +88,7 @@ function drawStrip(context, strip, { x, y, step, thick, vertical }, palette, sta
 // that is written is an empty frame which fills; one that is only read is there from the start.
 export function stripState(model, strip, at, from, end) {
   const { step, phase } = at;
+  if (at.lands >= 0 && !strip.isFilled) return { level: 0, active: false }; // its words are on their way
   const [first, last] = step < 0 || at.finished ? [0, 0] : tilesOf(model, strip.along, step);
   const here = first < end && from < last;
   const active = here && phase !== null && [...phase.loads, ...phase.stores].includes(strip.name);

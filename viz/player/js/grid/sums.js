@@ -62,8 +62,7 @@ function largestOfRows(model, slot, at) {
   });
 }
 
-// A sum by its rows, each as wide as it is and as high as the weight that it holds: what is kept of the old
-// one, and what the tile adds on top of it.
+// A sum by its rows, each as high as the weight that it holds: what is kept, and what the tile adds on top.
 export function drawSumOfRows(context, slot, box, { model, palette, at, strong, held }, isSum) {
   const color = palette[slot.color];
   const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);

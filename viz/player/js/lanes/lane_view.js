@@ -1,5 +1,4 @@
-// The lanes of one SM of each run, one below the other on one axis of time, with what belongs to them: the
-// choice of the SM, zoom, the figures.
+// The lanes of one SM of each run on one axis of time, with the choice of the SM, zoom, the figures.
 
 import { button, canvas, element, select, swatch } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
@@ -13,12 +12,6 @@ const ZOOM = 1.5; // of a key or a button
 const PAN = 0.2; // part of what is seen
 const PLAYS_MS = 9000;
 const REACH = 5; // pixels beside a block that still mean it
-const LEGEND = {
-  product: "product, with the wait for it",
-  softmax: "softmax",
-  wait: "waits",
-  other: "other work",
-};
 const KEYS = "Keys: p plays, ← → pan, + − zoom, 0 all, , and . the block before and after, ↑ ↓ the track.";
 
 // As drawLanes has it, in the style of an entry of the legend.
@@ -81,8 +74,10 @@ export class LanesView {
     const notes = runs.flatMap(({ title: whose, notes: own }) => own.map((note) => `${whose}: ${note}`));
     this.more.replaceChildren(figureTable(data), ...notes.map((note) => element("div", {}, [note])));
     const kinds = new Set(runs.flatMap((run) => [...run.activity].map((i) => run.activities[i].kind)));
-    const shown = Object.keys(LEGEND).filter((kind) => kinds.has(kind));
-    this.legend.replaceChildren(...shown.map((kind) => swatch(lookOf(data.looks[kind]), LEGEND[kind])));
+    const shown = Object.keys(data.looks).filter((kind) => kinds.has(kind));
+    this.legend.replaceChildren(
+      ...shown.map((kind) => swatch(lookOf(data.looks[kind]), data.looks[kind].words)),
+    );
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 

@@ -1,5 +1,4 @@
 // The picture of ranks that share a sequence out, at one moment of their common clock.
-//
 // A row per rank: the chunk of keys that it holds, its part of the scores against every rank's keys, and how
 // much each chunk has in the sum of one of its rows. Below, what each rank did and when. A chunk has the
 // colour and the number of the rank that owns it.

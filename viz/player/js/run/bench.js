@@ -14,8 +14,7 @@ export const isSquare = ({ rows, columns }) => rows === "q_tile" && columns === 
 
 const isIn = (slot) => (name) => slotOf(name) === slot;
 
-// How far each phase of the step has come, from 0 to 1. `melt` lets them slide into one sweep; still nothing
-// is used before it has landed.
+// How far each phase has come, from 0 to 1. `melt` lets them slide into one sweep; what is used has landed.
 export function progressOf(model, timeline, at, melt) {
   const phases = model.phases[at.step] ?? [];
   const now = phases.indexOf(at.phase);

@@ -107,8 +107,7 @@ export function goodTile(model) {
   return second.reduce((best, step) => (shrinks(step) > shrinks(best) ? step : best), second[0] ?? 0);
 }
 
-// The drawn row that all steps of a query tile are told for: whose old sums shrink most often, of a text one
-// whose word stands in this tile once.
+// The drawn row that a query tile is told for: whose old sums shrink most often, whose word is there once.
 export function tellingRow(model, step) {
   const q = model.q[step];
   if (q < 0) return 0;

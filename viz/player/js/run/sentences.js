@@ -1,72 +1,10 @@
 // What a phase does and why: what it moves, a sentence on it, and what it did to one row, in numbers. A phase
-// names its sentence by `tells`, the `sentence_key` of kernels/trace/algorithm.py.
+// brings what it `says` (viz/player/sentences.toml); `wordsOf` has the words in its braces.
 
 import { finishOf, roleOf } from "./bench.js";
 import { rowNamed, scoresOf, softmaxState, stepBefore } from "./figure.js";
 import { cell, difference, digitsFor, formatBytes, formatNumber, formatSteady, inDigits } from "./formats.js";
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
-
-// What is said of every row; then what is told of one row, if its numbers were recorded; and what is told of
-// a row that has seen no key. `wordsOf` has the words in braces.
-export const SENTENCES = {
-  page: ["Page {page} of the pool holds keys {firstKey} to {lastKey} of this sequence."],
-  scores: ["A score says how well a query fits a key.", "The best key here for {who} is {key}: {largest}."],
-  mask: ["{changed}{hidden}"],
-  "row max": ["m is the largest score of each row so far.", "m of {who} {grows} {m}.", "m stays −∞"],
-  exponentials: [
-    "{changed}A weight is P = e^(score − m), not yet divided by the sum of its row.",
-    "The new weights of {who} add up to {added}.",
-    "its row of P is 0",
-  ],
-  rescale: ["{corrects}", "l of {who} = {summed}. O likewise: no old score is needed.", "l and O stay 0"],
-  "rescale output": [
-    "O from HBM was divided by the old l, so it counts α × old l / new l times.",
-    "In {who}: {productOfOld} = {kept}.",
-    "l and O stay 0",
-  ],
-  add: ["O adds up the values, each times its weight. The weights are dropped."],
-  "add output": ["Each value vector is multiplied by its weight in P, divided by the new l, and added to O."],
-  finish: [
-    "O is divided by l, so its weights add up to 1. lse is kept for training.",
-    "In {who} the sink holds {sink} % of the weight, and adds no value.",
-    "its O is 0 and its lse −∞",
-  ],
-  "finish part": [
-    "O is divided by l: it is the whole O of these keys, as if there were no others. With it goes lse.",
-    "Of {who}: lse = {sumOfState} = {lseOfState}.",
-    "its O is 0 and its lse −∞",
-  ],
-  "weights from lse": [
-    "The forward pass saved lse, so P = e^(score − lse) needs no other tile.",
-    "lse of {who} is {lse}.",
-    "its lse is −∞ and its row of P 0",
-  ],
-  "mask weights": ["Weights of keys that a row may not see become 0."],
-  "d weights": ["dP = dO Vᵀ says how the loss changes with each weight of P."],
-  "d scores": [
-    "dS = P (dP − D) goes back through the softmax. D is the row sum of O · dO.",
-    "D of {who} is {D}.",
-  ],
-  gradient: ["The product of this tile is added to {makes}."],
-  "unscaled gradient": ["The product of this tile is added to {makes}; 1 / √{width} comes at the end."],
-  "part of dQ": ["The product of this tile is a part of dQ: other programs compute the others."],
-  "add to dQ": [
-    "It is added to a float32 sum in HBM. " +
-      "Programs add in the order in which they get there, so the last bits of dQ may differ from run to run.",
-  ],
-  "scale dQ": ["dQ is the sum of all parts, divided by √{width}."],
-  "base two": ["The GPU computes powers of 2, so lse is multiplied by log₂ e here, once for all tiles."],
-  "row sums of O dO": ["D is the sum of O · dO over each row: one number, used in every tile of it."],
-  "log-sum-exp": [
-    "Each part of the keys left an lse of its own. " +
-      "The lse of all keys is the logarithm of the sum of their exponentials.",
-  ],
-  weigh: [
-    "O of this part counts e^(its lse − lse of all) times.",
-    "In {who}: e^({ofPart}) = {weight}.",
-    "its O is 0 and its lse −∞",
-  ],
-};
 
 const CORRECTS = "Where m grew, the old l and O times α = e^(old m − new m) fit the new m.";
 const FIRST = "l is the sum of the weights of a row so far: {l} in {who}.";
@@ -92,7 +30,7 @@ export const sentenceOf = (model, at, row) => sentencesOf(model, at, row).join("
 // The same in sentences: what it moves, what it does to every row, and what to the one that is told.
 export function sentencesOf(model, at, row) {
   if (at.step < 0 || !at.phase) return [];
-  const [says, tells, blind] = SENTENCES[at.phase.tells] ?? [BY_ROLE[roleOf(at.phase)] ?? ""];
+  const [says = BY_ROLE[roleOf(at.phase)] ?? "", tells, blind] = at.phase.says;
   const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
   const words = wordsOf(model, at, row);
   const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);

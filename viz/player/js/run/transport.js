@@ -6,6 +6,7 @@
 // once the position has stayed, and `fullScreen()`. It may have `holds()`: the track may not go on now.
 
 import { clamp, smooth } from "./easing.js";
+import { sum } from "./model.js";
 
 const [SLOWEST, FASTEST] = [0.125, 1024]; // units per second
 const SETTLES_AFTER_MS = 400;
@@ -35,12 +36,13 @@ export class Transport {
 
   toggle() {
     const { track } = this;
-    if (this.playing) return this.goTo(track.position);
+    if (this.playing && !this.acts) return this.goTo(track.position);
     if (this.owner.holds?.()) return;
-    if (track.position >= track.last()) track.position = 0;
-    this.playing = true;
+    if (track.position >= track.last() && !this.acts) track.position = 0;
+    this.playing = !this.playing; // what is directed stands meanwhile
     this.ticked = performance.now();
-    this.frame = requestAnimationFrame((now) => this.tick(now));
+    cancelAnimationFrame(this.frame);
+    if (this.playing) this.frame = requestAnimationFrame((now) => this.tick(now));
     this.changed();
   }
 
@@ -66,6 +68,12 @@ export class Transport {
     Object.assign(this, { acts, stays, playing: !stays, acted: 0, ticked: performance.now() });
     this.frame = requestAnimationFrame((now) => this.tick(now));
     if (!stays) this.changed();
+  }
+
+  // Go to a part of all that is directed.
+  wind(part) {
+    this.act((this.acted = part * sum(this.acts.map(({ ms }) => ms))));
+    this.owner.refresh();
   }
 
   act(ms) {

@@ -11,8 +11,7 @@ const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false, stands: fals
 // It speaks over a BroadcastChannel, and also to the window that opened it or that it opened, since some
 // browsers have no channel between files on disk. A message that comes twice changes nothing.
 export class Link {
-  // `receive` is called with a state that another window made. `standing` is the state that this window opens
-  // with, if its address names one: it gives way to any other.
+  // `receive` gets a state that another window made. `standing`, that of the address, gives way to any other.
   constructor(name, receive, standing = null) {
     Object.assign(this, { name, receive, id: Math.random().toString(36).slice(2) });
     this.known = { version: standing ? 0 : -1, from: "", state: standing };

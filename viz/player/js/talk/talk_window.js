@@ -9,8 +9,7 @@ import { Presenter } from "./presenter.js";
 import { Screen } from "./screen.js";
 
 export class TalkWindow {
-  // `place` is that of the address, if it has one. `build(sceneRoot)` of the window lays it out,
-  // `show(state, glides)` shows a state.
+  // `place` is that of the address. `build(sceneRoot)` lays it out, `show(state, glides)` shows a state.
   constructor(root, data, place) {
     Object.assign(this, { root, data });
     this.help = new Overlay("help", "keys", [keyList(HELP)]);

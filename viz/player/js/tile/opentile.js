@@ -1,5 +1,4 @@
-// A tile in its numbers: whether one is open, which row of it is told, whether the reader predicts it, and
-// how the number was made that the reader points at.
+// A tile in its numbers: which row is told, whether it is predicted, how the number pointed at was made.
 
 import { button, element, write } from "../controls/dom.js";
 import { phaseToOpen } from "../run/bench.js";

@@ -1,5 +1,4 @@
-// Predict, then reveal: m, alpha and l of the next step are asked for before they are shown. Learn judges
-// typed answers; here the reader, or an audience, only looks.
+// Predict m, alpha and l of the next step, then reveal them. Learn judges typed answers; here one only looks.
 
 import { button, element } from "../controls/dom.js";
 import { scoresOf, softmaxState } from "../run/figure.js";
