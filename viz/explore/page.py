@@ -41,16 +41,17 @@ def show() -> None:
     if not problem:
         return
     first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)
+    said, place = st.container(key="said"), st.container()  # what comes and goes does not move the player
+    with said:
+        run = shown_run(machine, first, offers)
+        other = shown_run(machine, versus) if run and versus and not run.meanwhile else None
     if words:
         st.caption(f":material/grid_on: {' '.join(words)}")
-    run = shown_run(machine, first, offers)
     if run is None:
         return
     gpu = controls.gpu_of(run.trace.device.name)
-    other = shown_run(machine, versus) if versus and not run.meanwhile else None
     if st.context.is_embedded:
         st.html(panels.EMBEDDED)
-    place = st.container()  # what is said of a row that is run for stands below the player, which stays
     shown = run if other else asked_here.with_picked_row(machine, run)
     lanes = asked_here.lanes_of(machine, run)
     with place:

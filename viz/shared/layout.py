@@ -19,10 +19,12 @@ from viz.shared.fragment import fragment
 from viz.shared.kept_problem import measure_fields
 from viz.shared.provenance import library_versions
 
-TEXT = f"light-dark({theme.LIGHT.text}, {theme.DARK.text})"
-BAD = f"light-dark({theme.LIGHT.bad}, {theme.DARK.bad})"
+_COLORS = " ".join(
+    f"--page-{name}: light-dark({getattr(theme.LIGHT, name)}, {getattr(theme.DARK, name)});"
+    for name in ("text", "bad", "background")
+)
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
-STYLE = f"<style>:root {{ --page-text: {TEXT}; --page-bad: {BAD}; }}\n{_CSS}</style>"
+STYLE = f"<style>:root {{ {_COLORS} }}\n{_CSS}</style>"
 
 Chip = tuple[str, str, Literal["green", "blue", "gray", "orange"]]
 CHIPS: dict[str, Chip] = {

@@ -84,6 +84,7 @@ export class Player extends Playback {
     this.timeline = this.pane.timeline;
     this.palette = this.pane.usePalette(this.root);
     this.lanes.load(data.lanes, this.palette);
+    const { playing } = this.transport;
     if (isNew) {
       this.stand(state);
       this.root.setAttribute("aria-label", `Playback of ${data.title}. ${data.provenance}`);
@@ -97,7 +98,7 @@ export class Player extends Playback {
     this.showBytes = byteBars(this.bytes, [countedRow(model, model.data.label), ...compared], this.palette);
     const moves = isNew && !this.pane.reduced;
     if (moves && state.plays) this.transport.direct(overtureOf(model));
-    else if (moves && this.isPlain && !state.step) this.transport.toggle();
+    else if (moves && (playing || (this.isPlain && this.timeline.position === 0))) this.transport.toggle();
     this.refresh();
   }
 

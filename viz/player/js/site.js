@@ -63,7 +63,8 @@ async function follow() {
     show(name, both ? { ...data, runs: both } : data, plays ? { plays } : state);
     write(status, "");
     if (isOpen) root.focus({ preventScroll: true });
-    if (begins && moves && !plays && (isOpen || !run)) player.transport?.toggle();
+    const stands = begins && moves && (isOpen || !run) && !player.transport?.playing;
+    if (stands) player.transport?.toggle();
   } catch (error) {
     write(status, error.message);
     if (!player) show(first, firstRun, {});
