@@ -244,7 +244,7 @@ test("the first film says what a word takes, what standard attention stores, and
   const told = again.slice(3, -5);
   assert.equal(told.length, model.phases[good - 1].length + 3);
   assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 30 * says.split("\n")[1].length));
-  assert.ok(told.at(-2).says.includes("α"));
+  assert.ok(told.some(({ says }) => says.includes("α")));
 });
 
 test("tiles count as bytes when they land, and never more than the phase moves", () => {

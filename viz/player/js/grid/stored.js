@@ -90,7 +90,7 @@ function drawRow(context, { chip, square, paint, model, palette, at, leaves }) {
   drawCopy(context, from, to, part, { palette, comes: true, paint: (box) => paint("S", tiles, box, {}) });
   if (part === 1) paint("S", tiles, to, { alpha: leaves });
   const style = { alpha: within(at.stored, 3.25, 3.4) * leaves, size: 14, weight: "650" };
-  text(context, `the scores of “${asking[row]}”`, to.x, to.y + to.h + 16, palette.now, style);
+  text(context, `the scores of “${asking[row]}”`, to.x, to.y + to.h + 16, palette.text, style);
   const room = to.w / keys;
   const look = { ...style, weight: "", turned: true, size: Math.min(13, room + 1) };
   if (room < LEAST) return;

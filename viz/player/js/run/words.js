@@ -48,11 +48,12 @@ export function captionOf(timeline, at, { row, rate, bytes, active }) {
   return sentenceOf(model, at, row);
 }
 
-function endWords({ data: { standard_parts: parts, tensors }, bytes, count }) {
+function endWords({ data: { standard_parts: parts, tensors, problem }, bytes, count }) {
   const stored = parts.filter(({ name }) => tensors.every((each) => each.name !== name));
   const names = stored.map(({ name }) => name).join(" and ");
   const all = formatBytes(sum(parts.map((part) => part.bytes)));
-  const done = `Done: ${formatBytes(bytes[count])} loaded and stored`;
+  const own = problem.tile_numbers.length ? " for these query tiles" : "";
+  const done = `Done: ${formatBytes(bytes[count])} loaded and stored${own}`;
   if (!parts.length) return `${done}.`;
   return `${done}, in place of standard attention’s ${all}. ${names} were never stored.`;
 }
