@@ -26,13 +26,13 @@ function namedIn(model, name, step) {
 // null if no number is known. Of a sum each row has a scale of its own, and weights are as at the end.
 function pictureOf({ model, palette, at }, { name, along, edges, isFilled }, lies) {
   return once(model, [name, at.head, lies, palette.background].join("|"), () => {
-    const { block_m, block_n, kv_len: keys, head_dim: width } = model.data.problem;
+    const { block_m, block_n, kv_len: keys } = model.data.problem;
     const isSquare = slotOf(name) === "S";
-    const isOf = (step) => model.head[step] === at.head && namedIn(model, name, step);
-    const steps = range(model.count).filter(isOf);
+    const steps = range(model.count).filter((i) => model.head[i] === at.head && namedIn(model, name, i));
     if (!steps.length || !hasNumbers(model)) return null;
     const size = along === "kv" ? block_n : block_m;
-    const [long, deep] = [size * edges.at(-1), isSquare ? keys : width];
+    const { columns } = model.matrices[namedIn(model, name, steps[0])]; // of lse and D one
+    const [long, deep] = [size * edges.at(-1), isSquare ? keys : columns];
     const sides = lies ? { width: long, height: deep } : { width: deep, height: long };
     const picture = Object.assign(document.createElement("canvas"), sides);
     const context = picture.getContext("2d");
@@ -44,13 +44,13 @@ function pictureOf({ model, palette, at }, { name, along, edges, isFilled }, lie
       const weight = name === "P" && weightsOf(model, step, ofTile.at(-1));
       for (const r of range(matrix.rows)) {
         const row = rowOf(matrix, r);
-        const unit = isFilled ? largestOf(model, matrix) / Math.max(1e-9, ...row.map(Math.abs)) : 1;
+        const by = isFilled && deep > 1 ? largestOf(model, matrix) / Math.max(1e-9, ...row.map(Math.abs)) : 1;
         row.forEach((value, c) => {
           const from = tilesOf(model, along, step)[0] * size + r;
           const to = isSquare ? model.kv[step] * block_n + c : lies === "turned" ? deep - 1 - c : c;
           const share = weight ? weight(r, c) : 0;
           if (Number.isNaN(share)) return;
-          context.fillStyle = weight ? shareColor(palette, share) : colorOf(matrix, value * unit);
+          context.fillStyle = weight ? shareColor(palette, share) : colorOf(matrix, value * by);
           context.fillRect(...(lies ? [from, to] : [to, from]), 1, 1);
         });
       }
