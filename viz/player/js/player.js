@@ -97,8 +97,9 @@ export class Player extends Playback {
     const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
     this.showBytes = byteBars(this.bytes, [countedRow(model, model.data.label), ...compared], this.palette);
     const moves = isNew && !this.pane.reduced;
+    const begins = this.isPlain && !this.showsLanes && this.timeline.position === 0;
     if (moves && state.plays) this.transport.direct(overtureOf(model));
-    else if (moves && (playing || (this.isPlain && this.timeline.position === 0))) this.transport.toggle();
+    else if (moves && (playing || begins)) this.transport.toggle();
     this.refresh();
   }
 
