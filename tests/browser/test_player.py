@@ -187,8 +187,10 @@ def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sigh
       return isWhole && left >= 0 && right <= innerWidth && bottom <= innerHeight;
     }"""
     page.page.wait_for_function(in_sight, timeout=60_000)
+    page.page.evaluate(f"window.player = {PLAYER}")
     page.page.locator("textarea").fill("A sentence of my own")
     page.page.keyboard.press("Control+Enter")  # plays by itself, large, as the first one did
     page.page.wait_for_function(f"() => {PLAYER}?.textContent.includes('run here')")
+    assert page.page.evaluate(f"window.player === {PLAYER}")  # it did not go meanwhile
     page.page.wait_for_function(f"() => {PLAYER}?.classList.contains('fa-plain')")
     page.page.wait_for_function(f"() => !{PLAYER}.querySelector('.fa-count').textContent.includes('step 0')")

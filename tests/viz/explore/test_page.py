@@ -65,6 +65,13 @@ def test_what_cannot_run_here_plays_its_recording(algorithm):
     assert player(app)["title"].startswith(ALGORITHMS[algorithm].label)
 
 
+def test_a_click_opens_a_recorded_run_if_the_problem_cannot_run_here():
+    app = open_page(algorithm="flash3", **SMALL)
+    assert player(app) is None
+    next(each for each in app.button if each.label == "GPT-2 head").click().run()
+    assert "1024 × 1024" in player(app)["title"]
+
+
 @pytest.mark.parametrize("algorithm", ANYWHERE)
 def test_every_algorithm_plays_a_run(algorithm):
     app = open_live(algorithm=algorithm)
