@@ -391,8 +391,8 @@ function drawLanding(context, layout, places, size, how) {
       paintTiles(context, how, strip, tiles, box, { lies, alpha });
       const shrunk = size * Math.min(1, (1.2 * w) / wide, 1 - 0.8 * way);
       const color = mixed(palette.muted, palette[strip.color], clamp(4 * part));
-      const style = { size: shrunk, align: "center", alpha: (part > 0 || !k) - within(part, 0.3, 0.7) };
-      text(context, words[i], left + w / 2, box.y + h / 2, color, style);
+      const style = { size: shrunk, align: "center", alpha: 1 - within(part, 0.3, 0.7) };
+      if (!k) text(context, words[i], left + w / 2, box.y + h / 2, color, style); // one of three says it
     }
   }
 }
