@@ -10,7 +10,7 @@ STATE = "first_visit"
 SIDEBAR = "sidebar"
 """How the sidebar of Explore begins: "expanded" once its fields were asked for, on a phone too."""
 FIRST_PROBLEM = PRESETS[FIRST_VISIT].problem
-WORDS = '<span class="first-words">How a GPU computes [[attention]] and stores no [[score|scores]]</span>'
+HEADLINE = '<span class="first-words">How a GPU computes [[attention]] and stores no [[score|scores]]</span>'
 
 
 def is_first_visit() -> bool:

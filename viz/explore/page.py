@@ -9,7 +9,7 @@ from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
 from viz.explore.figures import ledger_table, ledgers_of
-from viz.explore.first_visit import FIRST_PROBLEM, WORDS, end_first_visit, is_first_visit
+from viz.explore.first_visit import FIRST_PROBLEM, HEADLINE, end_first_visit, is_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
@@ -37,7 +37,7 @@ def show() -> None:
         versus = controls.versus_controls(problem) if problem else None
     else:
         problem, offers = FIRST_PROBLEM, None
-    say(WORDS if is_first else looks_of(ALGORITHMS[algorithm]).headline)
+    say(HEADLINE if is_first else looks_of(ALGORITHMS[algorithm]).headline)
     if not problem:
         return
     first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)

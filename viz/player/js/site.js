@@ -63,8 +63,7 @@ async function follow() {
     show(name, both ? { ...data, runs: both } : data, plays ? { plays } : state);
     write(status, "");
     if (isOpen) root.focus({ preventScroll: true });
-    const stands = begins && moves && (isOpen || !run) && !player.transport?.playing;
-    if (stands) player.transport?.toggle();
+    if (begins && moves && player.transport?.playing === false) player.transport.toggle();
   } catch (error) {
     write(status, error.message);
     if (!player) show(first, firstRun, {});

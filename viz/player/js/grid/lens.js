@@ -24,7 +24,7 @@ export function drawLens(context, { state, strip }, top, how) {
   const shrinks = isSeen && alpha < UNCHANGED && at.phase.rescales;
   const [named, factor] = shrinks
     ? [`α = ${formatSteady(alpha)}`, "×α"]
-    : [`max m = ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷l" : ""];
+    : [`m = ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷l" : ""];
   const high = state && Math.min(state.y - HEAD - top, HIGHEST);
   const { x, y, w, h } = strip ?? { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
   const [left, right, bottom] = [x + PAD, x + w - PAD, y + h];
