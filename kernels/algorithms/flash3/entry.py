@@ -30,7 +30,7 @@ ON_CHIP = (
     chip.slots("O out", lambda problem: 0 if _is_wide(problem) else problem.block_m),
     ChipPart(
         "Q, copy",
-        lambda problem: problem.block_m * 128 * problem.itemsize if chip.columns(problem) == 128 else 0,
+        lambda problem: problem.block_m * 128 * problem.itemsize if chip.columns(problem) > 64 else 0,
         ("Q",),
     ),
     chip.scores("S"),

@@ -9,8 +9,8 @@ past it. Every product is written so that its accumulators are used as they stan
 - dQ = dS K needs dS of both warpgroups, through shared memory. Each program has a part of dQ only; it is
   added to a float32 sum in device memory straight from registers (d_query.py).
 - With head_dim up to 64 a third warpgroup computes dQ, and the two keep K and V in registers, as left
-  operands. Above, registers suffice for neither: each of the two computes one half of dQ's columns, of the
-  query tile before, so that they wait less for each other (query_tile.py).
+  operands. Above, registers suffice for a few columns of K at most, and each of the two computes one half of
+  dQ's columns, of the query tile before, so that they wait less for each other (query_tile.py).
 - Query tiles that need the mask, before and after the whole ones, have loops of their own (accumulate.py).
 - One warp loads (loader.py).
 

@@ -50,14 +50,17 @@ def accumulate(
         mbarrier.wait(shared.kv_full.index(0), 0)
         mbarrier.wait(shared.kv_full.index(1), 0)
     k, v = key_tiles(shared, GROUP, FIXED)
+    # The products ask for more bytes than shared memory delivers: what fits of K and V stays in registers.
+    low_k = None
+    if FIXED.LOW_COLUMNS > 0:
+        low_k = k.slice(0, FIXED.LOW_COLUMNS, 1).load(gl.DotOperandLayout(0, S_LAYOUT, 2))
     if FIXED.DQ_WARPGROUP:
-        # The products ask for more bytes than shared memory delivers, so K and V stay in registers.
         k = k.load(gl.DotOperandLayout(0, S_LAYOUT, 2))
         v = v.load(gl.DotOperandLayout(0, S_LAYOUT, 2))
     scores_t = gl.zeros([ROWS, BLOCK_M], gl.float32, S_LAYOUT)
     if FIXED.DQ_WARPGROUP:
         scores_t = scores_ahead(k, shared, 0, steps, lane, FIXED, S_LAYOUT)
-    keeper = Keeper(dq_sum, shared, item, band, scale_log2, steps, lane)
+    keeper = Keeper(dq_sum, shared, item, band, scale_log2, steps, lane, low_k)
     step = 0
     row_before = 0
     for member in range(item.group_size):

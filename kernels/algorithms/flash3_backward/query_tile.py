@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from kernels.algorithms.flash3.products import issue_dots
 from kernels.algorithms.flash3_backward.d_query import add_dq, issue_dq
 from kernels.algorithms.flash3_backward.entry import KEYS
 from kernels.algorithms.flash3_backward.shared import Shared, barrier, key_tiles, release, tile_of, wait_for
@@ -39,16 +40,8 @@ class Keeper(NamedTuple):
     """Query tiles that it visits."""
     lane: gl.tensor
     """None without marks."""
-
-
-@gluon.jit
-def issue_scores(kept, streamed, LAYOUT: gl.constexpr):
-    """Issue kept @ streamed^T, such as K Q^T: (rows of kept, rows of streamed), float32."""
-    ROWS: gl.constexpr = kept.shape[0]
-    COLUMNS: gl.constexpr = streamed.shape[0]
-    # [QK^T]
-    zeros = gl.zeros([ROWS, COLUMNS], gl.float32, LAYOUT)
-    return warpgroup_mma(kept, streamed.permute((1, 0)), zeros, use_acc=False, is_async=True)
+    low_k: gl.tensor
+    """The first columns of K, in registers; or None."""
 
 
 @gluon.jit
@@ -82,12 +75,13 @@ def scores_ahead(k, shared, step, steps, lane, FIXED: gl.constexpr, LAYOUT: gl.c
     mark(lane, step, START)
     wait_for(shared.q, step, step < steps, FIXED)
     mark(lane, step, HAS_Q)
-    return issue_scores(k, tile_of(shared.q, step, FIXED), LAYOUT)
+    return issue_dots(k, tile_of(shared.q, step, FIXED), LAYOUT)
 
 
 @gluon.jit
-def scores_and_dp(k, v, scores_t, shared, step, lane, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
+def scores_and_dp(k, v, scores_t, keeper, step, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
     """S^T and lse of a step, and dP^T, which is still under way if a warpgroup of its own computes dQ."""
+    shared, lane = keeper.shared, keeper.lane
     if not FIXED.DQ_WARPGROUP:
         mark(lane, step, START)
         wait_for(shared.q, step, True, FIXED)
@@ -99,11 +93,13 @@ def scores_and_dp(k, v, scores_t, shared, step, lane, FIXED: gl.constexpr, LAYOU
         s_t = warpgroup_mma_wait(0, deps=[scores_t])  # (waiting for 1 beside dP: ptxas C7514)
         mark(lane, step, HAS_S)
     else:
-        s_t = issue_scores(k, tile_of(shared.q, step, FIXED), LAYOUT)
+        # [QK^T]
+        s_t = issue_dots(k, tile_of(shared.q, step, FIXED), LAYOUT, keeper.low_k)
+        # [end]
     wait_for(shared.do, step, True, FIXED)
     mark(lane, step, HAS_DO)
     # [dP]
-    dp_t = issue_scores(v, tile_of(shared.do, step, FIXED), LAYOUT)
+    dp_t = issue_dots(v, tile_of(shared.do, step, FIXED), LAYOUT)
     # [end]
     if not FIXED.DQ_WARPGROUP:
         s_t = warpgroup_mma_wait(1, deps=[s_t])
@@ -181,7 +177,7 @@ def visit_query_tile(
     if not FIXED.DQ_WARPGROUP:
         k, v = key_tiles(shared, GROUP, FIXED)
     mark(keeper.lane, step, TURNS)
-    s_t, lse, dp_t = scores_and_dp(k, v, scores_t, shared, step, keeper.lane, FIXED, S_LAYOUT)
+    s_t, lse, dp_t = scores_and_dp(k, v, scores_t, keeper, step, FIXED, S_LAYOUT)
     p_t = probabilities(s_t, lse, keeper.scale_log2)
     if CUT:
         p_t = apply_mask(p_t, keeper.item, q_tile, keeper.band, GROUP, FIXED, S_LAYOUT)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kernels.algorithms.flash3_backward.entry import BLOCK_M, BLOCK_N
+from kernels.algorithms.flash3_backward.entry import BLOCK_M, BLOCK_N, low_columns
 from kernels.primitives.marks import mark
 
 from triton.experimental import gluon
@@ -40,6 +40,11 @@ class Fixed:
     def DQ_WARPGROUP(self) -> bool:  # noqa: N802 (named like the constexprs beside it)
         """Whether a warpgroup of its own computes dQ."""
         return self.BLOCK_D == 64
+
+    @property
+    def LOW_COLUMNS(self) -> int:  # noqa: N802
+        """Columns of K that those that keep keys have in registers, if they compute dQ too: see `entry`."""
+        return 0 if self.DQ_WARPGROUP else low_columns(self.BOUND_LEFT, self.BOUND_RIGHT)
 
     @property
     def KEY_REGISTERS(self) -> int:  # noqa: N802

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from kernels.algorithms.flash3.products import issue_dots
 from kernels.algorithms.flash3_backward.accumulate import write_gradient
-from kernels.algorithms.flash3_backward.query_tile import apply_mask, issue_scores, probabilities
+from kernels.algorithms.flash3_backward.query_tile import apply_mask, probabilities
 from kernels.algorithms.flash3_backward.shared import (
     Descriptors,
     Stream,
@@ -72,7 +73,7 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
     if steps > 0:
         mbarrier.wait(shared.kv_full.index(0), 0)
         wait_for(shared.q, 0, True, FIXED)
-    s_t = issue_scores(k, tile_of(shared.q, 0, FIXED), S_LAYOUT)
+    s_t = issue_dots(k, tile_of(shared.q, 0, FIXED), S_LAYOUT)
     s_t = warpgroup_mma_wait(0, deps=[s_t])
     for step in range(steps):
         slot = step % STAGES
@@ -91,7 +92,7 @@ def sum_dv(descs, shared, item, band, scale_log2, FIXED: gl.constexpr):
         wait_for(shared.do, step, True, FIXED)
         dv = warpgroup_mma(p, tile_of(shared.do, step, FIXED), dv, is_async=True)
         wait_for(shared.q, step + 1, step + 1 < steps, FIXED)
-        s_t = issue_scores(k, tile_of(shared.q, step + 1, FIXED), S_LAYOUT)
+        s_t = issue_dots(k, tile_of(shared.q, step + 1, FIXED), S_LAYOUT)
         dv, p = warpgroup_mma_wait(1, deps=[dv, p])
         release(shared.do, step, FIXED)
         s_t = warpgroup_mma_wait(0, deps=[s_t])  # the last one is of a tile that does not exist
@@ -118,7 +119,7 @@ def sum_dk(descs, shared, item, scale, FIXED: gl.constexpr):
     if steps > 0:
         mbarrier.wait(shared.kv_full.index(1), 0)
         wait_for(shared.do, 0, True, FIXED)
-    dp_t = issue_scores(v, tile_of(shared.do, 0, FIXED), S_LAYOUT)
+    dp_t = issue_dots(v, tile_of(shared.do, 0, FIXED), S_LAYOUT)
     dp_t = warpgroup_mma_wait(0, deps=[dp_t])
     for step in range(steps):
         slot = step % STAGES
@@ -133,7 +134,7 @@ def sum_dk(descs, shared, item, scale, FIXED: gl.constexpr):
         wait_for(shared.q, step, True, FIXED)
         dk = warpgroup_mma(ds, tile_of(shared.q, step, FIXED), dk, is_async=True)
         wait_for(shared.do, step + 1, step + 1 < steps, FIXED)
-        dp_t = issue_scores(v, tile_of(shared.do, step + 1, FIXED), S_LAYOUT)
+        dp_t = issue_dots(v, tile_of(shared.do, step + 1, FIXED), S_LAYOUT)
         dk, ds = warpgroup_mma_wait(1, deps=[dk, ds])
         release(shared.q, step, FIXED)
         dp_t = warpgroup_mma_wait(0, deps=[dp_t])  # the last one is of a tile that does not exist

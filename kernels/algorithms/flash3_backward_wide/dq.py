@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from kernels.algorithms.flash3.products import issue_dots
 from kernels.algorithms.flash3.rings import Ring, load_into, make_ring, release
 from kernels.algorithms.flash3.work import (
     end_full_tile,
@@ -9,7 +10,6 @@ from kernels.algorithms.flash3.work import (
     first_full_tile,
     first_visited_tile,
 )
-from kernels.algorithms.flash3_backward.query_tile import issue_scores
 from kernels.algorithms.flash3_backward.shared import barrier, buffer_of, make_barriers
 from kernels.algorithms.flash3_backward.work import last_tiles_first
 from kernels.problem import Band
@@ -151,13 +151,13 @@ def sum_dq(GROUP: gl.constexpr, descs, shared, numbers, item, band, scale, scale
         mbarrier.wait(shared.q_full.index(GROUP), 0)
         mbarrier.wait(shared.do_full.index(GROUP), 0)
     k = arrived(shared.k, 0, steps > 0, STAGES, FIXED)
-    scores = issue_scores(q, k, S_LAYOUT)
+    scores = issue_dots(q, k, S_LAYOUT)
     scores = warpgroup_mma_wait(0, deps=[scores])
     for step in range(steps):
         q = buffer_of(shared.q, GROUP).reshape([ROWS, BLOCK_D])
         do = buffer_of(shared.do, GROUP).reshape([ROWS, BLOCK_D])
         v = arrived(shared.v, step, True, 1, FIXED)
-        dp = issue_scores(do, v, S_LAYOUT)
+        dp = issue_dots(do, v, S_LAYOUT)
         p = row_probabilities(
             scores, lse, first_q, item, item.first + step, band, scale_log2, FIXED, S_LAYOUT
         )
@@ -167,7 +167,7 @@ def sum_dq(GROUP: gl.constexpr, descs, shared, numbers, item, band, scale, scale
         k = shared.k.buffers.index(step % STAGES).reshape([FIXED.BLOCK_N, BLOCK_D])
         dq = warpgroup_mma(ds, k, dq, is_async=True)
         next_k = arrived(shared.k, step + 1, step + 1 < steps, STAGES, FIXED)
-        scores = issue_scores(q, next_k, S_LAYOUT)
+        scores = issue_dots(q, next_k, S_LAYOUT)
         dq, ds = warpgroup_mma_wait(1, deps=[dq, ds])
         release(shared.k, step, STAGES)
         scores = warpgroup_mma_wait(0, deps=[scores])  # the last ones are of a tile that does not exist
