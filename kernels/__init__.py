@@ -22,7 +22,6 @@ _HOMES = {
     "InvalidProblem": "kernels.problem",
     "Measurement": "kernels.measure.measurement",
     "Trace": "kernels.trace",
-    "MultiHeadAttention": "kernels.attention.layer",
     "flash_attention": "kernels.attention.flash_attention",
     "make_inputs": "kernels.problem.inputs",
     "naive_attention": "kernels.oracle.naive",

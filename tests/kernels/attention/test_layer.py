@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kernels.attention.layer import MultiHeadAttention
+from examples.multi_head import MultiHeadAttention
 from kernels.device.runtime import DEVICE
 from tests.kernels.attention.conftest import draw
 
