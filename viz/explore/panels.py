@@ -17,7 +17,7 @@ from viz.explore.asked_here import ask_for_row
 from viz.explore.choice import Extent, Machine, RunChoice, choose, duration, run_presets, stand_in
 from viz.explore.figures import MAX_SPANS, busy_share, timeline_figure, without_pauses
 from viz.player.component import duel_of, show_player
-from viz.player.data import FILM, player_data, title_of
+from viz.player.data import film, player_data, title_of
 from viz.player.drawn import drawn_of, is_large
 from viz.player.html_page import State, export_html
 from viz.player.lanes import LanesRun, lanes_data
@@ -155,7 +155,7 @@ def player_panel(
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
-    data = data | ({"film": FILM} if plays else {})
+    data = data | ({"film": film()} if plays else {})
     _kept_in_url(data, "player", OF_ONE_RUN, (run.trace,), gpu, given, runs_rows)
     if runs_rows:
         ask_for_row(run.trace)

@@ -20,8 +20,10 @@ from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import requested_ledger, standard_requested
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
+from kernels.measure import sweep
 from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
+from kernels.recordings import recorded_document
 from kernels.trace import Trace
 from kernels.trace.algorithm import BLOCK_TABLE, Algorithm, Kernel
 from kernels.traffic.modelled import stores_lse
@@ -29,7 +31,7 @@ from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
-from viz.shared.formats import format_kib, problem_words
+from viz.shared.formats import format_kib, format_ms, problem_words
 from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
@@ -37,9 +39,20 @@ SHARES = {"alpha": np.multiply, "weight": np.add}
 
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
-FILM = tomllib.loads(Path(__file__).with_name("film.toml").read_text("utf-8"))["acts"]
 MOST_WORDS = 1024
 """The words of the rows and of the keys are sent if the inputs are a text of at most so many."""
+
+
+@functools.cache
+def film() -> list[dict[str, Any]]:
+    """The acts of film.toml. The last one tells recorded times: one sequence, 16 heads of 128, causal."""
+    acts = tomllib.loads(Path(__file__).with_name("film.toml").read_text("utf-8"))["acts"]
+    problem = sweep.problem_for(sweep.TOKENS, 128, "causal", "float16")
+    measured = next(each for each in recorded_document("energy").measurements if each.problem == problem)
+    forward = (each for each in measured.results if each.direction == "forward")
+    took = {each.peer: format_ms(each.sustained.ms) for each in forward if each.sustained}
+    acts[-1]["says"] = acts[-1]["says"].format(tokens=f"{problem.q_len:,}", gpu=measured.device.name, **took)
+    return acts
 
 
 def encode(values: np.ndarray, dtype: str) -> str:

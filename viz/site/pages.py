@@ -16,7 +16,7 @@ from kernels.measure.measurement import DIRECTIONS
 from kernels.problem.presets import FIRST_VISIT, LANE_PROBLEMS, PRESETS
 from kernels.recordings import recorded_document, recorded_ranks
 from kernels.trace import Trace
-from viz.player.data import FILM, player_data, title_of
+from viz.player.data import film, player_data, title_of
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
 from viz.player.ranks import ranks_data
@@ -84,7 +84,7 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         caption = f"<figcaption>{escape(chart['source'])}</figcaption>"
         words["charts"] += f'<figure class="site-chart site-wide" tabindex="0">{caption}</figure>'
     body = PAGE.substitute(words)
-    run = recordings.pop(first) | {"film": FILM}
+    run = recordings.pop(first) | {"film": film()}
     body += json_element("site", {"name": first, "run": run, "film": not own, "charts": charts})
     style = f"{CSS}\n{style_sheets('screen', 'site')}\n{_root_colors()}"
     files["index.html"] = html_page("FlashAttention, played back", style, body, "site.js", ABOUT)

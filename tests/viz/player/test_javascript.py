@@ -24,7 +24,7 @@ from tests.kernels.algorithms.flash3.as_if import as_if_run
 from tests.lanes import PROBLEM as LANES_PROBLEM
 from tests.lanes import backward_lanes, hopper_lanes, plain_lanes
 from tests.viz.player.runs import GPU, PARTS, PROBLEM, SAMPLE, SAMPLED, WINDOW, hand_built, shown, traced
-from viz.player.data import FILM, SENTENCES, encode
+from viz.player.data import SENTENCES, encode, film
 from viz.player.drawn import drawn_of
 from viz.player.lanes import LanesRun, lanes_data
 from viz.shared import formats
@@ -159,7 +159,7 @@ def write_given(folder):
     files = {name: written(*run) for name, run in runs.items()} | {
         "algorithms": [f"every_{name}" for name in ANYWHERE],
         "cut": [cut_tiles(name, runs[name][1]) for name in CUT],
-        "film": FILM,
+        "film": film(),
         "formats": numbers_as_python_writes_them(),
         "lanes": lanes_and_players(),
         "masks": [

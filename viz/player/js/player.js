@@ -245,6 +245,7 @@ export class Player extends Playback {
     const seen = this.seenAt(now);
     Object.assign(at, directed?.scene?.(this.transport.part));
     this.bytes.style.visibility = at.seen >= 0 ? "hidden" : ""; // nothing was said of them yet
+    [0, 1, 2].forEach((i) => (this.bytes.children[i].style.visibility = at.stored >= 0 ? "hidden" : ""));
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, moved(bytes.total));
     const { standard_parts: parts } = model.data;

@@ -241,7 +241,7 @@ test("the first film says what a word takes, what standard attention stores, and
   const again = acts.slice(4);
   const places = again.flatMap(({ from, to }) => [from, to]);
   assert.ok(places.every((each, i) => !i || each >= places[i - 1])); // never back
-  const told = again.slice(3, -5);
+  const told = again.slice(3, -6);
   assert.equal(told.length, model.phases[good - 1].length + 3);
   assert.ok(told.every(({ rate, ms, says }) => rate(0.5) < 1 && ms > 30 * says.split("\n")[1].length));
   assert.ok(told.some(({ says }) => says.includes("α")));
