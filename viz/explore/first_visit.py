@@ -10,7 +10,8 @@ STATE = "first_visit"
 SIDEBAR = "sidebar"
 """How the sidebar of Explore begins: "expanded" once its fields were asked for, on a phone too."""
 FIRST_PROBLEM = PRESETS[FIRST_VISIT].problem
-HEADLINE = '<span class="first-words">How a GPU computes [[attention]] and stores no [[score|scores]]</span>'
+SAYS = "How a GPU computes [[attention]] and stores no [[score|scores]]: a max and a sum per word are enough"
+HEADLINE = f'<span class="first-words">{SAYS}</span>'
 
 
 def is_first_visit() -> bool:

@@ -36,8 +36,6 @@ from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
 """Row values between 0 and 1, and what joins those of the steps that are drawn as one."""
-
-
 SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
 MOST_WORDS = 1024
 """The words of the rows and of the keys are sent if the inputs are a text of at most so many."""
@@ -51,7 +49,7 @@ def film() -> list[dict[str, Any]]:
     measured = next(each for each in recorded_document("energy").measurements if each.problem == problem)
     forward = (each for each in measured.results if each.direction == "forward")
     took = {each.peer: format_ms(each.sustained.ms) for each in forward if each.sustained}
-    acts[-1]["says"] = acts[-1]["says"].format(tokens=f"{problem.q_len:,}", gpu=measured.device.name, **took)
+    acts[-1]["says"] = acts[-1]["says"].format(run=measured, **took)
     return acts
 
 

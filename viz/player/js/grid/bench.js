@@ -17,7 +17,7 @@ import { liesIn, paintTiles } from "./tensor.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
-const [LOW, HIGH] = [160, 270]; // a narrow chip between these heights has its told row alone, across
+const [LOW, HIGH] = [160, 270]; // a narrow chip between these heights tells its row below the matrices
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
 const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
@@ -42,21 +42,21 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5, bare = 0
   const gauges = Math.max(0, ...memoriesOf(model, kernel, chip).map(({ high }) => MEMORIES + high - GAUGE));
   const hasState = kernel.series.includes("m") && kernel.series.includes("l") ? 1 - smooth(bare) : 0;
   const isLow = chip.w < NARROW_CHIP && chip.h > LOW && chip.h < HIGH;
-  if (only === null && isLow && hasState === 1 && hasNumbers(model)) {
-    const strip = { x: chip.x + PAD, y: chip.y + HEAD + 4, w: chip.w - 2 * PAD, h: STRIP };
-    const rowOf = (i) => ({ ...strip, y: chip.y + chip.h - PAD - (i + 0.5) * STRIP + i * 8, h: STRIP / 2 });
-    return { slots: { S: rowOf(1), V: { ...rowOf(0), transposed: true } }, strip };
-  }
+  const tells = only === null && isLow && hasNumbers(model) ? hasState : 0;
+  const below = chip.y + chip.h - PAD - STRIP; // of the matrices: nothing flies over it
+  const strip = tells === 1 ? { x: chip.x + PAD, y: below, w: chip.w - 2 * PAD, h: STRIP } : null;
   const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
-  const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: chip.h - top - PAD };
+  const high = chip.h - top - PAD - tells * (STRIP + 4);
+  const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: high };
   const hasKeys = hasNumbers(model) && kernel.slots.some(({ name }) => name === "K");
-  const below = aside.h / 2; // words are longer than the room beside other boxes
-  if (only !== null) return rowLayout({ ...box, y: box.y + below, h: box.h - below }, kernel.slots, hasKeys);
+  const longer = aside.h / 2; // words are longer than the room beside other boxes
+  if (only !== null)
+    return rowLayout({ ...box, y: box.y + longer, h: box.h - longer }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? lerp(widest, BARE, smooth(bare)) : LOOSE;
-  const bench = benchLayout(box, kernel.slots, hasState, most);
+  const bench = benchLayout(box, kernel.slots, tells ? 0 : hasState, tells ? BARE : most);
   const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > (model.data.flat ?? FLAT));
-  return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat };
+  return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat, strip };
 }
 
 // Whether the numbers of all rows can be read there: without scores, each row opens alone.
@@ -73,10 +73,13 @@ export function drawWords(context, { slots }, room, { model, palette, at, strong
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
   const [asking, asked] = model.data.words;
+  const landed = (name) => strong * within(heldIn(model, at, name).held, 0.8, 1);
+  const alphas = { right: landed("Q"), turned: landed("K") }; // words come with their rows
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
     const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
-    text(context, cut, x, y, color, { weight: isTold ? "650" : "", alpha: strong, ...style });
+    const alpha = alphas[style.align ?? "turned"];
+    text(context, cut, x, y, color, { weight: isTold ? "650" : "", alpha, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
@@ -103,7 +106,7 @@ const boxed = ({ slots }, boxes) =>
 // `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
 export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
-  const how = { ...given, isFlat: bench.isFlat, ...(bench.strip && { only: model.offsets[given.row] }) };
+  const how = { ...given, isFlat: bench.isFlat };
   const kernel = model.kernels[at.kernel];
   const [x, y] = [chip.x + PAD, chip.y + 16];
   if (strong < 0.05) return; // words stand in its place
@@ -120,7 +123,7 @@ export function drawBench(context, chip, bench, given) {
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
-  const room = bench.strip && model.data.words ? { w: 0, h: 1 } : wordsRoom(model, kernel, chip);
+  const room = wordsRoom(model, kernel, chip);
   const isTold = !at.complete || drawn.some(isSquare); // else there is no tile that they are words of
   if (strong > 0.3 && room !== NO_WORDS && isTold) drawWords(context, bench, room, how);
   if (at.bare) return;
@@ -223,18 +226,20 @@ function drawSlot(context, slot, box, how) {
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
-  const short = nameIn(model, at, slot.name);
+  const name = nameIn(model, at, slot.name);
+  // P is divided by the sum of its row, which is not known yet where it is summed up
+  const short = name === "P" && model.kernels[at.kernel].bars === "l" ? "e^(S − m)" : name;
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650", alpha: strong };
-  const meaning = label.startsWith(short) && label.length < 4 ? meant(short, label) : label;
+  const meaning = label.startsWith(name) && label.length < 4 ? meant(name, label) : label;
   const words = fitted(context, [meaning, label, short], box.w, size);
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
-  const color = short === "P" ? palette.now : palette[slot.color];
+  const color = name === "P" ? palette.now : palette[slot.color];
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), color, style);
   if (at.step < 0) return true;
   if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return true; // it changes too fast to be seen
-  const focus = focusOn(model, at, (name) => slotOf(name) === slot.name);
+  const focus = focusOn(model, at, (each) => slotOf(each) === slot.name);
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
   if (!isRecorded || (shown?.isSum && how.only === null && how.isFlat)) drawBlock(context, slot, box, all);
   else if (!shown) return true;

@@ -9,7 +9,7 @@ import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
 
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
-const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 20, 48, 8, 58];
+const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 34, 48, 8, 58];
 export const STRIP = 56; // its height across a chip that is too narrow
 
 // `strip` is its room across the chip; else it stands above m and l, from `top` on, or the factor alone does.
@@ -24,7 +24,7 @@ export function drawLens(context, { state, strip }, top, how) {
   const shrinks = isSeen && alpha < UNCHANGED && at.phase.rescales;
   const [named, factor] = shrinks
     ? [`α = ${formatSteady(alpha)}`, "×α"]
-    : [`m = ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷l" : ""];
+    : [`m = ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷sum" : ""];
   const high = state && Math.min(state.y - HEAD - top, HIGHEST);
   const { x, y, w, h } = strip ?? { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
   const [left, right, bottom] = [x + PAD, x + w - PAD, y + h];
@@ -43,7 +43,7 @@ export function drawLens(context, { state, strip }, top, how) {
   const ranges = { most: Math.max(largestSum(model, at, row), oldL) };
   const bar = { palette, strong, tall: 28, ranges, place: { l: from, end } };
   const [kept, added] = drawL(context, now, middle, { ...bar, rescale });
-  write("l", left, middle, palette.state);
+  write("sum", left, middle, palette.state);
   const below = (words, start) => write(words, start, middle + 16, palette.state, { size: 12.5 });
   if (isSeen) below(`old ${formatSteady(rescale < 0.25 ? oldL : alpha * oldL)}`, from);
   if (isSeen && added > 0) below(`new ${formatSteady(l - alpha * oldL)}`, from + Math.max(kept, WORD));
@@ -58,5 +58,5 @@ export function drawLens(context, { state, strip }, top, how) {
   const box = strip ? beside : { x: from, y: middle + 24, w: end - from, h: bottom - middle - 27 };
   drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O") }, [model.offsets[row]]);
   write("O", box.x - NAME, box.y + box.h / 2, palette.output);
-  atEnd(factor, right, box.y + box.h / 2, 22);
+  atEnd(factor, right, box.y + box.h / 2, shrinks ? 22 : 16);
 }

@@ -1,13 +1,13 @@
 // What standard attention does, with the numbers of a run of FlashAttention: S and P go to HBM and back.
 
-import { benchOf, drawWords, wordsRoom } from "./bench.js";
+import { benchOf } from "./bench.js";
 import { namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { middles, stripTile } from "./layout.js";
 import { smooth, within } from "../run/easing.js";
 import { toldRow } from "../run/figure.js";
 import { meant } from "../run/formats.js";
-import { range, rowNumber, stepsOfTile } from "../run/model.js";
+import { range, rowNumber } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
@@ -53,10 +53,6 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
   if (now) {
     const names = now.program === 1 ? [now.made > 0.5 ? "P" : "S"] : [...now.reads, now.writes];
     for (const name of names) frame(name, onChip[name], within(at.stored, now.program, now.program + 0.05));
-    const slots = Object.fromEntries(names.map((name) => [name === "P" ? "S" : name, onChip[name]]));
-    const told = { at: { step: stepsOfTile(model, at.kernel, at.head, now.q)[0] }, row: 0, only: null };
-    const room = { ...wordsRoom(model, kernel, chip), h: 0 };
-    drawWords(context, { slots }, room, { model, palette, strong: 1, ...told });
   }
   for (const { reads, writes, q, read, made, written } of steps) {
     const tilesOf = (name) => allOrOne(model, name, q);
@@ -68,11 +64,9 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
   }
   for (const { reads, writes, q, read, written } of steps) {
     for (const name of [...reads, writes]) {
-      const { lies, placeOf } = tensors[name];
       const comes = name !== writes;
-      const paintIn = (box) => paint(name, allOrOne(model, name, q), box, { lies });
-      const how = { palette, lies, comes, paint: paintIn };
-      drawCopy(context, placeOf(q), onChip[name], comes ? read : written, how);
+      const how = { palette, comes, paint: (box) => paint(name, allOrOne(model, name, q), box, {}) };
+      drawCopy(context, tensors[name].placeOf(q), onChip[name], comes ? read : written, how);
     }
   }
   if (at.stored > 3) drawRow(context, { chip, square: tensors.S.square, paint, model, palette, at, leaves });

@@ -7,7 +7,7 @@ import { cell, difference, digitsFor, formatBytes, formatNumber, formatSteady, i
 import { bytesOfPhase, holds, isInPart, keysOfRow, rowNumber, sum } from "./model.js";
 
 const CORRECTS = "Where m grew, the old l and O times α = e^(old m − new m) fit the new m.";
-const FIRST = "l is the sum of the weights of a row so far: {l} in {who}.";
+const FIRST = "The weights of a row so far add up to its sum l: {l} in {who}.";
 const FIRST_AFTER_SINK =
   "The sink came first, a logit of {oldM} without a value: l was 1. In {who}: {factor}, l = {summed}.";
 
