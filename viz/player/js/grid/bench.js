@@ -374,7 +374,7 @@ function drawRays(context, { places, parts, weights, size }, row, palette) {
 }
 
 export const FADES = 0.12; // until then, before the words land, what was said of them
-const [LANDING, APART] = [40, 8]; // how many words are on their way at once; to the next tensor
+const LANDING = 40; // how many words are on their way at once
 
 // Each word becomes its column of V and of K, and its row of Q.
 function drawLanding(context, layout, places, size, how) {
@@ -385,8 +385,7 @@ function drawLanding(context, layout, places, size, how) {
     const words = model.data.words[Number(strip.along === "kv")];
     const unit = strip.edges.at(-1) / words.length; // tiles of one
     for (const [i, { x, y, wide }] of places.entries()) {
-      const first = i + APART * (strips.length - 1 - k);
-      const part = within(at.lands * (words.length + LANDING + 2 * APART), first, first + LANDING);
+      const part = within(at.lands * (words.length + LANDING), i, i + LANDING); // none crosses another
       const tiles = [i * unit, (i + 1) * unit];
       const to = stripTile(strip, layout, ...tiles);
       const way = smooth(within(part, 0, 0.9));

@@ -8,7 +8,7 @@ import { paintTiles } from "./tensor.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const FALLS = 0.45; // of its way: in that next to HBM a tile goes up or down, clear of the names on the chip
-const GROWS = 0.75; // of its way: until then it is as large as in HBM, and hides little of what it passes
+const GROWS = 0.75; // of its way: until then it is no larger than in HBM, and hides little of what it passes
 const SHADE = "rgb(0 0 0 / 0.35)"; // of a copy that has lifted off
 const EDGE = 6; // thickness of what has no strip of its own: one number per row
 
@@ -60,8 +60,11 @@ export function drawCopy(context, inHbm, onChip, part, how) {
   const gone = comes ? part : 1 - part; // of the way from HBM
   const [way, falls] = [within(gone, 0.05, 0.95), within(gone, 0, FALLS)].map(fades ? Math.round : smooth);
   const size = 1 + 0.06 * lift * (1 - smooth(within(part, 0.8, 1)));
-  const grown = fades ? way : smooth(within(gone, GROWS, 1));
-  const [w, h] = ["w", "h"].map((side) => lerp(inHbm[side], onChip[side], grown) * size);
+  const [left, grown] = fades
+    ? [way, way]
+    : [1 - GROWS, 1].map((end) => smooth(within(gone, end + GROWS - 1, end)));
+  const small = (side) => lerp(inHbm[side], Math.min(inHbm[side], onChip[side]), left);
+  const [w, h] = ["w", "h"].map((side) => lerp(small(side), onChip[side], grown) * size);
   const x = lerp(inHbm.x + inHbm.w / 2, onChip.x + onChip.w / 2, way);
   const y = lerp(inHbm.y + inHbm.h / 2, onChip.y + onChip.h / 2, falls);
   const box = { x: x - w / 2, y: y - h / 2, w, h };
