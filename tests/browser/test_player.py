@@ -60,7 +60,7 @@ def test_z_opens_the_tile_in_its_numbers_the_address_keeps_it_and_arrows_pick_it
     page = player_of(step="9")
     buttons = page.page.locator(".fa-transport").bounding_box()
     page.press("z")
-    assert "P = e^(score − m)" in page.text(".fa-caption")  # where its numbers are there
+    assert "e^(score − m)" in page.text(".fa-caption")  # where its numbers are there
     page.press("ArrowLeft", "ArrowLeft")
     assert is_open(page)
     assert page.page.locator(".fa-transport").bounding_box() == pytest.approx(buttons)  # nothing jumps
