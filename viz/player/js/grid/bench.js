@@ -73,7 +73,7 @@ export function drawWords(context, { slots }, room, { model, palette, at, strong
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
   const [asking, asked] = model.data.words;
-  const landed = (name) => strong * within(heldIn(model, at, name).held, 0.8, 1);
+  const landed = (name) => strong * (slots[name] ? within(heldIn(model, at, name).held, 0.8, 1) : 1);
   const alphas = { right: landed("Q"), turned: landed("K") }; // words come with their rows
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
