@@ -46,10 +46,12 @@ def film() -> list[dict[str, Any]]:
     """The acts of film.toml. The last one tells recorded times: one sequence, 16 heads of 128, causal."""
     acts = tomllib.loads(Path(__file__).with_name("film.toml").read_text("utf-8"))["acts"]
     problem = sweep.problem_for(sweep.TOKENS, 128, "causal", "float16")
-    measured = next(each for each in recorded_document("energy").measurements if each.problem == problem)
-    forward = (each for each in measured.results if each.direction == "forward")
+    measured = [each for each in recorded_document("energy").measurements if each.problem == problem]
+    forward = [each for run in measured for each in run.results if each.direction == "forward"]
     took = {each.peer: format_ms(each.sustained.ms) for each in forward if each.sustained}
-    acts[-1]["says"] = acts[-1]["says"].format(run=measured, **took)
+    if not {"naive", "ours"} <= took.keys():  # a recording may leave them out
+        return acts[:-1]
+    acts[-1]["says"] = acts[-1]["says"].format(run=measured[-1], **took)
     return acts
 
 

@@ -10,13 +10,14 @@ import pytest
 from kernels.algorithms import algorithm_of, run_traced
 from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS
+from kernels.measure.document import Document
 from kernels.problem import AttentionProblem
 from kernels.trace import LaunchInfo
 from kernels.trace.sample import Sample
 from tests.anywhere import ANYWHERE
 from tests.viz.player.runs import PROBLEM, hand_built
 from viz.player import drawn, tiles
-from viz.player.data import player_data
+from viz.player.data import film, player_data
 
 
 def decode(text, dtype):
@@ -78,6 +79,13 @@ def test_rows_that_see_no_key_are_said(q_len, words):
     problem = PROBLEM.with_(q_len=q_len, kv_len=23)
     (note,) = player_data(run_traced(problem, "flash2"), "", GPUS["A100"])["notes"]
     assert note.startswith(f"{words} no key")
+
+
+def test_the_film_ends_before_a_time_that_was_not_recorded(monkeypatch):
+    whole = film()
+    assert " ms, " in whole[-1]["says"]
+    monkeypatch.setattr("viz.player.data.recorded_document", lambda part: Document())
+    assert film.__wrapped__() == whole[:-1]
 
 
 def test_32_by_32_tiles_stay_under_200_kilobytes():

@@ -9,7 +9,7 @@ import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
 
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
-const [HEAD, NAME, NUMBER, PAD, WORD] = [26, 34, 48, 8, 58];
+const [HEAD, NAME, NUMBER, PAD] = [26, 34, 48, 8];
 export const STRIP = 56; // its height across a chip that is too narrow
 
 // `strip` is its room across the chip; else it stands above m and l, from `top` on, or the factor alone does.
@@ -42,11 +42,11 @@ export function drawLens(context, { state, strip }, top, how) {
   const [from, end, middle] = [left + NAME, ends - NUMBER, y + HEAD + 8];
   const ranges = { most: Math.max(largestSum(model, at, row), oldL) };
   const bar = { palette, strong, tall: 28, ranges, place: { l: from, end } };
-  const [kept, added] = drawL(context, now, middle, { ...bar, rescale });
+  const [, added] = drawL(context, now, middle, { ...bar, rescale });
   write("sum", left, middle, palette.state);
-  const below = (words, start) => write(words, start, middle + 16, palette.state, { size: 12.5 });
-  if (isSeen) below(`old ${formatSteady(rescale < 0.25 ? oldL : alpha * oldL)}`, from);
-  if (isSeen && added > 0) below(`new ${formatSteady(l - alpha * oldL)}`, from + Math.max(kept, WORD));
+  const below = (words, edge, align) => write(words, edge, middle + 16, palette.state, { size: 12.5, align });
+  if (isSeen) below(`old ${formatSteady(rescale < 0.25 ? oldL : alpha * oldL)}`, left, "left");
+  if (isSeen && added > 0) below(`new ${formatSteady(l - alpha * oldL)}`, ends, "right");
   if (shrinks) atEnd(factor, ends, middle, 22);
   else atEnd(formatSteady(rescale < 0.5 ? oldL : l), ends, middle);
 
