@@ -6,7 +6,7 @@ are written in Gluon, Triton's explicit layer: in plain Triton, softmax and prod
 overlaps:
 
 - One warp loads tiles by TMA (loader.py); two or three warpgroups of 64 query rows each compute (attend.py).
-  While one is in its softmax, another multiplies. With head_dim up to 128 they take turns (turns.py).
+  While one is in its softmax, another multiplies: they take turns (turns.py).
 - In a warpgroup, Q K^T of a key tile is issued together with P V of the tile before it. It waits for both
   before its softmax. (Shah et al. run the softmax beside P V, section 3.2; here that was not faster.)
 - A program stays on its SM and claims one query tile after another (work.py). The first Q K^T of the next one

@@ -11,6 +11,7 @@ from kernels.algorithms.flash3.output import barrier, write_out
 from kernels.algorithms.flash3.products import await_values, first_scores, issue_both, last_values
 from kernels.algorithms.flash3.recording import record_step
 from kernels.algorithms.flash3.rings import release, wait_for
+from kernels.algorithms.flash3.turns import await_turn, end_turn
 from kernels.algorithms.flash3.work import next_unit, take_item
 from kernels.primitives.marks import lane_of, mark, mark_numbers
 from kernels.primitives.online_softmax import finite_or_zero, online_softmax
@@ -25,11 +26,14 @@ ASKS_Q, HAS_Q = mark_numbers(WARPGROUP, "asks Q", "has Q")
 
 
 @gluon.jit
-def pass_over(rings, step, FIXED: gl.constexpr):
+def pass_over(GROUP: gl.constexpr, rings, step, FIXED: gl.constexpr):
     """Release K and V of a key tile that is hidden from the rows of this warpgroup.
 
-    Not before they have arrived: until then the slot may still be that of the tile before. It sets no marks.
+    Not before they have arrived: until then the slot may still be that of the tile before. It sets no marks,
+    and passes its turn on.
     """
+    await_turn(rings.turns, step, GROUP)
+    end_turn(rings.turns, "issued", GROUP, FIXED)
     wait_for(rings.k, step, FIXED.STAGES)
     release(rings.k, step, FIXED.STAGES)
     wait_for(rings.v, step, FIXED.STAGES)
@@ -113,7 +117,7 @@ def attend_wide(GROUP: gl.constexpr, descs, rings, beside, band, work, FIXED: gl
         for kv_tile in range(item.own_end, item.end):
             if FIXED.TRACE:
                 start = globaltimer()
-            pass_over(rings, step, FIXED)
+            pass_over(GROUP, rings, step, FIXED)
             if FIXED.TRACE:
                 alpha = gl.exp2(m - finite_or_zero(m))
                 record_step(beside, item, kv_tile, m, l, alpha, start, work, band, descs.o, GROUP, FIXED)

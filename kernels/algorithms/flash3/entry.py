@@ -79,11 +79,6 @@ WARPGROUP = LaneRole(
 )
 """In a turn a warpgroup issues Q K^T of a key tile, then P V of the key tile before it."""
 
-WIDE_WARPGROUP = replace(
-    WARPGROUP, activities=tuple(each for each in WARPGROUP.activities if each.name != "wait for turn")
-)
-"""With head_dim over 128 the warpgroups do not take turns (turns.py)."""
-
 LOADS = LaneRole(
     "loads",
     (

@@ -70,10 +70,11 @@ def issue_values(p, acc, adds, rings, step, lane, turn, FIXED: gl.constexpr):
 @gluon.jit
 def first_scores(GROUP: gl.constexpr, q, rings, step, lane, turn, FIXED: gl.constexpr, LAYOUT: gl.constexpr):
     """Q K^T of a key tile, with nothing of this warpgroup beside it."""
-    await_turn(rings.turns, step, GROUP, FIXED)
+    await_turn(rings.turns, step, GROUP)
     scores = issue_scores(q, rings, step, lane, turn, FIXED, LAYOUT)
     end_turn(rings.turns, "issued", GROUP, FIXED)
     scores = warpgroup_mma_wait(0, deps=[scores])
+    end_turn(rings.turns, "scores", GROUP, FIXED)
     end_turn(rings.turns, "done", GROUP, FIXED)
     mark(lane, turn, HAS_S)
     release(rings.k, step, FIXED.STAGES)
@@ -101,12 +102,13 @@ def issue_both(
     acc = acc * factor[:, None]
     # [end]
     mark(lane, turn, RESCALED)
-    await_turn(rings.turns, step, GROUP, FIXED)
+    await_turn(rings.turns, step, GROUP)
     scores = issue_scores(q, rings, step, lane, turn, FIXED, LAYOUT)
     acc = issue_values(p, acc, adds, rings, step - 1, lane, turn, FIXED)
     end_turn(rings.turns, "issued", GROUP, FIXED)
     # [QK^T]
     scores = warpgroup_mma_wait(1, deps=[scores])
+    end_turn(rings.turns, "scores", GROUP, FIXED)
     mark(lane, turn, HAS_S)
     release(rings.k, step, FIXED.STAGES)
     # [end]

@@ -43,11 +43,8 @@ class Fixed:
 
     @property
     def TURN_ENDS(self) -> str:  # noqa: N802
-        """When a warpgroup's turn to multiply ends (turns.py): its products are "issued", or they are "done".
-
-        Empty if the warpgroups do not take turns.
-        """
-        return {64: "done", 128: "issued"}.get(self.BLOCK_D, "")
+        """When a warpgroup's turn ends (turns.py): products are "issued", "scores" there, or all "done"."""
+        return {64: "done", 128: "scores", 256: "issued"}[self.BLOCK_D]
 
     @property
     def Q_IN_REGISTERS(self) -> bool:  # noqa: N802

@@ -4,7 +4,7 @@ import torch
 
 from kernels.algorithms.backward.inputs import BackwardInputs
 from kernels.algorithms.dispatch import attention_gradients
-from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES, LOADS, WARPGROUP, WIDE_WARPGROUP
+from kernels.algorithms.flash3.entry import ENTRY, KERNEL, LANES, LOADS, WARPGROUP
 from kernels.algorithms.flash3.launch import can_run_hopper, flash_forward_hopper
 from kernels.device.backend import compute_capability
 from kernels.device.runtime import BACKEND, DEVICE
@@ -116,8 +116,7 @@ def run_lanes(problem: AttentionProblem) -> Lanes:
             *inputs, band=problem.band, scale=problem.scale, config=config, lanes=lanes
         )
 
-    warpgroup = WARPGROUP if problem.head_dim <= 128 else WIDE_WARPGROUP
-    roles = (*[warpgroup] * (problem.block_m // 64), LOADS)
+    roles = (*[WARPGROUP] * (problem.block_m // 64), LOADS)
     turns = 2 * -(-units // programs) * (problem.kv_tiles + 1) + 1
     launch = LaneLaunch(roles, programs, turns)
     return measured_lanes(problem, LANES.name, MarkedCall(call, (launch,)))

@@ -1,8 +1,9 @@
 """Warpgroups take turns on the tensor cores, so that one multiplies while another is in its softmax.
 
-Shah et al. 2024, section 3.1 (ping-pong). With head_dim up to 64 a turn lasts until the products are done,
-with 128 until they are issued: each was the faster of the two in all cells (6 and 5; H200), and 0.5 to 6 %
-faster than without turns. With head_dim 256 turns were up to 7 % slower, so there are none.
+Shah et al. 2024, section 3.1 (ping-pong). How long a turn lasts was measured (H200): with head_dim up to 64
+until the products are done, 0.5 to 6 % faster than without turns; with 128 until the scores are there, with
+16,384 keys 0.2 to 0.7 % faster than until both products are issued; with 256 until they are issued, -0.2 to
++1.2 % faster than without turns.
 """
 
 from triton.experimental import gluon
@@ -20,15 +21,14 @@ def make_turns(GROUPS: gl.constexpr):
 
 
 @gluon.jit
-def await_turn(turns, step, GROUP: gl.constexpr, FIXED: gl.constexpr):
+def await_turn(turns, step, GROUP: gl.constexpr):
     """Wait until the warpgroup before this one has had its turn of this step. The first one begins."""
-    if FIXED.TURN_ENDS != "":
-        LATER: gl.constexpr = 1 if GROUP == 0 else 0  # it waits for the last one's turn of the step before
-        mbarrier.wait(turns.index(GROUP), (step + LATER) & 1)
+    LATER: gl.constexpr = 1 if GROUP == 0 else 0  # it waits for the last one's turn of the step before
+    mbarrier.wait(turns.index(GROUP), (step + LATER) & 1)
 
 
 @gluon.jit
 def end_turn(turns, WHEN: gl.constexpr, GROUP: gl.constexpr, FIXED: gl.constexpr):
-    """It is the next warpgroup's turn, if turns end now: when products are "issued" or "done"."""
+    """It is the next warpgroup's turn, if turns end now: see `Fixed.TURN_ENDS`."""
     if FIXED.TURN_ENDS == WHEN:
         mbarrier.arrive(turns.index((GROUP + 1) % FIXED.GROUPS))
