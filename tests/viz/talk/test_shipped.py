@@ -14,10 +14,9 @@ from kernels.recordings import recorded_document, recorded_measurement, recorded
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
 from viz.player.lanes import recorded_lane_runs
-from viz.player.talk.chart import chart_curves, recorded_curves
+from viz.player.talk.chart import chart_curves, drawn_curves, recorded_curves
 from viz.player.talk.data import UnknownFigure, filled, run_figures, talk_data
 from viz.player.talk.read import read_talk
-from viz.shared.figures.sweep import curve_values
 from viz.shared.formats import format_ms
 from viz.talk.shipped import NAMES, recorded_runs, talk_path
 
@@ -69,8 +68,7 @@ class Shown:
 
     def curves(self):
         """The values of each peer of the chart, by the place on the axis."""
-        curves = chart_curves(self.scene.chart)
-        return {curve.peer: dict(curve_values(curve, curves, self.scene.chart.metric)) for curve in curves}
+        return {curve.peer: dict(values) for curve, values in drawn_curves(self.scene.chart)}
 
     def figure(self, name):
         return run_figures(self.trace, GPUS[self.scene.gpu])[name]
@@ -121,39 +119,44 @@ CLAIMS = {
         and s.figure("standard_bytes") == Shown(FIVE, 0).figure("bytes")  # modelled, and counted
     ),
     (FIVE, 4): lambda s: s.total > s.other_total and len(np.unique(s.other.program)) < GPUS["H200"].sm_count,
+    (FIVE, 5): lambda s: sms_at_work(s) == GPUS["H200"].sm_count < len(np.unique(s.trace.program)) == 12 * 16,
     # From softmax to FlashAttention-3
     (FLASH3, 0): lambda s: (
         s.trace.kernel[[0, 15, 16, 47, 48]].tolist() == [0, 0, 1, 2, 3]
         and s.moved("S") == s.moved("P") > 3 * s.moved("O")
     ),
-    (FLASH3, 1): lambda s: grows_by_length(s, "naive") > 1.8 and grows_by_length(s, "ours") == 1,
+    (FLASH3, 1): lambda s: grows_by_length(s, "naive") > 3.6 and grows_by_length(s, "ours") == 2,
     (FLASH3, 2): lambda s: s.phase(1) == ("_attn_fwd", "QK^T") and s.phase(4)[1] == "rescale",
     (FLASH3, 3): lambda s: (
         rises(s, 1) and [s.phase(i)[1] for i in range(1, 5)] == ["QK^T", "row max", "rescale", "PV"]
     ),
     (FLASH3, 4): lambda s: s.moved("O") > s.total / 2 and (np.diff(s.trace.kv_tile) >= 0).all(),
     (FLASH3, 5): lambda s: (
-        s.other_total < s.total
+        s.total < Shown(FLASH3, 4).total
         and tile_counts(s) == (s.trace.steps, 16)
-        and s.trace.steps == s.other.steps
-        and written_once(s.other, "O")
-        and len(np.unique(s.other.program)) == 4
+        and s.trace.steps == Shown(FLASH3, 4).trace.steps
+        and written_once(s.trace, "O")
+        and len(np.unique(s.trace.program)) == 4
     ),
     (FLASH3, 6): lambda s: tile_counts(s) == (136, 256) and s.other.steps == 70 and s.other_total < s.total,
     (FLASH3, 7): lambda s: sms_at_work(s) == s.trace.problem.q_heads < GPUS["H200"].sm_count / 4,
     (FLASH3, 8): lambda s: sms_at_work(s) == 8 * 16 and s.trace.kernel[1023:1025].tolist() == [0, 1],
-    (FLASH3, 9): lambda s: hides_softmax(s),
-    (FLASH3, 10): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
+    (FLASH3, 9): lambda s: shares_are_one(s),
+    (FLASH3, 10): lambda s: hides_softmax(s),
+    (FLASH3, 11): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
     # The backward pass
     (BACKWARD, 0): lambda s: (
-        [s.phase(i)[1] for i in range(1, 3)] == ["PV", "store O, lse"] and lse_is_right(s)
+        [s.phase(i)[1] for i in range(2, 4)] == ["PV", "store O, lse"] and lse_is_right(s)
     ),
     (BACKWARD, 1): lambda s: [s.phase(i)[1] for i in range(1, 6)] == ["QK^T", "P from lse", "dV", "dP", "dS"],
     (BACKWARD, 2): lambda s: (
         written_once(s.trace, "dK", "dV") and np.argmax(s.trace.kv_tile[8:] > 0) == 16 - 8
     ),
     (BACKWARD, 3): lambda s: written_once(s.trace, "dQ") and np.argmax(s.trace.q_tile[72:] > 0) == 80 - 72,
-    (BACKWARD, 4): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours"),
+    (BACKWARD, 4): lambda s: (
+        tile_counts(s) == (136, 256) and written_once(s.trace, "dQ", "dK", "dV") and changes_kernel(s)
+    ),
+    (BACKWARD, 5): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours"),
 }
 """What each scene says beyond its numbers, asked of its trace. A scene without a claim fails."""
 
@@ -161,6 +164,20 @@ CLAIMS = {
 def sms_at_work(shown):
     """How many SMs run a program of the first kernel."""
     return len(np.unique(shown.trace.sm[shown.trace.kernel == 0]))
+
+
+def shares_are_one(shown):
+    """Whether the scene shows the merge of one tile of rows, whose parts have shares that add up to one."""
+    first, end = 1024, 1040
+    weights = shown.trace.weight[first:end]
+    assert (shown.trace.kernel[first - 1], *np.unique(shown.trace.kernel[first:end])) == (0, 1)
+    return np.allclose(weights[:, :4].sum(axis=0), 1, atol=1e-5)
+
+
+def changes_kernel(shown):
+    """Whether another kernel begins where the first stop is."""
+    stop = int(shown.scene.stops[1].step)
+    return shown.trace.kernel[stop - 1] + 1 == shown.trace.kernel[stop]
 
 
 def grows_by_length(shown, peer):
@@ -217,7 +234,7 @@ def test_a_shipped_talk_loads_from_recordings(name):
     runs = recorded_runs(talk)
     assert set(runs) == set(talk.runs)
     data = talk_data(talk, runs)
-    assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 5, FLASH3: 11, BACKWARD: 5}[name]
+    assert len(data["scenes"]) == len(talk.scenes) >= {FIVE: 6, FLASH3: 12, BACKWARD: 6}[name]
     assert all(notes.strip() for notes in data["notes"])
     used = {scene["run"] for scene in data["scenes"] if not scene["chart"]}
     used |= {run for duel in data["duels"].values() for run in duel["runs"]}
@@ -260,7 +277,7 @@ def test_a_brace_that_is_written_twice_is_a_brace_and_a_number_and_its_unit_stay
 
 def test_the_time_of_a_run_is_that_of_its_kernel_and_the_public_call_has_a_name_of_its_own():
     scene = TALKS[FIVE].scenes[-1]
-    figures = run_figures(recorded_runs(TALKS[FIVE])[scene.versus][0], GPUS["H200"])
+    figures = run_figures(recorded_runs(TALKS[FIVE])[scene.run][0], GPUS["H200"])
     measured = recorded_measurement(scene.run.problem)
     kernel, call = (measured.result(peer, "forward").timing for peer in ("flash2", "ours"))
     assert figures["ours_time"] == format_ms(kernel.median_ms)

@@ -54,8 +54,7 @@ class Chart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 def chart_curves(chart: Chart) -> list[PeerCurve]:
     """Recorded curves of the peers, and the baseline of a speed-up. Raises InvalidChart if one is missing."""
     curves = recorded_curves(chart)
-    missing = [peer for peer in chart.peers if peer not in curves]
-    if missing:
+    if missing := [peer for peer in chart.peers if peer not in curves]:
         had = f"recorded are {', '.join(curves)}" if curves else "nothing of this chart was recorded"
         raise InvalidChart(f"{', '.join(missing)} was not recorded with these fields; {had}")
     baseline = ("naive",) if chart.metric == "speedup" and "naive" in curves else ()
@@ -79,12 +78,12 @@ def recorded_curves(chart: Chart) -> dict[str, PeerCurve]:
 
 def chart_data(chart: Chart) -> dict:
     """What the stage draws: title, ticks, each peer's name, colour, mark and points. Raises InvalidChart."""
-    drawn = _drawn(chart)
+    drawn = drawn_curves(chart)
     xs = sorted({x for _, values in drawn for x, _ in values})
     ticks = sweep.value_ticks([y for _, values in drawn for _, y in values], chart.metric)
     return {
-        "title": f"{sweep.TITLES[chart.metric]}, {drawn[0][0].direction}, against {chart.axis} "
-        f"({sweep.LETTERS[chart.axis]}), both on log scales",
+        "title": f"{sweep.TITLES[chart.metric]}{' per sequence' * (chart.metric == 'memory')}, "
+        f"{chart.direction}, against {chart.axis} ({sweep.LETTERS[chart.axis]}), both on log scales",
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks],
         "series": [
@@ -110,10 +109,14 @@ def _ratio(one: dict[int, float], other: dict[int, float]) -> str:
     return format_ratio(high / low)
 
 
-def _drawn(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
-    """The curves that have values of the chart's metric, and these. Raises InvalidChart if none has."""
+def drawn_curves(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:
+    """The curves that have values, and these; memory is of one sequence. Raises InvalidChart if none has."""
     curves = chart_curves(chart)
-    drawn = [(each, values) for each in curves if (values := sweep.curve_values(each, curves, chart.metric))]
+    drawn = []
+    for curve in curves:
+        per = {point.x: point.problem.batch if chart.metric == "memory" else 1 for point in curve.points}
+        if values := sweep.curve_values(curve, curves, chart.metric):
+            drawn.append((curve, [(x, value / per[x]) for x, value in values]))
     if not drawn:
         raise InvalidChart(f"{chart.metric} has no value here; standard attention has no speed-up")
     return drawn
@@ -123,8 +126,8 @@ def _source(chart: Chart, problem: AttentionProblem) -> str:
     """What was held fixed, as in any problem on the axis, and where the numbers are from."""
     document = recorded_document("sweeps")
     device, date = document.devices[0], max(entry.recorded_at[:10] for entry in document.measurements)
-    fixed = fixed_words(problem, chart.axis)
-    return f"{fixed} · recorded on {device.name}, {library_versions(device)}, {date}"
+    where = f"{device.name}, {library_versions(device)}, {date}"
+    return f"{fixed_words(problem, chart.axis)} · recorded on {where}"
 
 
 def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> str:
@@ -144,7 +147,7 @@ def fixed_words(problem: AttentionProblem, axis: str, tokens: bool = True) -> st
 def chart_figures(chart: Chart) -> dict[str, str]:
     """{last} of the axis, and the value of each peer there, by its name. Raises InvalidChart for no curve."""
     figures = {"device": recorded_document("sweeps").devices[0].name}
-    values = {curve.peer: dict(known) for curve, known in _drawn(chart)}
+    values = {curve.peer: dict(known) for curve, known in drawn_curves(chart)}
     if common := set.intersection(*(set(known) for known in values.values())):
         last = max(common)
         figures |= {peer: sweep.format_metric(known[last], chart.metric) for peer, known in values.items()}

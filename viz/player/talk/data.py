@@ -68,29 +68,26 @@ class UnknownFigure(ValueError):
 def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     """Name to text of every number of a run: counted, modelled (standard attention), and measured times."""
     problem, algorithm = trace.problem, algorithm_of(trace)
-    read, written = int(trace.tensor_bytes_read.sum()), int(trace.tensor_bytes_written.sum())
+    sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
+    total = int(sums.sum())
     standard = standard_requested(problem, algorithm.direction)
     figures = {name: f"{getattr(problem, name):,}" for name in (*PROBLEM_FIELDS, "q_tiles", "kv_tiles")}
     figures |= {
         "steps": f"{trace.steps:,}",
         "kernels": f"{algorithm.launches[-1] + 1}",
         "products": f"{sum(kernel.products for kernel in algorithm.kernels)}",
-        "bytes": format_bytes(read + written),
-        "read": format_bytes(read),
-        "written": format_bytes(written),
+        "bytes": format_bytes(total),
         "standard_bytes": format_bytes(standard),
-        "standard_ratio": significant(standard / (read + written), 2),
+        "standard_ratio": significant(standard / total, 2),
         "sms": f"{gpu.sm_count:,}",
-        "gpu": gpu.name,
         "device": trace.device.name,
     }
     if not algorithm.persistent:  # else the trace does not tell them
         programs = np.unique(np.stack([np.array(algorithm.launches)[trace.kernel], trace.program]), axis=1)
         figures["programs"] = f"{programs.shape[1]:,}"
-    sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
     moved = dict(zip(trace.tensors, sums.tolist(), strict=True))
     figures |= {f"bytes_{name.replace(' ', '_')}": format_bytes(size) for name, size in moved.items()}
-    figures["bytes_without_S_P"] = format_bytes(read + written - moved.get("S", 0) - moved.get("P", 0))
+    figures["bytes_without_S_P"] = format_bytes(total - moved.get("S", 0) - moved.get("P", 0))
     for memory, limit in gpu.program_limits.items():
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
@@ -128,13 +125,14 @@ def _times(measurement: Measurement | None, algorithm: Algorithm) -> dict[str, s
     peers |= {"flash_attention": FLASH_ATTENTION.peer}
     peers |= {"ours": algorithm.timed_as.peer} if algorithm.timed_as.peer != "naive" else {}
     named = {name: measurement.result(peer, algorithm.direction) for name, peer in peers.items()}
+    ours = named.get("ours")
     for name, result in named.items():
         if result and result.timing:
             figures[f"{name}_time"] = format_ms(result.timing.median_ms)
+            if ours and ours.timing:
+                figures[f"{name}_ratio"] = significant(result.timing.median_ms / ours.timing.median_ms, 2)
         if result and result.peak_extra_bytes is not None:
             figures[f"{name}_memory"] = format_bytes(result.peak_extra_bytes)
-    if (ours := named.get("ours")) and (naive := named["naive"]) and ours.timing and naive.timing:
-        figures["naive_ratio"] = significant(naive.timing.median_ms / ours.timing.median_ms, 2)
     return figures
 
 
@@ -242,10 +240,9 @@ def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
 
 
 def _scene(scene: Scene, shown: dict[str, dict], chart: dict | None) -> dict:
-    fields = {name: getattr(scene, name) for name in ("view", "row")}
     source = chart["source"] if chart else _source(list(shown.values()))
-    duel = " ".join(shown) if scene.versus else ""
-    return fields | {"run": next(iter(shown), ""), "chart": chart, "duel": duel, "source": source}
+    seen = {"view": scene.view, "row": scene.row, "chart": chart, "source": source}
+    return seen | {"run": next(iter(shown), ""), "duel": " ".join(shown) if scene.versus else ""}
 
 
 def _source(shown: list[dict]) -> str:
