@@ -44,7 +44,7 @@ def test_next_on_the_way_ends_the_walk_and_then_goes_on(stage_of):
 
 
 def test_bars_have_one_scale_and_say_their_numbers(stage):
-    stage.press("5", "Enter", "Space", "Space")
+    stage.press("6", "Enter", "Space", "Space")
     bars = stage.page.locator(".fa-chart rect")
     widths = [bar.bounding_box()["width"] for bar in bars.all()]
     said = stage.page.locator(".fa-chart svg").get_attribute("aria-label")
@@ -59,15 +59,15 @@ def test_the_end_says_what_was_shown(stage, talk):
 
 
 def test_home_end_and_the_list_of_all_scenes_which_takes_a_number(stage):
-    assert stage.press("End").place == (5, 1)
+    assert stage.press("End").place == (6, 1)
     assert stage.press("Home").place == (1, 1)
     for key, number in (("o", "5"), ("g", "4")):
-        assert stage.press(key).page.locator(".fa-over-prompt li").count() == 5
+        assert stage.press(key).page.locator(".fa-over-prompt li").count() == 6
         assert stage.press(number, "Enter").place == (int(number), 1)
         assert not stage.shows(".fa-over-prompt")
     assert stage.press("2", "Enter").place == (2, 1)
-    assert stage.press("9", "9", "Backspace", "9", "Enter").place == (5, 1)  # the last
-    assert stage.press("g", "3", "Escape").place == (5, 1)
+    assert stage.press("9", "9", "Backspace", "9", "Enter").place == (6, 1)  # the last
+    assert stage.press("g", "3", "Escape").place == (6, 1)
     assert not stage.shows(".fa-over-prompt")
     stage.press("Home", "g", "n", "b", "Space", "F5")  # while it asks, other keys do nothing
     assert stage.place == (1, 1)

@@ -59,7 +59,7 @@ def pages_of(pdf):
 
 
 def test_a_scene_is_a_page_of_fine_pixels_in_light_colours_and_no_page_is_blank(printed, talk):
-    assert pages_of(printed.pdf) == printed.pdf.count(POINTS[printed.end]) == len(talk["scenes"]) == 5
+    assert pages_of(printed.pdf) == printed.pdf.count(POINTS[printed.end]) == len(talk["scenes"]) == 6
     for look in printed.looks:
         assert look["background"] == PAPER_COLOR
         assert look["drawn"]
@@ -77,14 +77,14 @@ def test_each_page_has_its_title_and_its_last_sentence_and_in_the_speakers_windo
 
 def test_what_is_on_paper_is_gone_afterwards_and_the_talk_goes_on(printed):
     assert printed.stage.page.evaluate(PAPER) == []
-    assert printed.stage.press("End").number == 5
+    assert printed.stage.press("End").number == 6
 
 
 def test_notes_that_are_too_long_for_the_page_go_on_at_the_next(visit, talk, tmp_path):
     long = ["\n".join(f"note {line}" for line in range(30)), *talk["notes"][1:]]
     (tmp_path / "long.html").write_text(export_talk(talk | {"notes": long}, True))
     page = opened(visit(f"file://{tmp_path}/long.html#speaker")).page
-    assert pages_of(page.pdf(prefer_css_page_size=True)) == 6
+    assert pages_of(page.pdf(prefer_css_page_size=True)) == 7
 
 
 def test_a_chart_is_a_page_like_the_others(stage_of):

@@ -95,7 +95,9 @@ export class Player extends Playback {
     }
     const { model } = this.pane;
     const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
-    this.showBytes = byteBars(this.bytes, [countedRow(model, model.data.label), ...compared], this.palette);
+    const rows = [countedRow(model, model.data.label), ...compared];
+    const most = model.data.ticks ? model.data.standard_bytes : 0; // scenes of a talk share a scale
+    this.showBytes = byteBars(this.bytes, rows, this.palette, most);
     const moves = isNew && !this.pane.reduced;
     const begins = this.isPlain && !this.showsLanes && this.timeline.position === 0;
     if (moves && state.plays) this.transport.direct(overtureOf(model));

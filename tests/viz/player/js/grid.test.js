@@ -63,7 +63,7 @@ for (const count of [2, 48, 683, 4096]) {
   test(`the grids of ${count} heads lie beside each other on a phone`, () => {
     const grids = headLayouts(
       { x: 0, y: 0, w: 366, h: 250 },
-      { kvTiles: 4, qTiles: 3 },
+      { kvTiles: 4, qTiles: 3, data: { problem: { kv_heads: count } } },
       Array(count).fill(0),
     );
     assert.equal(grids.length, count);

@@ -114,11 +114,11 @@ export function controls(owner, sliderLabel) {
   return { panel, slider, count, rate, tell, showPlaying };
 }
 
-// Bars of bytes below each other on one scale, each as long as it will be at the end. A row is {name, title,
-// parts}, a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
-export function byteBars(node, rows, palette) {
+// Bars of bytes on one scale, to `most` at least, each as long as at its end. A row is {name, title, parts},
+// a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
+export function byteBars(node, rows, palette, most = 0) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
-  const scale = 100 / Math.max(...totals);
+  const scale = 100 / Math.max(most, ...totals);
   const names = ["Q", "K", "S", "P", "V", "O", "m", "l", "lse", "dO", "D", "dQ", "dK", "dV"]; // in each bar
   const piece = ({ name, title, color }) => {
     const order = 1 + names.indexOf(name) || names.length + 1; // others are last

@@ -8,7 +8,7 @@ import { figureOf, goodTile, stepToOpen, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
-import { rowBox, rowNumber, stepsOfTile, sum, tileNumber } from "../run/model.js";
+import { KIND, rowBox, rowNumber, stepsOfTile, sum, tileKind, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { STRIP, drawLens } from "./lens.js";
 import { drawState } from "./state.js";
@@ -73,7 +73,7 @@ export function drawWords(context, { slots }, room, { model, palette, at, strong
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
   const [asking, asked] = model.data.words;
-  const landed = (name) => strong * (slots[name] ? within(heldIn(model, at, name).held, 0.8, 1) : 1);
+  const landed = (name) => strong * (slots[name] ? within(heldIn(model, at, name).held, 0.95, 1) : 1);
   const alphas = { right: landed("Q"), turned: landed("K") }; // words come with their rows
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
@@ -124,7 +124,7 @@ export function drawBench(context, chip, bench, given) {
   if (at.step < 0) return;
   if (how.pointed) drawPointed(context, bench, how);
   const room = wordsRoom(model, kernel, chip);
-  const isTold = !at.complete || drawn.some(isSquare); // else there is no tile that they are words of
+  const isTold = drawn.length && (!at.complete || drawn.some(isSquare)); // else no tile has these words
   if (strong > 0.3 && room !== NO_WORDS && isTold) drawWords(context, bench, room, how);
   if (at.bare) return;
   if (bench.strip && strong > 0.5) drawLens(context, bench, 0, { ...how, kernel });
@@ -210,7 +210,7 @@ function drawMemories(context, chip, memories, { model, palette, at }) {
   });
 }
 
-// Returns whether there is something: an open tile has no empty boxes, nor has a stage.
+// Returns whether there is something: neither an open tile nor a stage has empty boxes.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
   // the numbers of layers of a sum are these layers
@@ -220,9 +220,14 @@ function drawSlot(context, slot, box, how) {
   const shown = figure && matricesIn(model, figure, slot, at);
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);
   const isRescaled = shown?.phase?.rescales && !shown.old; // on the first tile there is nothing to rescale
-  const isThere = isRecorded ? shown && !isRescaled : heldIn(model, at, slot.name).held;
-  const isGone = at.step >= 0 && (!isThere || (isSquare(slot) && heldIn(model, at, slot.name).used === 1));
-  if (isGone && (how.isOpen || (model.data.ticks && strong > 0.5))) return how.isOpen && isThere;
+  const { held, used, flies } = heldIn(model, at, slot.name);
+  const isThere = isRecorded ? shown && !isRescaled : held;
+  const isGone = at.step >= 0 && (!isThere || (isSquare(slot) && used === 1));
+  const isFast = strong < 0.5 && !isKept(model.kernels[at.kernel], slot);
+  const isAway = at.step < 0 || isFast || flies;
+  const isHidden = at.step >= 0 && isSquare(slot) && tileKind(model, at.step) === KIND.hidden;
+  if (isGone && how.isOpen) return isThere;
+  if (model.data.ticks && (isGone || isAway || isHidden)) return false;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
@@ -237,8 +242,7 @@ function drawSlot(context, slot, box, how) {
   const isWide = context.measureText(words).width > box.w + BESIDE; // then it stands above those beside it
   const color = name === "P" ? palette.now : palette[slot.color];
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), color, style);
-  if (at.step < 0) return true;
-  if (strong < 0.5 && !isKept(model.kernels[at.kernel], slot)) return true; // it changes too fast to be seen
+  if (isAway) return true;
   const focus = focusOn(model, at, (each) => slotOf(each) === slot.name);
   const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
   if (!isRecorded || (shown?.isSum && how.only === null && how.isFlat)) drawBlock(context, slot, box, all);

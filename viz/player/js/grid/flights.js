@@ -1,6 +1,6 @@
 // What travels between HBM and the chip now: a copy of each tile that is loaded or stored.
 
-import { roundBox } from "./draw.js";
+import { roundBox, text } from "./draw.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
 import { tilesOf } from "../run/model.js";
@@ -26,13 +26,14 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       // without a slot: beside m and l
       const other = strip?.lists || !bench.state ? chipEdge(chip, out) : { ...bench.state, w: EDGE };
       const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
+      const words = slot === other && name; // nothing else says what it is
       const comes = i < phase.loads.length;
       const own = model.kernels[at.kernel].slots.find((each) => each.name === slotOf(name));
       const lies = own?.transposed && "flat"; // as on the chip, from the start: it need not turn
       const paint =
         strip && ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
       const color = palette[strip?.color ?? (name === "P" ? "now" : (own?.color ?? "state"))];
-      drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes });
+      drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes, words });
     });
   });
 }
@@ -54,7 +55,7 @@ function placeInHbm(layout, model, step, name, strip, tiles) {
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it is here, then there.
 export function drawCopy(context, inHbm, onChip, part, how) {
-  const { color, palette, fades, paint, comes } = how;
+  const { color, palette, fades, paint, comes, words } = how;
   if (part <= 0 || part >= 1) return;
   const lift = smooth(part / 0.22);
   const gone = comes ? part : 1 - part; // of the way from HBM
@@ -75,4 +76,5 @@ export function drawCopy(context, inHbm, onChip, part, how) {
   if (paint) paint(box);
   else roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
   context.restore();
+  if (words) text(context, words, x, box.y - 9, color, { size: 13, weight: "650", align: "center" });
 }

@@ -60,11 +60,16 @@ export function mapLayout(hbm, model, grown = 0) {
   return { x, y, cellWidth, cellHeight, width, height: all, strip, room: hbm.w };
 }
 
+export const showsKeys = ({ data, qTiles }) => data.ticks && qTiles === 1; // of one query, on a stage
+const [NAMED, GROUPS] = [62, 9]; // the room for the name of a key head, and between the lines of two of them
+
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
 // width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
 export function headLayouts(box, model, heads, grown) {
   if (heads.length === 1) return [mapLayout(box, model, grown)];
-  const [width, height] = [box.w - 2 * PAD, box.h - HEAD - PAD];
+  const [named, apart] = showsKeys(model) ? [NAMED, GROUPS] : [0, 0];
+  const group = heads.length / model.data.problem.kv_heads;
+  const [width, height] = [box.w - 2 * PAD - named, box.h - HEAD - PAD - (apart * heads.length) / group];
   const sizes = (columns) => {
     const [w, h] = [width / columns, height / Math.ceil(heads.length / columns)];
     const [across, down] = [Math.min(8, w / 2), Math.min(16, h / 2)];
@@ -75,8 +80,9 @@ export function headLayouts(box, model, heads, grown) {
   const columns = heads.reduce(longer, 1);
   const { w, h, across, down, cellWidth, cellHeight } = sizes(columns);
   return heads.map((_, i) => {
-    const x = box.x + PAD + (i % columns) * w + across / 2;
-    const y = box.y + HEAD + Math.floor(i / columns) * h + (7 / 8) * down;
+    const x = box.x + PAD + named + (i % columns) * w + across / 2;
+    const [row, before] = [i / columns, i / group].map(Math.floor);
+    const y = box.y + HEAD + row * h + (7 / 8) * down + before * apart;
     return { x, y, cellWidth, cellHeight, width: w - across, height: h - down, room: w };
   });
 }

@@ -2,7 +2,7 @@
 
 import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers } from "../run/bench.js";
-import { APART, cellBox } from "./layout.js";
+import { APART, cellBox, showsKeys } from "./layout.js";
 import { clamp } from "../run/easing.js";
 import { extent, matrixNamed, softmaxState } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
@@ -143,7 +143,6 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
 }
 
-export const showsKeys = ({ data, qTiles }) => data.ticks && qTiles === 1; // of one query, on a stage
 export const isInHbm = ({ data }, at) => data.grid.length > 0 || at.stored >= 0;
 
 // HBM. A map that no algorithm stores is not in it: HBM goes around two of its sides. Several are without it.

@@ -17,8 +17,7 @@ const USED = 0.6; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
   const { now, old, part, phase, held, used, last, model, palette, strong } = how;
-  const role = phase ? roleOf(phase) : "";
-  if (role === "move" && part < 1) return; // it is on its way
+  const role = phase ? roleOf(phase).replace("move", "") : ""; // what has landed stands
   const square = isSquare(slot);
   if (square && used === 1) return; // it was used up, and never leaves the chip
   const { only = null } = how;
@@ -74,8 +73,6 @@ export function drawBlock(context, slot, box, how) {
   const kernel = model.kernels[at.kernel];
   const isSum = ({ needs, makes }) => needs.includes(slot.name) && makes.includes(slot.name);
   if (kernel.phases[1].some(isSum)) return drawSumOfRows(context, slot, box, how, isSum);
-  const come = progressOfPhase(model, at, ({ loads }) => loads.includes(slot.name), 1);
-  if (held < 1 && come < 1) return; // it is on its way
   const isLaid = last && adds(last, slot) && workedPart(last, used) > 0; // its rows are seen on their way
   fillBox(
     context,

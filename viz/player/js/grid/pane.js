@@ -4,8 +4,8 @@ import { FADES, benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js"
 import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
-import { NARROW, aboveOf, cellBox, headLayouts, placesOf, tileAt } from "./layout.js";
-import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap, showsKeys } from "./map.js";
+import { NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
+import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, smooth, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
@@ -146,7 +146,7 @@ export class Pane {
     else namePlace(context, "Weights", "stored nowhere", hbm, palette);
     if (!isAlone) {
       if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
-      if (!showsKeys(model)) nameHeads(context, layouts, heads, model, palette);
+      nameHeads(context, layouts, heads, model, palette);
       return;
     }
     drawStrips(context, layouts[0], model, palette, at);

@@ -34,10 +34,14 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const now = isFolded ? state.lse : max < 0.5 ? state.oldM : state.m;
     const nowL = isFolded ? 0 : rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
-    const write = (value, x) =>
-      text(context, formatSteady(value), x, middle, color, { size: TOLD, weight: "700", alpha: strong });
-    if (Number.isFinite(now)) write(now, isFolded ? m : place.m + place.half + 5);
-    if (nowL > 0) write(nowL, place.l + bar + 5);
+    const write = (words, x, more) =>
+      text(context, words, x, middle, color, { size: TOLD, weight: "700", alpha: strong, ...more });
+    write(formatSteady(now), isFolded ? m : place.m + place.half + 5);
+    if (!isFolded) write(formatSteady(nowL), place.l + bar + 5);
+    if (!(slots.O && at.phase?.rescales && rescale > 0 && state.oldL > 0)) continue;
+    const end = slots.O.x + slots.O.w - 3;
+    fillBox(context, palette.surface, { x: end - 37, y: middle - TOLD / 2 - 1, w: 37, h: TOLD + 2 }, 0.85);
+    write(`×${formatSteady(state.alpha)}`, end, { align: "right" });
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { FONT, drawLine, fillBox, outline, roundBox, text } from "./draw.js";
 import { clamp } from "../run/easing.js";
-import { HEAD, stripBox, stripTile } from "./layout.js";
+import { HEAD, showsKeys, stripBox, stripTile } from "./layout.js";
 import { range, sequenceOf, tilesOf } from "../run/model.js";
 import { liesIn, paintTiles } from "./tensor.js";
 import { headName } from "../run/words.js";
@@ -154,9 +154,14 @@ export function drawDocuments(context, layout, model, palette) {
   });
 }
 
-// The name of each head above its map, or its number alone, or nothing where neither has room.
+// The name of each head above its map, or its number alone, or nothing where neither has room. Keys of one
+// query have that of their key head beside them.
 export function nameHeads(context, layouts, heads, model, palette) {
   const [{ room, y, height }] = layouts;
+  const group = heads.length / model.data.problem.kv_heads;
+  const nameKeys = ({ x, y: top }, i) =>
+    i % group || text(context, `K head ${i / group}`, x - 58, top + (group - 0.5) * height, palette.text);
+  if (showsKeys(model)) return layouts.forEach(nameKeys);
   if (y < HEAD || height < 9) return; // there is no room
   context.font = `11px ${FONT}`;
   const words = [(head) => headName(model, head), String].find(

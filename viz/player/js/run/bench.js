@@ -76,7 +76,9 @@ export function heldIn(model, at, slot) {
     progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
   const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
   const turns = ({ needs, makes }) => needs.some(isIn(slot)) && makes.some(isIn(slot)); // S becomes P
-  if (before.some(fills)) return { held: before.some(turns) ? 1 : comes, used: 0 };
+  const lands = (phase, k) => phase.loads.some(isIn(slot)) && movedPart(phase, at.progress[k]) < 1;
+  const flies = comes < 1 && phases.some(lands); // it is empty until then
+  if (before.some(fills)) return { held: before.some(turns) ? 1 : comes, used: 0, flies };
   const uses = step.filter(
     ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
   );
@@ -84,7 +86,7 @@ export function heldIn(model, at, slot) {
   // a product takes line by line; what is stored stays for a while
   const isEaten = last && roleOf(last) === "product";
   const used = isEaten && phases.includes(last) ? progress(last) : leftAfter(model, at, last);
-  return { held: comes, used, last };
+  return { held: comes, used, last, flies };
 }
 
 const LEAVES = 0.35; // of the next phase: until then what a phase needed is still there

@@ -138,9 +138,9 @@ export function stateWords(model, at, row, name) {
   const { sumOfState, lseOfState } = numberWords(state, null, model, at.step);
   if (finishOf(model, at) > 0.5) return `row ${name}:  lse = m + ln l = ${sumOfState} = ${lseOfState}`;
   const phases = model.phases[at.step];
-  const now = at.complete ? phases.length : phases.indexOf(at.phase);
-  const hasMax = now >= phases.findIndex((phase) => phase.tells.startsWith("row max"));
-  const hasSum = now >= phases.findIndex((phase) => phase.rescales);
+  const done = at.complete ? phases.length : phases.indexOf(at.phase) + Math.floor(at.part);
+  const hasMax = done > phases.findIndex((phase) => phase.tells.startsWith("row max"));
+  const hasSum = done > phases.findIndex((phase) => phase.rescales);
   const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
   return `row ${name}:  max m = ${m}   sum l = ${hasSum && state.alpha % 1 ? sumWords(state) : l}`;
 }

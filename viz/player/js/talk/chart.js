@@ -65,14 +65,14 @@ export class ChartView {
     if (flows) curves.at(-1).animate(clips, DRAWS_MS);
   }
 
-  // Names with their numbers, "ours 23.4 µs", as bars of one scale; if they flow, they grow in turn.
-  drawBars(bars, palettes, flows) {
+  // Names with numbers, "ours 23.4 µs", as bars of one scale, beside them the “4.9×” of their sentence.
+  drawBars(bars, palettes, flows, sentence) {
     const { now, plain, text } = palettes[isDark(this.root) ? "dark" : "light"];
     const named = bars.map((words) => [words.replace(/ [^ ]+$/, ""), inFull(words.split(" ").at(-1))]);
     const sizes = named.map(([, number]) => sizeOf(number));
     const high = (HEIGHT - TOP) / bars.length;
     const drawn = named.map(([title, words], i) => {
-      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.76 * WIDTH)];
+      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.66 * WIDTH)];
       const isBest = i === bars.length - 1 && sizes.every((size, k) => !k || size < sizes[k - 1]);
       const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
       const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isBest ? now : plain });
@@ -84,6 +84,8 @@ export class ChartView {
       return svg("g", {}, [name, bar, number]);
     });
     const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": bars.join("; ") };
+    const ends = [0, bars.length - 1].map((i) => TOP + (i + 0.6) * high);
+    drawn.at(-1).append(...ratio(...ends, /[\d.]+×/.exec(sentence)?.[0], 0));
     this.root.replaceChildren(svg("svg", about, drawn));
   }
 }

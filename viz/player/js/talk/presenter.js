@@ -6,10 +6,8 @@ const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false, stands: fals
 
 // Keeps windows in step. There is one message: the newest state that a window knows of. A state is newer if
 // its version is higher, and of two with one version that of the larger window id. Who hears an older one
-// answers with its own. So all windows end with the same.
-//
-// It speaks over a BroadcastChannel, and also to the window that opened it or that it opened, since some
-// browsers have no channel between files on disk. A message that comes twice changes nothing.
+// answers with its own. It speaks over a BroadcastChannel, and also to the window that opened it or that it
+// opened, since some browsers have no channel between files on disk.
 export class Link {
   // `receive` gets a state that another window made. `standing`, that of the address, gives way to any other.
   constructor(name, receive, standing = null) {
@@ -69,7 +67,7 @@ export class Presenter {
     const isNext = state.scene === next.scene && state.beat === next.beat;
     const isEntered = state.beat === 0 && (state.scene !== was.scene || was.isEnded);
     this.state = state;
-    this.show(state, !state.stands && (isNext || isEntered));
+    this.show(state, !state.stands && (isNext || isEntered || (was.open && state.open)));
   }
 
   set(changes) {

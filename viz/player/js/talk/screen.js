@@ -6,7 +6,7 @@ import { element, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
-import { modelOf, once, range } from "../run/model.js";
+import { modelOf, once } from "../run/model.js";
 import { Player } from "../player.js";
 import { firstStop, sentenceAt } from "./scenes.js";
 import { sentenceOf } from "../run/sentences.js";
@@ -48,7 +48,7 @@ export class Screen {
   show({ scene: index, beat, open, isEnded }, glides = false) {
     const scene = this.data.scenes[index];
     const stop = firstStop(scene) + beat;
-    const isSame = this.scene === scene && this.open === open && !this.isEnded;
+    const isSame = this.scene === scene && !this.open === !open && !this.isEnded;
     Object.assign(this, { scene, open, stop, isEnded }); // behind the title no scene is seen yet
     this.view = open ? "numbers" : scene.view;
     this.root.dataset.view = this.view;
@@ -81,7 +81,7 @@ export class Screen {
   showChart(flows = false) {
     const { step, bars } = this.scene.stops[this.stop];
     this.reveal("chart");
-    if (bars?.length) this.chart.drawBars(bars, this.data.palettes, flows);
+    if (bars?.length) this.chart.drawBars(bars, this.data.palettes, flows, sentenceAt(this.scene, this.stop));
     else this.chart.draw(this.scene.chart, Number(step), this.data.palettes, flows);
     this.say();
   }
@@ -134,14 +134,15 @@ export class Screen {
     return player.opened.stepToOpen(player.pane.pinned) < 0 ? player.opened.whyNot() : "";
   }
 
-  // As `open` of a state: the tile in progress (0), or of a picked row the one that holds it; the tile before
-  // the one in progress (-1), or after it (1). Only if there is one to open.
-  tileBeside(direction) {
+  // As `open` of a state: the tile in progress, or of a picked row the one that holds it, if it was reached.
+  // Of an open tile its next phase, or the tile after it; "" behind the last.
+  get nextToOpen() {
     const { opened, pane, timeline } = this.owners.player;
-    const from = Math.max(0, timeline.cursor().step);
-    const isBeside = (step) => (step - from) * direction > 0 && opened.shows(step);
-    const steps = range(pane.model.count).filter(isBeside);
-    const step = direction ? (steps.at(direction > 0 ? 0 : -1) ?? from) : opened.stepToOpen(pane.pinned);
+    const [open, phase] = this.open.split(".").map(Number);
+    if (this.open && phase < pane.model.phases[open].length) return `${open}.${phase + 1}`;
+    if (this.open) return opened.shows(open + 1) ? `${open + 1}.1` : "";
+    const told = opened.stepToOpen(pane.pinned);
+    const step = told > timeline.cursor().step ? opened.stepToOpen(null) : told;
     return `${step}.${phaseToOpen(pane.model, step)}`;
   }
 
@@ -159,7 +160,7 @@ export class Screen {
       if (glides && seconds) owner.lanes.play(1000 * seconds);
       else if (this.stop) owner.lanes.end();
     }
-    const { order, position } = track.placeOf(step);
+    const { order, position } = track.placeOf(this.open || step);
     if (glides && order === track.order && position !== track.position) {
       owner.draw();
       owner.transport.glide(position, 1000 * (seconds || 3));

@@ -49,7 +49,6 @@ export class TalkWindow {
 
   // A key that was pressed; returns whether it was of use.
   press(action, key) {
-    if (this.presenter.state.isEnded && /^[Z[\]]$/.test(key)) return false; // no scene is seen
     if (this.prompt.isOpen) this.prompt.press(key);
     else if (!/^\d$/.test(key)) return this.does(action);
     else this.prompt.open(key);
@@ -75,18 +74,16 @@ export class TalkWindow {
       black: () => presenter.set({ isBlack: !presenter.state.isBlack }),
       ask: () => this.prompt.open(),
       help: () => this.help.toggle(),
-      numbers: () => this.toggleNumbers(),
-      tileBefore: () => screen.open && presenter.set({ open: screen.tileBeside(-1) }),
-      tileAfter: () => screen.open && presenter.set({ open: screen.tileBeside(1) }),
+      numbers: () => this.openNumbers(),
       fullScreen: () => toggleFullScreen(this.root),
       escape: () => this.escape(),
     };
   }
 
-  toggleNumbers() {
+  openNumbers() {
     const why = this.screen.open ? "" : this.screen.whyNoTile();
     this.say(why);
-    if (!why) this.presenter.set({ open: this.screen.open ? "" : this.screen.tileBeside(0) });
+    if (!why) this.presenter.set({ open: this.screen.nextToOpen });
   }
 
   say(words) {
