@@ -10,7 +10,7 @@ import { finishes, movedPart, slotOf } from "../run/bench.js";
 const FALLS = 0.45; // of its way: in that next to HBM a tile goes up or down, clear of the names on the chip
 const GROWS = 0.75; // of its way: until then it is no larger than in HBM, and hides little of what it passes
 const SHADE = "rgb(0 0 0 / 0.35)"; // of a copy that has lifted off
-const EDGE = 6; // thickness of what has no strip of its own: one number per row
+const [EDGE, APART] = [6, 20]; // thickness of one number per row, and room for its name
 
 export function drawFlights(context, { layout, bench, chip, model, palette, at, reduced }) {
   if (at.step < 0) return;
@@ -24,7 +24,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const out = placeInHbm(layout, model, at.step, name, strip, tiles);
       if (name === model.data.hides || !out) return;
       // without a slot: beside m and l
-      const other = strip?.lists || !bench.state ? chipEdge(chip, out) : { ...bench.state, w: EDGE };
+      const other = strip?.lists || !bench.state ? chipEdge(chip, out, i) : { ...bench.state, w: EDGE };
       const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const words = slot === other && name; // nothing else says what it is
       const comes = i < phase.loads.length;
@@ -38,7 +38,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
   });
 }
 
-const chipEdge = (chip, { y, h }) => ({ x: chip.x + 8, y, w: EDGE, h });
+const chipEdge = (chip, { y, h }, i) => ({ x: chip.x + 8 + APART * i, y, w: EDGE, h });
 
 // Where a step's tile of a tensor lies in HBM: on its strip, on the map, or (a number a row) beside it.
 function placeInHbm(layout, model, step, name, strip, tiles) {
