@@ -12,7 +12,7 @@ const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
 const [HEAD, NAME, NUMBER, PAD] = [26, 34, 48, 8];
 export const STRIP = 56; // its height across a chip that is too narrow
 
-// `strip` is its room across the chip; else it stands above m and l, from `top` on, if it has room.
+// `strip` is its room across the chip; else it stands above m and l, from `top` on, or the factor alone does.
 export function drawLens(context, { state, strip }, top, how) {
   const { model, palette, at, strong, row, kernel } = how;
   const now = softmaxState(model, at.step, row);
@@ -32,7 +32,8 @@ export function drawLens(context, { state, strip }, top, how) {
     text(context, words, from, middle, color, { size: 14, weight: "650", alpha: strong, ...more });
   const atEnd = (words, end, middle, size = 14) =>
     write(words, end, middle, palette.now, { align: "right", size });
-  if (!strip && (w < NARROWEST || h < LOWEST)) return;
+  if (!strip && w < NARROWEST) return shrinks && atEnd(named, right, state.y - 30, 16);
+  if (!strip && h < LOWEST) return; // each row has its own
 
   roundBox(context, { x, y, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
   write(rowCalled(model, at.step, row), left, y + 13, palette.now, { size: 15 });

@@ -7,7 +7,7 @@ import { softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
 import { once, range, rowBox, rowCount, stepsOfTile, sum, valueAt } from "../run/model.js";
 
-const [TOLD, ROOM] = [13, 40]; // size of the numbers, and their room
+const [TOLD, ROOM, TWO] = [13, 40, 78]; // size of the numbers, and the room of one, and of two
 export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
 
 export function drawState(context, { state: box, slots }, { model, palette, at, strong, row: told }) {
@@ -38,10 +38,9 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
       text(context, words, x, middle, color, { size: TOLD, weight: "700", alpha: strong, ...more });
     write(formatSteady(now), isFolded ? m : place.m + place.half + 5);
     if (!isFolded) write(formatSteady(nowL), place.l + bar + 5);
-    if (!(slots.O && at.phase?.rescales && rescale > 0 && state.oldL > 0)) continue;
-    const end = slots.O.x + slots.O.w - 3;
-    fillBox(context, palette.surface, { x: end - 37, y: middle - TOLD / 2 - 1, w: 37, h: TOLD + 2 }, 0.85);
-    write(`×${formatSteady(state.alpha)}`, end, { align: "right" });
+    const isScaled = at.phase?.rescales && rescale > 0 && state.oldL > 0;
+    if (isScaled && place.l + bar + TWO < right)
+      write(`α ${formatSteady(state.alpha)}`, right, { align: "right" });
   }
 }
 
