@@ -80,10 +80,11 @@ def test_what_is_not_taken_is_said_once_with_what_is_used_and_makes_no_picture(o
     [
         ({"algorithm": "flash2", "step": "99999", "row": "0.9999"}, ["0 to 136", "0.0 to 0.1023"]),
         ({"step": "0.99"}, ["0.1 to 0."]),
+        ({"algorithm": "flash2", "step": "136.P"}, ["0 to 136"]),
         ({"versus": "flash1", "place": "bytes:9999"}, ["bytes:0 to bytes:1000"]),
         ({f"n{n}": "1" for n in range(30)}, ["n0=1, n1=1, n2=1"]),
     ],
-    ids=["beyond", "phase", "race", "many"],
+    ids=["beyond", "phase", "weights", "race", "many"],
 )
 def test_a_place_outside_of_the_run_is_said_with_the_places_that_there_are(query, words):
     said = toasts(open_page(**query))

@@ -72,7 +72,7 @@ def test_it_plays_at_once_and_loads_a_recording_once_it_is_asked_for(visit, addr
     assert shown.runs == ["gpt2.flash2.js"]
     shown.page.locator(".fa-notes", has_text="recorded on NVIDIA H200, Triton 3.6.0, 2026-11-23").wait_for()
     shown.visit.press("Home", "ArrowRight")
-    shown.page.wait_for_function("() => location.hash === '#run=gpt2.flash2&step=1'")
+    shown.page.wait_for_function("() => location.hash === '#run=gpt2.flash2&step=0.P'")
     shown.follow("gpt2.standard.flash2", "against")
     assert shown.page.locator(".fa-duel .fa-stage").count() == 2
     assert shown.runs == ["gpt2.flash2.js", "gpt2.standard.flash2.js", "gpt2.standard.js"]

@@ -7,11 +7,11 @@ from viz.player.drawn import Drawn
 
 RACE_END = 1000
 _NUMBER = "[0-9]{1,12}"  # int() takes no number of thousands of digits, which a URL may hold
-STEP = re.compile(rf"(gpu:)?{_NUMBER}(\.{_NUMBER})?")
+STEP = re.compile(rf"(gpu:)?{_NUMBER}(\.{_NUMBER})?|{_NUMBER}\.P")
 PLACE = re.compile(rf"bytes:{_NUMBER}")
 ROW = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 PATTERNS = {
-    "step": (STEP, "a number of steps such as 37, a phase such as 37.2, or a moment such as gpu:12"),
+    "step": (STEP, "a number of steps such as 37, a phase such as 37.2, weights such as 37.P, or gpu:12"),
     "row": (ROW, "head and row, such as 0.20"),
     "place": (PLACE, f"bytes:0 to bytes:{RACE_END}"),
     "unit": (re.compile("tile|phase|program"), "tile, phase or program"),
@@ -43,7 +43,7 @@ def wrong_step(step: str, shown: Sequence[Drawn]) -> str:
     if int(done) > last or (phase and int(done) == last):
         return f"is past the end; expected {order}{colon}0 to {order}{colon}{last}"
     count = len(shown[0].tells(int(done))) if phase and not order else 0
-    if phase and not order and not 0 < int(phase) <= count:
+    if phase.isdigit() and not order and not 0 < int(phase) <= count:
         accepted = f"{done}.1 to {done}.{count}" if count else done
         return f"is not a phase of that step; expected {accepted}"
     return ""

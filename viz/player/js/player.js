@@ -21,6 +21,7 @@ const SLOW = 0.125; // tiles per second, about a second per phase: its numbers a
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
+const LONGEST_STEP = 1.5; // tiles, from the weights of one to those of the next
 const NO_STEP = "The trace has no step about this tile.";
 const moved = (bytes) => `${formatBytes(bytes)} loaded and stored`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
@@ -116,7 +117,9 @@ export class Player extends Playback {
   }
 
   positionOf(value) {
-    return this.timeline.order === "one" ? this.pane.model.phaseStart[value] : value;
+    const { order, model } = this.timeline;
+    if (order === "gpu" || value === 0) return value;
+    return value < model.count ? this.timeline.placeIn(value - 1) : this.timeline.last();
   }
 
   toggleDetails() {
@@ -130,16 +133,16 @@ export class Player extends Playback {
     if (this.showsLanes) this.lanes.node.scrollIntoView({ block: "nearest" });
   }
 
-  // Go to the step about a tile of the lanes, in the phase of an activity; returns why not, if there is none.
+  // Go to the step about a tile, in the phase of an activity of the lanes; returns why not, if there is none.
   goToTile(tile, { phase, kernel }) {
-    const position = positionOf(this.pane.model, tile, phase, kernel);
+    const position = positionOf(this.timeline, tile, phase, kernel);
     if (position < 0) return tile.q < 0 ? "" : NO_STEP;
     this.timeline.order = "one";
     this.transport.goTo(position);
     return "";
   }
 
-  // What a row has after a tile is seen there, if the kernel that is played comes to it.
+  // A tile of the map is seen with its weights, if the kernel that is played comes to it.
   goToPicked(tile) {
     const { pane, transport } = this;
     const { name } = pane.model.kernels[pane.stateAt().kernel];
@@ -220,7 +223,7 @@ export class Player extends Playback {
     const { position, order } = timeline;
     if (playing || acts || still || pane.reduced || order === "gpu" || !(from < position)) return position;
     const steps = timeline.timeOf(position) - timeline.timeOf(from);
-    if (steps > 1 + 1e-6) return position;
+    if (steps > LONGEST_STEP) return position;
     const ms = lerp(PHASE_MS, STEP_MS, steps);
     const part = within(now, movedAt, movedAt + ms);
     return part === 1
@@ -263,7 +266,7 @@ export class Player extends Playback {
     this.caption.classList.toggle("fa-titled", Boolean(directed?.says));
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     const film = directed?.says && acted / sum(acts.map(({ ms }) => ms));
-    const stands = timeline.order === "one" ? at.done : timeline.position;
+    const stands = timeline.order === "one" ? at.step + 1 : timeline.position;
     this.slider.value = film ? film * this.slider.max : stands;
     write(shown.count, film ? `${Math.round(acted / 1000)} s` : countWords(timeline, at));
     this.aside.draw(pane, at, picked);

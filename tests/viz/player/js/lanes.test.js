@@ -22,7 +22,7 @@ const namesOf = (run, events) => [...new Set(events.map((event) => activityOf(ru
 // Where a player stands after a block about a tile was picked: its cursor and its tiles.
 function led(model, tile, phase, kernel) {
   const line = new Timeline(model);
-  line.position = positionOf(model, tile, phase, kernel);
+  line.position = positionOf(line, tile, phase, kernel);
   const at = line.cursor();
   return { at, tiles: tilesAt(line, at) };
 }
@@ -51,7 +51,7 @@ test("a block leads to its phase in the grid, and a step to its blocks", () => {
   const [own] = lanesModel(lanes).runs;
   const names = ["PV", "QK^T", "place for K", "softmax", "wait for K", "wait for PV"];
   assert.deepEqual(namesOf(own, eventsOf(own, tiles)), names);
-  assert.equal(positionOf(model, { head: 9, q: 0, kv: 0 }, "PV"), -1);
+  assert.equal(positionOf(new Timeline(model), { head: 9, q: 0, kv: 0 }, "PV"), -1);
   const stored = led(model, { head: 1, q: 2, kv: -1 }, "store O, lse"); // about the query tile alone
   assert.deepEqual([stored.at.phase.name, model.kv[stored.at.step]], ["store O, lse", 3]);
   assert.equal(stored.tiles.at(-1).kv, -1);

@@ -11,15 +11,17 @@ const made = (changed = {}) => new Timeline(makeModel({ ...data, ...changed }));
 test("arrows go by tile, phase and program, and come back", () => {
   const line = made();
   const places = [
-    ["tile", 1, "1"],
-    ["tile", 1, "2"],
-    ["phase", 1, "2.1"],
-    ["phase", 1, "2.2"],
+    ["tile", 1, "0.P"],
+    ["tile", 1, "1.P"],
+    ["phase", 1, "1.6"],
+    ["tile", 1, "2.P"],
     ["program", 1, "3"],
     ["program", 1, "6"],
-    ["tile", -1, "5"],
+    ["tile", -1, "5.P"],
     ["program", -1, "3"],
     ["program", -1, "1"],
+    ["tile", -1, "0.P"],
+    ["tile", -1, "0"],
   ];
   for (const [unit, direction, place] of places) {
     line.unit = unit;
@@ -38,6 +40,21 @@ test("a place in words leads back to the same place", () => {
       line.goToText("0");
       line.goToText(words);
       assert.deepEqual([line.order, line.position], [order, position]);
+    }
+  }
+});
+
+test("a tile is stood at with its weights, whichever phase makes them; without any, after its step", () => {
+  for (const name of ["full", "flash1", "backward", "standard", "parts"]) {
+    const run = givenRun(name).model;
+    const line = new Timeline(run);
+    for (const step of range(run.count)) {
+      line.goToText(`${step}.P`);
+      const at = line.cursor();
+      assert.equal(at.step, step);
+      const has = (matrix) => (phase) => [...phase.makes, ...phase.loads].includes(matrix);
+      const shown = ["P", "S"].find((matrix) => run.phases[step].some(has(matrix)));
+      assert.ok(shown ? has(shown)(at.phase) : at.complete, `${name}, step ${step}`);
     }
   }
 });

@@ -120,9 +120,10 @@ function tilesOfStep(model, step, phase = null) {
   return [...keys, ...whole].map((kv) => ({ kernel, head, q, kv }));
 }
 
-// The position in that phase of the step about a tile, or after the step if it has no such phase; -1 if no
+// The position in that phase of the step about a tile, or with its weights if it has no such phase; -1 if no
 // step is about the tile (of a query tile alone: its first or last). Of a named kernel, if it is here.
-export function positionOf(model, { head, q, kv }, phase, named = "") {
+export function positionOf(timeline, { head, q, kv }, phase, named = "") {
+  const { model } = timeline;
   const own = model.kernels.findIndex(({ name }) => name === named);
   const kernels = own < 0 ? [...model.kernels.keys()] : [own];
   const tile = { head, q: model.tileNumbers.indexOf(q), kv };
@@ -131,5 +132,5 @@ export function positionOf(model, { head, q, kv }, phase, named = "") {
   if (!steps.length) return -1;
   const step = steps.find(isInPhase) ?? steps.at(-1);
   const number = model.phases[step].findIndex(({ name }) => name === phase);
-  return model.phaseStart[step] + (number < 0 ? model.phases[step].length : number + 1);
+  return number < 0 ? timeline.placeIn(step) : model.phaseStart[step] + number + 1;
 }

@@ -112,11 +112,11 @@ export function filledOf(model, at, { holds }, whole = (part) => part) {
   return Math.max(...filled);
 }
 
-// The phase of a step, from 1, after which its scores are there, or what was made of them; 1 without scores.
-export function phaseToOpen(model, step) {
-  const names = model.phases[step].map(({ loads, makes }) => [...loads, ...makes]);
-  return Math.max(1, names.findLastIndex((each) => each.some(isIn("S"))) + 1);
-}
+// The phase of a step, from 1, after which its scores are there, or what was made of them; 0 without scores.
+export const phaseOfWeights = ({ phases }, step) =>
+  phases[step].findLastIndex(({ loads, makes }) => [...loads, ...makes].some(isIn("S"))) + 1;
+
+export const phaseToOpen = (model, step) => Math.max(1, phaseOfWeights(model, step));
 
 // What lies in a slot at a moment: what a phase of the step has brought or made there last, or will at first.
 export function nameIn(model, at, slot) {

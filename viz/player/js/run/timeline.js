@@ -5,13 +5,14 @@
 // them. In the order "gpu" they are played all at once, and positions count moments: by the GPU's own clock
 // if there is one, else in modelled waves over the SMs (kernels/trace/schedule.py).
 
-import { finishes, sumOf } from "./bench.js";
+import { finishes, phaseOfWeights, sumOf } from "./bench.js";
 import { lerp, smooth } from "./easing.js";
-import { decode, sum } from "./model.js";
+import { decode, range, sum } from "./model.js";
 
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
 const MANY = 6; // tiles
+const WEIGHTS = "P"; // of a tile, in the place of a phase
 
 export class Track {
   position = 0;
@@ -61,6 +62,13 @@ export class Timeline extends Track {
     this.times = timesOf(model);
   }
 
+  // Where a tile is looked at: with its weights, which its last phases use up. Without any, after its step.
+  placeIn(step) {
+    const { phaseStart } = this.model;
+    const phase = phaseOfWeights(this.model, step);
+    return phase ? phaseStart[step] + phase : phaseStart[step + 1];
+  }
+
   last() {
     const { model, moments } = this;
     return this.order === "one" ? model.phaseStart[model.count] : moments.times.length + 1;
@@ -99,13 +107,13 @@ export class Timeline extends Track {
     const { model, position, unit } = this;
     const whole = direction > 0 ? Math.floor(position) : Math.ceil(position);
     if (this.order === "gpu" || unit === "phase") return this.clamp(whole + direction);
-    if (direction > 0) {
-      const step = this.nextStep();
-      return model.phaseStart[(unit === "program" ? model.turnLast[step] : step) + 1];
-    }
-    if (position === 0) return 0;
-    const step = stepAt(model, whole);
-    return model.phaseStart[unit === "program" ? model.turnFirst[step] : step];
+    const steps = range(model.count);
+    const places =
+      unit === "tile"
+        ? steps.map((step) => this.placeIn(step))
+        : steps.map((step) => model.phaseStart[model.turnLast[step] + 1]);
+    if (direction < 0) return places.findLast((place) => place < position) ?? 0;
+    return places.find((place) => place > position) ?? this.last();
   }
 
   // The position after so many tiles of playback, or moments.
@@ -150,27 +158,26 @@ export class Timeline extends Track {
     return this.clamp(low + (time - times[low]) / (times[low + 1] - times[low]));
   }
 
-  // The step in progress, or the one after a step that is done.
-  nextStep() {
-    const { model, position } = this;
-    if (position === 0) return 0;
-    return Math.min(stepAt(model, Math.ceil(position)) + (this.cursor().complete ? 1 : 0), model.count - 1);
-  }
-
-  // "37" is after 37 steps, "37.2" in the second phase of the next one; "gpu:12.5" is between moments.
+  // "37" is after 37 steps, "37.2" in the second phase of the next one, "37.P" with the weights of its tile,
+  // whichever phase makes them; "gpu:12.5" is between moments.
   text() {
     if (this.order === "gpu") return `gpu:${Math.floor(this.position)}`;
-    const at = this.cursor(Math.ceil(this.position));
+    const reached = Math.ceil(this.position);
+    const at = this.cursor(reached);
     if (at.step < 0 || at.complete) return String(at.done);
-    return `${at.done}.${Math.ceil(this.position) - this.model.phaseStart[at.step]}`;
+    const isPlace = this.unit === "tile" && reached === this.placeIn(at.step);
+    return `${at.done}.${isPlace ? WEIGHTS : reached - this.model.phaseStart[at.step]}`;
   }
 
   placeOf(words) {
-    const [, moment, done, phase] = /^(?:gpu:(\d+(?:\.\d+)?)|(\d+)(?:\.(\d+))?)$/.exec(words ?? "") ?? [];
+    const place = /^(?:gpu:(\d+(?:\.\d+)?)|(\d+)(?:\.(\d+|P))?)$/.exec(words ?? "");
+    const [, moment, done, phase] = place ?? [];
     if (moment) return { order: "gpu", position: Number(moment) };
     if (!done) return null;
     const step = Math.min(Number(done), this.model.count);
-    return { order: "one", position: this.model.phaseStart[step] + Number(phase ?? 0) };
+    const isTile = phase === WEIGHTS && step < this.model.count;
+    const position = isTile ? this.placeIn(step) : this.model.phaseStart[step] + (Number(phase) || 0);
+    return { order: "one", position };
   }
 }
 
