@@ -137,6 +137,7 @@ class Visit:
 
     def wait_for_url(self, words):
         self.page.wait_for_function("(words) => location.search.includes(words)", arg=words, timeout=60_000)
+        return self
 
     def assert_clean(self):
         """But for files that Streamlit looks for below the path of a page first."""

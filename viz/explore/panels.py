@@ -27,7 +27,7 @@ from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.fragment import fragment
 from viz.shared.layout import PLAYER, TRACE, colors, download, plot
-from viz.shared.link import judge
+from viz.shared.link import BACKS, judge
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
 from viz.shared.words import Words
@@ -177,9 +177,10 @@ def _kept_in_url(
     runs_rows: bool = False,
 ) -> None:
     """Show a player in the state of the URL, or else a given one, and keep it there for its problem."""
-    state, problem = st.query_params, traces[0].problem
-    if st.session_state.setdefault("player_problem", problem) != problem:
-        st.session_state["player_problem"] = problem
+    state, shown = st.query_params, (st.session_state.get(BACKS), traces[0].problem)
+    backs, problem = st.session_state.get("player_problem", shown)
+    st.session_state["player_problem"] = shown
+    if backs == shown[0] and problem != shown[1]:
         for name in OF_ONE_PROBLEM:
             state.pop(name, None)
 

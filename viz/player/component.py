@@ -8,6 +8,7 @@ from kernels.device.gpus import Gpu
 from viz.player.data import duel_data
 from viz.player.html_page import CSS, MOUNT, State, one_script
 from viz.shared import theme
+from viz.shared.link import BACKS
 from viz.shared.runs import Run
 
 _component = st.components.v2.component(
@@ -24,6 +25,7 @@ def duel_of(first: Run, second: Run, gpu: Gpu) -> dict:
 def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> State:
     """Mount the player in a state; returns its state at last. `runs_rows`: the page can run a row again."""
     mounted = {"run": data, "state": state, "runs_rows": runs_rows}
+    key += str(st.session_state.get(BACKS, 0))  # after Back another one, which knows no state but the URL's
     result = _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)
     where = result.where
     return where["state"] if where and where["title"] == data["title"] else state

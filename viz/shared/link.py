@@ -23,6 +23,8 @@ LINK = "link"
 """Key in the session of the Link with which the page was opened."""
 LEFT = "left_with"
 """Key in the session of the values of the URL with which each page was left, by page."""
+BACKS = "backs"
+"""Key in the session of how often Back or Forward was pressed."""
 LONGEST = 80
 
 
@@ -82,6 +84,7 @@ def remember_link(page: str) -> None:
     link, context = _link(), get_script_run_ctx()
     if context is None:  # Python runs app.py without Streamlit, as multiprocessing does in its children
         return
+    st.session_state[BACKS] = st.session_state.get(BACKS, 0) + is_back()
     if link.page == page and LINK in st.session_state:
         link.given, link.is_new = {}, False
         return
