@@ -197,7 +197,6 @@ export class Player extends Playback {
     press(this.numbers, opened.isOpen);
     press(this.more, !this.isPlain);
     this.root.classList.toggle("fa-plain", this.isPlain);
-    this.root.classList.toggle("fa-opened", opened.isOpen);
     const showsLanes = this.showsLanes && this.lanes.isThere;
     this.lanesButton.hidden = !this.lanes.isThere;
     press(this.lanesButton, showsLanes);

@@ -60,7 +60,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5, bare = 0
 }
 
 // Whether the numbers of all rows can be read there: without scores, each row opens alone.
-export const hasRoom = ({ slots: { S } }, { data }) => S && isReadable(S.w / data.problem.block_n);
+export const hasRoom = ({ slots: { S } }, { data: { problem } }) =>
+  S && isReadable(S.w / problem.block_n, S.h / problem.block_m);
 
 // The room for the words of a text beside the rows of the scores, and above their columns.
 export function wordsRoom(model, kernel, chip) {

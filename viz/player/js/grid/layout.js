@@ -197,7 +197,7 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
 }
 
 const LOWEST = 46; // of a row with its name
-const [KEYS, QUERY] = [1.7, 26]; // how much higher the keys are; width of a query that stands beside them
+const [KEYS, QUERY] = [1.5, 26]; // how much higher the keys are; width of a query that stands beside them
 
 // One row. If the keys are known, they stand above its scores, and the query upright before their numbers.
 export function rowLayout({ x, y, w, h }, slots, hasKeys) {

@@ -10,8 +10,8 @@ import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf, workedPart
 import { KIND, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
-const [SMALLEST, LARGEST] = [9.9, 17]; // of a number
-export const isReadable = (wide) => wide / 3.3 >= SMALLEST; // a number in a cell
+const [SMALLEST, LARGEST] = [11, 17]; // of a number
+export const isReadable = (wide, high = LARGEST) => Math.min(wide * 0.317, high * 0.8) >= SMALLEST; // in a cell
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
 const USED = 0.6; // how strong a tile is drawn that nothing needs any more
 
@@ -25,8 +25,10 @@ export function drawMatrix(context, slot, box, how) {
   const [cw, ch] = [box.w / across, box.h / down];
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
-  const size = Math.min(LARGEST, ch * 0.8, cw * 0.317);
-  const hasRoom = isReadable(cw) && size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
+  const turned = down === 1 && !isReadable(cw); // of one row that stands alone, which is high
+  const [along, beside] = turned ? [ch, cw] : [cw, ch];
+  const size = Math.min(LARGEST, beside * 0.8, along * 0.317);
+  const hasRoom = isReadable(along) && size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? Math.min(USED, strong) : strong);
   for (let i = 0; i < down; i++) {
@@ -46,7 +48,7 @@ export function drawMatrix(context, slot, box, how) {
       const shown = come >= 0.5 || !old ? value : was;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
       const ink = inkOn(mixed(palette.surface, color, alpha), palette);
-      text(context, cell(shown), x, y, ink, { size, align: "center" });
+      text(context, cell(shown), x, y, ink, { size, align: "center", turned });
     }
   }
 }
