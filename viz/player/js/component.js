@@ -24,11 +24,12 @@ export default function (component) {
   if (player.opened) player.opened.runsRows = Boolean(data.runs_rows);
   player.load(data.run, own ?? data.state);
   if (left?.plays && !player.transport.playing) player.transport.toggle();
-  let last = JSON.stringify(data.state);
-  player.onSettled = (settled) => {
-    if (JSON.stringify(settled) === last) return;
-    last = JSON.stringify(settled);
-    setStateValue("where", { title, state: settled });
+  else if (left) player.transport.changed(); // it may have gone before it told where it stands
+  player.onSettled = (state) => {
+    const told = JSON.stringify({ title, state });
+    if (told === mount.told) return; // `data` may be older than that: another theme comes with the same ones
+    mount.told = told;
+    setStateValue("where", { title, state });
   };
   // Streamlit also cleans up after a call that another one overtook: the player is by then the later call's.
   const call = ++mount.calls;
