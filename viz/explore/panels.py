@@ -27,7 +27,7 @@ from viz.shared import runs
 from viz.shared.formats import file_name, format_count
 from viz.shared.fragment import fragment
 from viz.shared.layout import PLAYER, TRACE, colors, download, plot
-from viz.shared.link import BACKS, judge
+from viz.shared.link import BACKS, judge, replace_in_url
 from viz.shared.run_request import RunRequest
 from viz.shared.waiting import asked_job, result_of
 from viz.shared.words import Words
@@ -177,10 +177,10 @@ def _kept_in_url(
     runs_rows: bool = False,
 ) -> None:
     """Show a player in the state of the URL, or else a given one, and keep it there for its problem."""
-    state, shown = st.query_params, (st.session_state.get(BACKS), traces[0].problem)
-    backs, problem = st.session_state.get("player_problem", shown)
-    st.session_state["player_problem"] = shown
-    if backs == shown[0] and problem != shown[1]:
+    state, now = st.query_params, (st.session_state.get(BACKS), traces[0].problem)
+    backs, problem = st.session_state.get("player_problem", now)
+    st.session_state["player_problem"] = now
+    if backs == now[0] and problem != now[1]:
         for name in OF_ONE_PROBLEM:
             state.pop(name, None)
 
@@ -192,12 +192,10 @@ def _kept_in_url(
         if name in state and wrong(name, state[name]):
             del state[name]
     before = {name: state[name] for name in names if name in state}
-    after = show_player(data, key, before or given or {}, runs_rows)
-    for name in names:
-        if name in after and after[name] != before.get(name):
-            state[name] = after[name]
-        elif name in before and name not in after:
-            del state[name]
+    shown = show_player(data, key, before or given or {}, runs_rows)
+    after = {name: shown[name] for name in names if name in shown}
+    if after != before:
+        replace_in_url(names, after)
 
 
 def timeline_panel(run: runs.Run, gpu: Gpu) -> None:

@@ -24,11 +24,13 @@ def duel_of(first: Run, second: Run, gpu: Gpu) -> dict:
 
 def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> State:
     """Mount the player in a state; returns its state at last. `runs_rows`: the page can run a row again."""
-    mounted = {"run": data, "state": state, "runs_rows": runs_rows}
     key += str(st.session_state.get(BACKS, 0))  # after Back another one, which knows no state but the URL's
-    result = _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)
-    where = result.where
-    return where["state"] if where and where["title"] == data["title"] else state
+    where = st.session_state.get(key, {}).get("where")
+    if where and where["title"] == data["title"]:
+        state = where["state"]
+    mounted = {"run": data, "state": state, "runs_rows": runs_rows}
+    _component(key=key, data=mounted, default={"where": None}, on_where_change=lambda: None)
+    return state
 
 
 def show_lanes(data: dict, key: str) -> None:

@@ -102,7 +102,6 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "key_parts": key_parts(trace, algorithm),
         "pages": _pages(drawn),
         "grid": algorithm.grid,
-        "grid_words": looks_of(algorithm).grid_words,
         "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
         "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm, trace)},

@@ -18,7 +18,6 @@ class Looks:
     """The words for one algorithm, Markdown; `looks.toml` says where each stands."""
 
     headline: str
-    grid_words: str
     chip_words: str
 
 

@@ -44,7 +44,6 @@ def test_what_is_not_seen_is_said_and_not_drawn(trace):
     assert data["rows"]["values"] == {}
     (kernel,) = data["kernels"]
     assert (kernel["series"], kernel["bars"], kernel["parts"], kernel["cells"]) == ((), "", [], "plain")
-    assert "not seen" in data["grid_words"]
     assert any("from outside" in note for note in data["notes"])
 
 

@@ -63,12 +63,11 @@ export class Duel extends Beside {
   load(data, state) {
     const isNew = this.shown?.id !== data.id;
     this.shown = data;
-    const differ = data.runs[0].grid_words !== data.runs[1].grid_words;
     const words = data.runs.map(({ label, title }) => [label, ...title.slice(label.length + 2).split(", ")]);
     const names = ownWords(words).map((own, i) => `${"AB"[i]}  ${data.names?.[i] ?? own}`);
     data.runs.forEach((run, i) => {
       this.panes[i].load(run);
-      this.titles[i].textContent = names[i] + (differ ? `. ${run.grid_words}` : "");
+      this.titles[i].textContent = names[i];
       this.columns[i].setAttribute("aria-label", `${"AB"[i]}: ${run.title}`);
     });
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);

@@ -44,6 +44,8 @@ test("a place in words leads back to the same place", () => {
   }
 });
 
+const has = (matrix) => (phase) => [...phase.makes, ...phase.loads].includes(matrix);
+
 test("a tile is stood at with its weights, whichever phase makes them; without any, after its step", () => {
   for (const name of ["full", "flash1", "backward", "standard", "parts"]) {
     const run = givenRun(name).model;
@@ -52,7 +54,6 @@ test("a tile is stood at with its weights, whichever phase makes them; without a
       line.goToText(`${step}.P`);
       const at = line.cursor();
       assert.equal(at.step, step);
-      const has = (matrix) => (phase) => [...phase.makes, ...phase.loads].includes(matrix);
       const shown = ["P", "S"].find((matrix) => run.phases[step].some(has(matrix)));
       assert.ok(shown ? has(shown)(at.phase) : at.complete, `${name}, step ${step}`);
     }

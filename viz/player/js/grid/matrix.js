@@ -11,7 +11,8 @@ import { KIND, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
 const [SMALLEST, LARGEST] = [11, 17]; // of a number
-export const isReadable = (wide, high = LARGEST) => Math.min(wide * 0.317, high * 0.8) >= SMALLEST; // in a cell
+const sizeIn = (wide, high) => Math.min(LARGEST, high * 0.8, wide * 0.317); // of a number in a cell
+export const isReadable = (wide, high = LARGEST / 0.8) => sizeIn(wide, high) >= SMALLEST;
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
 const USED = 0.6; // how strong a tile is drawn that nothing needs any more
 
@@ -27,8 +28,8 @@ export function drawMatrix(context, slot, box, how) {
   const isSpent = square && last && roleOf(last) === "product";
   const turned = down === 1 && !isReadable(cw); // of one row that stands alone, which is high
   const [along, beside] = turned ? [ch, cw] : [cw, ch];
-  const size = Math.min(LARGEST, beside * 0.8, along * 0.317);
-  const hasRoom = isReadable(along) && size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
+  const size = sizeIn(along, beside);
+  const hasRoom = size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? Math.min(USED, strong) : strong);
   for (let i = 0; i < down; i++) {

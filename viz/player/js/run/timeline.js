@@ -107,11 +107,8 @@ export class Timeline extends Track {
     const { model, position, unit } = this;
     const whole = direction > 0 ? Math.floor(position) : Math.ceil(position);
     if (this.order === "gpu" || unit === "phase") return this.clamp(whole + direction);
-    const steps = range(model.count);
-    const places =
-      unit === "tile"
-        ? steps.map((step) => this.placeIn(step))
-        : steps.map((step) => model.phaseStart[model.turnLast[step] + 1]);
+    const endOf = (step) => model.phaseStart[model.turnLast[step] + 1];
+    const places = range(model.count).map((step) => (unit === "tile" ? this.placeIn(step) : endOf(step)));
     if (direction < 0) return places.findLast((place) => place < position) ?? 0;
     return places.find((place) => place > position) ?? this.last();
   }
@@ -170,8 +167,7 @@ export class Timeline extends Track {
   }
 
   placeOf(words) {
-    const place = /^(?:gpu:(\d+(?:\.\d+)?)|(\d+)(?:\.(\d+|P))?)$/.exec(words ?? "");
-    const [, moment, done, phase] = place ?? [];
+    const [, moment, done, phase] = /^(?:gpu:(\d+(?:\.\d+)?)|(\d+)(?:\.(\d+|P))?)$/.exec(words ?? "") ?? [];
     if (moment) return { order: "gpu", position: Number(moment) };
     if (!done) return null;
     const step = Math.min(Number(done), this.model.count);
