@@ -57,7 +57,7 @@ def is_open(page):
 
 
 def test_z_opens_the_tile_in_its_numbers_the_address_keeps_it_and_arrows_pick_its_row(player_of):
-    page = player_of(step="9")
+    page = player_of(step="9", unit="phase")
     buttons = page.page.locator(".fa-transport").bounding_box()
     page.press("z")
     assert "e^(score − m)" in page.text(".fa-caption")  # where its numbers are there

@@ -35,8 +35,7 @@ export default function (component) {
   const call = ++mount.calls;
   return () => {
     if (call !== mount.calls) return;
-    const plays = player.transport?.playing;
-    mount.left = player.state ? { title, state: player.state(), plays } : null;
+    mount.left = player.state ? { title, state: player.state(), plays: player.transport.playing } : null;
     player.destroy();
     mount.player = null;
   };

@@ -21,8 +21,6 @@ const SLOW = 0.125; // tiles per second, about a second per phase: its numbers a
 const WHOLE_S = 40; // in which a run plays at the speed at which it starts, about
 const PHASE_MS = 650; // in which a phase is seen that an arrow steps through
 const STEP_MS = 1400; // in which a whole tile is
-const LONGEST_STEP = 1.5; // tiles, from the weights of one to those of the next
-const NO_STEP = "The trace has no step about this tile.";
 const moved = (bytes) => `${formatBytes(bytes)} loaded and stored`;
 const MOMENT = "A moment is when one or more steps begin. The slider counts moments, not time.";
 
@@ -136,7 +134,7 @@ export class Player extends Playback {
   // Go to the step about a tile, in the phase of an activity of the lanes; returns why not, if there is none.
   goToTile(tile, { phase, kernel }) {
     const position = positionOf(this.timeline, tile, phase, kernel);
-    if (position < 0) return tile.q < 0 ? "" : NO_STEP;
+    if (position < 0) return tile.q < 0 ? "" : "The trace has no step about this tile.";
     this.timeline.order = "one";
     this.transport.goTo(position);
     return "";
@@ -188,12 +186,11 @@ export class Player extends Playback {
     shown.showPlaying(transport.playing);
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
-    this.units.node.classList.toggle("fa-off", atOnce);
+    this.units.node.hidden = atOnce;
     shown.rate.textContent = transport.acts ? "auto" : `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
-    this.numbers.hidden = !opened.canOpen;
-    this.numbers.disabled = atOnce;
+    this.numbers.hidden = atOnce || !opened.canOpen;
     press(this.numbers, opened.isOpen);
     press(this.more, !this.isPlain);
     this.root.classList.toggle("fa-plain", this.isPlain);
@@ -222,7 +219,7 @@ export class Player extends Playback {
     const { position, order } = timeline;
     if (playing || acts || still || pane.reduced || order === "gpu" || !(from < position)) return position;
     const steps = timeline.timeOf(position) - timeline.timeOf(from);
-    if (steps > LONGEST_STEP) return position;
+    if (steps > 1.5) return position; // it is further than from the weights of a tile to those of the next
     const ms = lerp(PHASE_MS, STEP_MS, steps);
     const part = within(now, movedAt, movedAt + ms);
     return part === 1

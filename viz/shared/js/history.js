@@ -1,6 +1,5 @@
-// Streamlit makes a step of its own for each widget whose value it writes to the URL or takes out of it. A
-// link from Learn to the player made ten, and from each of them Back led to a URL that made more. Where a
-// player stands is no step at all: Back leads to what was chosen before.
+// Streamlit makes as many steps of the history as it writes values of widgets, or none. Here one act of the
+// reader is one step, if it changes what was chosen; where a player stands is none.
 const PLACE = ["step", "unit", "row", "open", "lanes", "place"]; // as viz/player/places.py has them
 
 function choices(url) {

@@ -19,7 +19,7 @@ import { headName, tileWords } from "../run/words.js";
 
 const [SMS, GAP] = [0.27, 12]; // part of the stage that is the SMs, beside all programs at once
 const MEMORIES = 40; // height of the gauges of the chip, with their names
-const ROOM = { beside: 190, below: 300 }; // height of a stage: on a lower one the map stands alone
+const ROOM = { beside: 190, below: 340 }; // height of a stage: on a lower one the map stands alone
 
 export class Pane {
   // `onPick(tile)` is called when the user picks a row of a tile, `onPick(null)` to let go; null: no picks.

@@ -12,7 +12,6 @@ import { decode, range, sum } from "./model.js";
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
 const MANY = 6; // tiles
-const WEIGHTS = "P"; // of a tile, in the place of a phase
 
 export class Track {
   position = 0;
@@ -163,7 +162,7 @@ export class Timeline extends Track {
     const at = this.cursor(reached);
     if (at.step < 0 || at.complete) return String(at.done);
     const isPlace = this.unit === "tile" && reached === this.placeIn(at.step);
-    return `${at.done}.${isPlace ? WEIGHTS : reached - this.model.phaseStart[at.step]}`;
+    return `${at.done}.${isPlace ? "P" : reached - this.model.phaseStart[at.step]}`;
   }
 
   placeOf(words) {
@@ -171,7 +170,7 @@ export class Timeline extends Track {
     if (moment) return { order: "gpu", position: Number(moment) };
     if (!done) return null;
     const step = Math.min(Number(done), this.model.count);
-    const isTile = phase === WEIGHTS && step < this.model.count;
+    const isTile = phase === "P" && step < this.model.count;
     const position = isTile ? this.placeIn(step) : this.model.phaseStart[step] + (Number(phase) || 0);
     return { order: "one", position };
   }

@@ -1,7 +1,6 @@
 // A tile in its numbers: which row is told, whether it is predicted, how the number pointed at was made.
 
 import { button, element, write } from "../controls/dom.js";
-import { phaseToOpen } from "../run/bench.js";
 import { cellWords, shownIn } from "../run/cell.js";
 import { figureOf, knowsRow, phasesToMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
 import { rowOfHit } from "../grid/pane.js";
@@ -167,9 +166,8 @@ export class OpenTile {
   open(step) {
     const { timeline } = this;
     this.isOpen = true;
-    timeline.unit = "phase";
     this.goTo(step);
-    const first = this.pane.model.phaseStart[step] + phaseToOpen(this.pane.model, step);
+    const first = timeline.placeIn(step);
     if (timeline.position < first || timeline.cursor().complete) timeline.position = first;
     this.player.transport.changed();
   }
