@@ -137,17 +137,6 @@ def test_pixels_have_the_size_that_was_chosen(saver):
     assert slide.size == (1920, 1080)
 
 
-def pictures_of(panel, *steps):
-    """The PNG of each step."""
-    panel.visit.press("Escape", "Home")
-    for step in steps:
-        panel.visit.press("ArrowRight")
-        panel.page.locator(".fa-count", has_text=f"step {step} / 64").wait_for()
-        panel.visit.press("s")
-        yield panel.save("PNG")[1]
-        panel.visit.press("Escape")
-
-
 def test_a_moment_of_an_animation_is_the_picture_of_its_step_for_its_time(saver):
     panel = saver(step="20", scheme="dark").span(1, 3).choose(size="as large as here")
     said = float(re.search(r"takes ([\d.]+) s", panel.says)[1])
@@ -159,7 +148,8 @@ def test_a_moment_of_an_animation_is_the_picture_of_its_step_for_its_time(saver)
         assert name.endswith(tuple(f"from-1-to-3{ending}" for ending in endings))
         files["ending"] = files.get("ending") or name.rpartition(".")[2]
         assert panel.page.locator(".fa-count").text_content() == "step 20 / 64"  # it stands where it stood
-    pictures = list(pictures_of(panel, 1, 2, 3))
+    after = [saver(step=step, scheme="dark").choose(size="as large as here") for step in "123"]
+    pictures = [each.save("PNG")[1] for each in after]
     moments = (0.01, 0.51, said - 0.3)  # 2 tiles per second
     video = url(files["Video"], f"video/{files['ending']}")
     frames = [panel.page.evaluate(FRAME, [video, at]) for at in moments]

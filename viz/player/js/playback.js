@@ -17,7 +17,7 @@ export class Playback {
     this.slider = this.controls.slider;
     this.slider.addEventListener("input", ({ target: { value, max } }) => {
       if (this.transport.directed?.says) this.transport.wind(value / max);
-      else this.transport.goTo(this.positionOf(Math.round(value)));
+      else this.transport.goTo(this.positionOf(Math.round(value), true));
     });
   }
 

@@ -114,10 +114,11 @@ export class Player extends Playback {
     this.transport.use(this.timeline);
   }
 
-  positionOf(value) {
+  positionOf(value, isLookedAt = false) {
     const { order, model } = this.timeline;
-    if (order === "gpu" || value === 0) return value;
-    return value < model.count ? this.timeline.placeIn(value - 1) : this.timeline.last();
+    if (order === "gpu") return value;
+    const isTile = isLookedAt && value > 0 && value < model.count;
+    return isTile ? this.timeline.placeIn(value - 1) : model.phaseStart[value];
   }
 
   toggleDetails() {

@@ -154,8 +154,7 @@ export class Timeline extends Track {
     return this.clamp(low + (time - times[low]) / (times[low + 1] - times[low]));
   }
 
-  // "37" is after 37 steps, "37.2" in the second phase of the next one, "37.P" with the weights of its tile,
-  // whichever phase makes them; "gpu:12.5" is between moments.
+  // "37" is after 37 steps, "37.2" in phase 2 of the next, "37.P" with its weights, "gpu:12" at a moment.
   text() {
     if (this.order === "gpu") return `gpu:${Math.floor(this.position)}`;
     const reached = Math.ceil(this.position);
