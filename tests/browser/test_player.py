@@ -99,22 +99,6 @@ def test_where_there_are_no_numbers_it_is_said_why(player_of, trace, opens, css,
     assert not is_open(page)
 
 
-def test_a_prediction_is_asked_for_before_the_numbers_are_shown(player_of):
-    page = player_of(step="9", open="tile", row="0.5").press("p")
-    given = page.text(".fa-given")
-    assert re.search(r"m = (\S+), l = (\S+)\.", given).groups() == ("−∞", "0")
-    assert page.text(".fa-state") == ""
-    assert page.text(".fa-truth") == ""
-    page.page.get_by_role("button", name="Show me").click()
-    assert "α = e^(−∞ − " in page.text(".fa-truth")
-    page.page.get_by_role("button", name="Next tile").click()
-    assert "Query tile 1, key tile 1" in page.text(".fa-micro .fa-head")
-    assert page.text(".fa-truth") == ""
-    page.press("ArrowRight", "End")  # nothing is shown before an answer
-    assert page.text(".fa-truth")
-    assert page.page.evaluate(f"() => !{PLAYER}.querySelector('.fa-predict').hidden")
-
-
 def point(page, is_meant):
     """Point at the first number of the open tile whose words are meant; returns them."""
     box = page.page.locator(".fa-stage").bounding_box()

@@ -1,6 +1,5 @@
 """The player and the duel as they are drawn, each by itself in one page of Chromium."""
 
-import re
 from itertools import pairwise
 
 import pytest
@@ -163,23 +162,6 @@ def test_while_a_duel_plays_its_words_are_said_only_so_often_and_shown_at_once(l
     frames, live, quiet = look_at(both(trace, trace), look)
     assert frames == [["A: step 1", "A: step 1"], ["A: step 2", "A: step 1"], ["A: step 3", "A: step 3"]]
     assert (live, quiet) == ("polite", None)
-
-
-def test_of_many_scores_a_prediction_is_asked_by_their_sum(run, large):
-    """Nobody adds up 32 exponentials by hand."""
-    trace, data = large
-    step = int(((trace.q_tile == 1) & (trace.kv_tile == 1)).argmax())
-    script = """(() => {
-      const m = model.makeModel(given.data);
-      const form = new predict.Predict({ next() {} });
-      form.show({ model: m, step: given.step, row: m.offsets.indexOf(5), name: 37 });
-      return form.given.textContent;
-    })()"""
-    asked = run(script, {"data": data, "step": step})
-    scores = trace.matrices["QK^T"][step, 0] * trace.problem.scale
-    top, total = re.search(r"in this tile is (\S+), and all .* add up to (\S+)\. What", asked).groups()
-    assert float(top.replace("−", "-")) == pytest.approx(scores.max(), rel=0.01)
-    assert float(total) == pytest.approx(float(sum(2.718281828 ** (scores - scores.max()))), rel=0.01)
 
 
 def test_lanes_without_a_player_mark_the_tile_of_a_block_that_is_picked(run):

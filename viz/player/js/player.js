@@ -174,10 +174,6 @@ export class Player extends Playback {
     return super.action(key) ?? this.opened.action(key, event);
   }
 
-  holds() {
-    return this.opened.holds();
-  }
-
   // Show everything anew after a change that is not a frame of playback.
   refresh() {
     const { timeline, transport, controls: shown, opened } = this;

@@ -92,26 +92,6 @@ test("the owner hears once that a position has settled, and never while it plays
   assert.equal(settled(), 1);
 });
 
-test("an owner that holds keeps the track from going on but not back", () => {
-  const { player, owner, track } = made();
-  let holding = true;
-  owner.holds = () => holding;
-  track.position = 4;
-  const press = (key) => {
-    player.action(key)();
-    return [track.position, player.playing];
-  };
-  assert.deepEqual(["ArrowRight", " ", "End", "ArrowLeft"].map(press), [
-    [4, false],
-    [4, false],
-    [4, false],
-    [3, false],
-  ]);
-  holding = false;
-  assert.deepEqual(press("ArrowRight"), [4, false]);
-  assert.deepEqual(press("End"), [10, false]);
-});
-
 test("a glide takes its time, whatever the speed, and another key ends it", () => {
   const { player, track, pass } = made();
   player.glide(8, 320);

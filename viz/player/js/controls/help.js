@@ -10,7 +10,6 @@ export const KEYS = [
   ["f", "full screen"],
   ["d", "details: the code and the state of a row"],
   ["z", "a tile in its numbers, or back to the grid"],
-  ["p", "predict m, α and l before they are shown (in the numbers)"],
   ["↑ ↓", "the row that is told (in the numbers)"],
   ["Shift → ←", "how a number of that row was made (in the numbers)"],
   ["l", "lanes of an SM, if the run has them"],

@@ -112,7 +112,7 @@ function drawSeries(context, box, { model, palette, at, series, shown }) {
   if (whose) text(context, whose, wide, middle + 8.5, palette.muted, { size: 10.5 });
   fillBox(context, palette.surface, box);
   const points = placePoints(box, series, values);
-  if (!points || current < 0) return; // what is still to come is never drawn: the reader may be predicting it
+  if (!points || current < 0) return; // what is still to come is never drawn
   drawTrail(context, points, fresh, current, color);
   if (!points[current]) return;
   context.fillStyle = palette.now;

@@ -146,22 +146,6 @@ export function stepToOpen(model, from, pinned) {
   return steps.filter(isOfRow).reduce((best, step) => (best < 0 || far(step) < far(best) ? step : best), -1);
 }
 
-// How many phases further the running max of the step in progress is.
-export function phasesToMax(model, at) {
-  if (at.step < 0 || at.complete) return 0;
-  return placeOfMax(model, at.step) - model.phases[at.step].indexOf(at.phase);
-}
-
-// Where, from a step on, scores are known and m, l and alpha are not; -1 if nowhere.
-export function positionToPredict(model, from, pinned) {
-  for (let step = Math.max(from, 0); step < model.count; step++) {
-    const place = placeOfMax(model, step);
-    if (place < 0 || !hasTile(model, step)) continue;
-    if (softmaxState(model, step, toldRow(model, step, pinned))) return model.phaseStart[step] + place;
-  }
-  return -1;
-}
-
 export function matrixNamed(model, name, step) {
   const figure = figureOf(model, step);
   const named = figure?.matrices.find((each) => each.name === name);
@@ -191,6 +175,3 @@ export function factorsOf(product, shown, row, column) {
 
 const lineOf = (matrix, by, at) =>
   by === "row" ? rowOf(matrix, at) : range(matrix.rows).map((each) => matrix.at(each, at));
-
-// How many phases of a step come before its running max; -1 if it has none.
-const placeOfMax = (model, step) => model.phases[step].findIndex(({ tells }) => tells === "row max");

@@ -169,13 +169,13 @@ const digitsOfPower = (a, b, digits = 3) => digitsFor([a, b], (x, y) => Math.exp
 const differenceOfPower = (a, b, digits) => difference(a, b, (x) => inDigits(x, digitsOfPower(a, b, digits)));
 
 // How a row's old sums are corrected, with numbers that give the result to whoever counts again.
-export function rescaleWords(state, given) {
+function rescaleWords(state) {
   const { oldM, oldL, m, l, alpha } = state;
   const parts = [alpha, oldL, l - alpha * oldL];
   const digits = digitsFor(parts, (a, old, added) => a * old + added);
   const [a, old, added] = parts.map((each) => inDigits(each, digits));
   const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
-  const summed = `${a} × ${old} + ${given || added} = ${formatSteady(l)}`;
+  const summed = `${a} × ${old} + ${added} = ${formatSteady(l)}`;
   if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
   const corrects = `The old sums l and O used the old m. Times ${factor}, they fit the new one.`;
   return { factor, summed, corrects };

@@ -3,7 +3,7 @@
 // A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow and `played(units)`
 // for so much of playback; `tileRate(speed)` and `tilesBetween(from, to)` say how many tiles are seen. The
 // owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()`
-// once the position has stayed, and `fullScreen()`. It may have `holds()`: the track may not go on now.
+// once the position has stayed, and `fullScreen()`.
 
 import { clamp, smooth } from "./easing.js";
 import { sum } from "./model.js";
@@ -37,7 +37,6 @@ export class Transport {
   toggle() {
     const { track } = this;
     if (this.playing && !this.acts) return this.goTo(track.position);
-    if (this.owner.holds?.()) return;
     if (track.position >= track.last() && !this.acts) track.position = 0;
     this.playing = !this.playing; // what is directed stands meanwhile
     this.ticked = performance.now();
@@ -96,7 +95,6 @@ export class Transport {
   }
 
   step(direction) {
-    if (direction > 0 && this.owner.holds?.()) return;
     this.goTo(this.track.moved(direction));
   }
 
@@ -138,7 +136,7 @@ export class Transport {
       ArrowRight: () => this.step(1),
       ArrowLeft: () => this.step(-1),
       Home: () => this.goTo(0),
-      End: () => this.owner.holds?.() || this.goTo(this.track.last()),
+      End: () => this.goTo(this.track.last()),
       "[": () => this.changeSpeed(-1),
       "]": () => this.changeSpeed(1),
       f: () => this.owner.fullScreen(),

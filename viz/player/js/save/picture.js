@@ -9,7 +9,7 @@ const NARROWEST = 300; // so that the words around a small picture have room
 const [TITLE, FOOT] = [{ size: 15, weight: "600" }, { size: 11 }];
 const LEADING = 1.35;
 const GAP = 6;
-const LEFT_OUT = "button, input, select, canvas, .fa-hint, .fa-predict";
+const LEFT_OUT = "button, input, select, canvas, .fa-hint";
 
 export class Picture {
   // `parts` are the nodes of a player or duel that are seen; its `shownAs` has what stands above and below.

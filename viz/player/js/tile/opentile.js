@@ -1,12 +1,11 @@
-// A tile in its numbers: which row is told, whether it is predicted, how the number pointed at was made.
+// A tile in its numbers: which row is told, how the number pointed at was made.
 
 import { button, element, write } from "../controls/dom.js";
 import { cellWords, shownIn } from "../run/cell.js";
-import { figureOf, knowsRow, phasesToMax, positionToPredict, stepToOpen, toldRow } from "../run/figure.js";
+import { figureOf, knowsRow, stepToOpen, toldRow } from "../run/figure.js";
 import { rowOfHit } from "../grid/pane.js";
 import { rowCount, rowNumber, stepsAbout, tileNumber } from "../run/model.js";
 import { stateWords } from "../run/sentences.js";
-import { Predict } from "./predict.js";
 
 const NO_TILE = "This run has no numbers of its tiles.";
 const HINT = "Point at a number to see how it was made. The code computes 2^x, these numbers are of e^x.";
@@ -18,7 +17,6 @@ export class OpenTile {
     this.player = player;
     this.pane = player.pane;
     this.isOpen = false; // whether a tile is shown in its numbers
-    this.predicts = false; // whether the reader is asked for m, l and alpha before they are shown
     this.chosen = ""; // the row that was picked here and not by the reader, in words
     this.runsRows = false; // whether whoever shows the player runs the kernel again for the numbers of a row
     this.build();
@@ -36,15 +34,11 @@ export class OpenTile {
     this.about = element("span", {}, [HINT]);
     this.said = element("span", { role: "status" }); // what is pointed at is said aloud too
     this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
-    this.predict = new Predict(() => this.predictStep(this.timeline.cursor().step + 1));
-    this.asks = button("Predict", "hide m, l and α of the next step (p)", () => this.togglePredict());
     const close = button("Back to the grid", "back to the grid (z or Esc)", () => this.close());
-    const tools = element("span", { class: "fa-group" }, [this.asks, close]);
     this.node = element("div", { class: "fa-micro", role: "group", "aria-label": "numbers of the tile" }, [
-      element("div", { class: "fa-micro-title" }, [this.title, tools]),
+      element("div", { class: "fa-micro-title" }, [this.title, close]),
       this.missing,
       this.state,
-      this.predict.node,
       this.hint,
     ]);
   }
@@ -66,18 +60,13 @@ export class OpenTile {
     const row = toldRow(model, at.step, pinned);
     const name = rowNumber(model, { q: model.q[at.step], row });
     const isKnown = knowsRow(model, row);
-    const predicting = this.isAsking(at);
     this.hint.hidden = !isKnown;
     this.missing.hidden = isKnown;
     write(this.missing, isKnown ? "" : `Row ${name}: ${this.runsRows ? TO_COME : NOT_RECORDED}`);
     const keys = model.kv[at.step] < 0 ? "" : `, key tile ${model.kv[at.step]}`;
     const tile = tileNumber(model, model.q[at.step]);
     write(this.title, `Query tile ${tile}${keys}, explained for row ${name}`);
-    const words = stateWords(model, at, row, name);
-    this.asks.hidden = !isKnown || !words;
-    this.asks.setAttribute("aria-pressed", String(predicting));
-    write(this.state, predicting || !at.marks ? "" : words);
-    this.predict.show(predicting ? { model, step: at.step, row, name } : null);
+    write(this.state, at.marks ? stateWords(model, at, row, name) : "");
   }
 
   // Light the number in a cell {slot, row, column}, or what it was made of, and say how; none for null.
@@ -113,7 +102,6 @@ export class OpenTile {
     if (event?.shiftKey && direction && this.isShown) return () => this.pointNext(direction);
     return {
       Escape: () => this.close(),
-      p: () => this.togglePredict(),
       ArrowUp: () => this.pickNext(-1),
       ArrowDown: () => this.pickNext(1),
     }[key];
@@ -126,7 +114,6 @@ export class OpenTile {
 
   // A run is shown anew, with a tile open or not.
   stand(isOpen) {
-    this.predicts = false;
     this.isOpen = isOpen && this.canOpen;
     if (this.isOpen) this.goTo(this.stepToOpen(null));
     else this.chosen = "";
@@ -189,7 +176,7 @@ export class OpenTile {
   // Closed, nothing stays of a row that the reader did not pick: the next tile to open would be one of its.
   shut() {
     const { pane } = this;
-    this.isOpen = this.predicts = false;
+    this.isOpen = false;
     pane.pointed = null;
     if (this.chosen && pane.pinned && pane.pinnedText() === this.chosen) pane.pinned = null;
     this.chosen = "";
@@ -222,31 +209,5 @@ export class OpenTile {
   pickNext(direction) {
     const { model, pinned } = this.pane;
     this.pick(toldRow(model, this.timeline.cursor().step, pinned) + direction);
-  }
-
-  togglePredict() {
-    this.predicts = !this.predicts;
-    if (this.predicts) this.predictStep(this.timeline.cursor().step);
-    else this.player.transport.changed();
-  }
-
-  // Stand where the scores of a step are known, and m, l and alpha are not.
-  predictStep(from) {
-    const position = positionToPredict(this.pane.model, from, this.pane.pinned);
-    if (position >= 0) this.player.transport.goTo(position);
-  }
-
-  isAsking(at) {
-    const { model, pinned } = this.pane;
-    return this.predicts && phasesToMax(model, at) > 0 && knowsRow(model, toldRow(model, at.step, pinned));
-  }
-
-  // Whether the next phase has to wait for an answer: it would show what the reader is asked for.
-  holds() {
-    const at = this.timeline.cursor();
-    if (!this.isOpen || !this.isAsking(at) || this.predict.isAnswered) return false;
-    if (this.timeline.unit === "phase" && phasesToMax(this.pane.model, at) > 1) return false;
-    this.predict.remind();
-    return true;
   }
 }
