@@ -31,7 +31,7 @@ from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
-from viz.shared.formats import format_kib, format_ms, problem_words
+from viz.shared.formats import format_kib, problem_words
 from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
@@ -48,10 +48,10 @@ def film() -> list[dict[str, Any]]:
     problem = sweep.problem_for(sweep.TOKENS, 128, "causal", "float16")
     measured = [each for each in recorded_document("energy").measurements if each.problem == problem]
     forward = [each for run in measured for each in run.results if each.direction == "forward"]
-    took = {each.peer: format_ms(each.sustained.ms) for each in forward if each.sustained}
+    took = {each.peer: each.sustained.ms for each in forward if each.sustained}
     if not {"naive", "ours"} <= took.keys():  # a recording may leave them out
         return acts[:-1]
-    acts[-1]["says"] = acts[-1]["says"].format(run=measured[-1], **took)
+    acts[-1] |= {"took": took, "says": acts[-1]["says"].format(run=measured[-1])}
     return acts
 
 

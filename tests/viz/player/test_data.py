@@ -83,7 +83,7 @@ def test_rows_that_see_no_key_are_said(q_len, words):
 
 def test_the_film_ends_before_a_time_that_was_not_recorded(monkeypatch):
     whole = film()
-    assert " ms, " in whole[-1]["says"]
+    assert whole[-1]["took"]["naive"] > whole[-1]["took"]["ours"] > 0
     monkeypatch.setattr("viz.player.data.recorded_document", lambda part: Document())
     assert film.__wrapped__() == whole[:-1]
 

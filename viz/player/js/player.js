@@ -76,7 +76,7 @@ export class Player extends Playback {
 
   // Show a run in a state. The same run again (a rerun, another theme, another GPU's SRAM) keeps its own.
   load(data, state) {
-    const hides = state?.plays && "lse"; // nothing reads it there
+    const hides = (state?.plays || this.transport.acts) && "lse"; // nothing reads it there
     const strips = data.strips.filter(({ name }) => name !== hides);
     const isNew = this.pane.load({ ...data, hides, strips });
     this.shown = data;
@@ -242,7 +242,8 @@ export class Player extends Playback {
     this.root.classList.toggle("fa-shows-tile", shows);
     const seen = this.seenAt(now);
     Object.assign(at, directed?.scene?.(this.transport.part));
-    this.bytes.style.visibility = at.seen >= 0 ? "hidden" : ""; // nothing was said of them yet
+    if (at.about >= 0) at.marks = model.q[at.about] === model.q[at.step]; // a film follows one row
+    this.bytes.style.visibility = at.seen || at.many || at.took ? "hidden" : ""; // it is not about them
     [0, 1, 2].forEach((i) => (this.bytes.children[i].style.visibility = at.stored >= 0 ? "hidden" : ""));
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, moved(bytes.total));
@@ -250,7 +251,7 @@ export class Player extends Playback {
     const stored = at.stored >= 0 && storedTiles(at.stored, model.qTiles);
     const share = directed ? 1 : bytes.total / model.bytes[model.count]; // else both bars race
     const standard = parts.map(({ name, bytes: own }) => own * (stored ? movedOf(name, stored) : share));
-    if (standard.length) this.showBytes(1, standard, moved(sum(standard)));
+    if (standard.length) this.showBytes(1, standard, moved(sum(standard)), at.lifts);
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });

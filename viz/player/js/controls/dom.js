@@ -115,7 +115,7 @@ export function controls(owner, sliderLabel) {
 }
 
 // Bars of bytes on one scale, to `most` at least, each as long as at its end. A row is {name, title, parts},
-// a part {name, title, color, bytes} with its bytes at the end. Returns `show(row, bytes, words)`.
+// a part {name, title, color, bytes}. Returns `show(row, bytes, words, lifts)`: parts not lifted step back.
 export function byteBars(node, rows, palette, most = 0) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = 100 / Math.max(most, ...totals);
@@ -134,8 +134,11 @@ export function byteBars(node, rows, palette, most = 0) {
       element("div", { class: "fa-bar", style: `width:${totals[i] * scale}%` }, bars[i]),
     ]),
   );
-  return (i, bytes, words) => {
-    bytes.forEach((each, t) => (bars[i][t].style.width = `${(100 * each) / totals[i]}%`));
+  return (i, bytes, words, lifts) => {
+    bytes.forEach((each, t) => {
+      const opacity = !lifts || lifts.includes(rows[i].parts[t].name) ? 1 : 0.2;
+      Object.assign(bars[i][t].style, { width: `${(100 * each) / totals[i]}%`, opacity });
+    });
     write(said[i], words);
   };
 }

@@ -1,62 +1,51 @@
 // The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
-import { FONT, drawLine, fillBox, inkOn, mixed, namePlace, roundBox, shareColor, text } from "./draw.js";
-import { formatKib, formatNumber, meant } from "../run/formats.js";
+import { FONT, drawLine, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
+import { formatKib, formatMs, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { lerp, smooth, within } from "../run/easing.js";
 import { figureOf, goodTile, stepToOpen, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawLaid, drawSum } from "./sums.js";
 import { KIND, rowBox, rowNumber, stepsOfTile, sum, tileKind, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
-import { STRIP, drawLens } from "./lens.js";
+import { drawLens } from "./lens.js";
 import { drawState } from "./state.js";
 import { RESTS } from "./strips.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
-const [LOW, HIGH] = [160, 270]; // a narrow chip between these heights tells its row below the matrices
+const LOW = 160; // height of a chip that has no gauges
 const MEMORIES = 13; // height of the gauges below the name of the chip, beside which they stand
 const [GAUGE, TALLER] = [10, 14]; // of one, and what one has beyond it into which a program does not fit
-const NAME = { short: 62, long: 178 }; // width of that name, alone and with its words
-const NO_WORDS = { w: 0, h: 0 }; // room for those of the rows, and of the keys
-const LONGEST_WORD = 9;
 const [SMALL, WORD] = [10.3, 13]; // sizes of words; without room for all only that of the told row is there
 const sizeIn = (room) => room >= SMALL - 1 && Math.min(WORD, room + 1);
 const LONG_NAME = 16; // height of a name that stands above its neighbours
 const ROOM_FOR_SIZES = 100; // "65.5 of 227 KiB"
 const BESIDE = 14; // pixels to the next matrix
-const BARE = 2.1; // how far its squares give way to the room without m, l and what is told of a row
 const LOOSE = 2.6; // how far other matrices give way to the room
 const [FEW, FLAT] = [8, 68]; // more rows in less height are too low for their m, l and numbers of O
-const BACK = 0.75; // how strong is drawn what nothing happens to
 
-const isLong = ({ name, columns }) => columns === "one" && name.length > 5;
-
-// `only`: the row that is drawn alone; `widest`: how far a square gives way; `bare`: how far m, l are away.
-export function benchOf(chip, kernel, model, only = null, widest = 1.5, bare = 0) {
+// `only`: the row that is drawn alone; `widest`: how far a square gives way.
+export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
   const aside = wordsRoom(model, kernel, chip);
-  const above = kernel.slots.some(isLong) ? LONG_NAME : 0;
+  const above = kernel.slots.some(({ name }) => name.length > 5) ? LONG_NAME : 0;
   const gauges = Math.max(0, ...memoriesOf(model, kernel, chip).map(({ high }) => MEMORIES + high - GAUGE));
-  const hasState = kernel.series.includes("m") && kernel.series.includes("l") ? 1 - smooth(bare) : 0;
-  const isLow = chip.w < NARROW_CHIP && chip.h > LOW && chip.h < HIGH;
-  const tells = only === null && isLow && hasNumbers(model) ? hasState : 0;
-  const below = chip.y + chip.h - PAD - STRIP; // of the matrices: nothing flies over it
-  const strip = tells === 1 ? { x: chip.x + PAD, y: below, w: chip.w - 2 * PAD, h: STRIP } : null;
+  const hasState = Number(kernel.series.includes("m") && kernel.series.includes("l"));
   const top = HEAD + gauges + aside.h + above;
   const left = PAD + aside.w;
-  const high = chip.h - top - PAD - tells * (STRIP + 4);
+  const high = chip.h - top - PAD;
   const box = { x: chip.x + left, y: chip.y + top, w: chip.w - left - PAD, h: high };
   const hasKeys = hasNumbers(model) && kernel.slots.some(({ name }) => name === "K");
   const longer = aside.h / 2; // words are longer than the room beside other boxes
   if (only !== null)
     return rowLayout({ ...box, y: box.y + longer, h: box.h - longer }, kernel.slots, hasKeys);
-  const most = kernel.slots.some(isSquare) ? lerp(widest, BARE, smooth(bare)) : LOOSE;
-  const bench = benchLayout(box, kernel.slots, tells ? 0 : hasState, tells ? BARE : most);
+  const most = kernel.slots.some(isSquare) ? widest : LOOSE;
+  const bench = benchLayout(box, kernel.slots, hasState, most);
   const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > (model.data.flat ?? FLAT));
-  return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat, strip };
+  return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat };
 }
 
 // Whether the numbers of all rows can be read there: without scores, each row opens alone.
@@ -67,7 +56,7 @@ export const hasRoom = ({ slots: { S } }, { data: { problem } }) =>
 export function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
-  return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 46 : 0 } : NO_WORDS;
+  return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 46 : 0 } : { w: 0, h: 0 };
 }
 
 export function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
@@ -78,25 +67,28 @@ export function drawWords(context, { slots }, room, { model, palette, at, strong
   const alphas = { right: landed("Q"), turned: landed("K") }; // words come with their rows
   const write = (word, x, y, isTold, style) => {
     const color = isTold ? palette.now : palette.text;
-    const cut = word.length > LONGEST_WORD ? `${word.slice(0, LONGEST_WORD - 1)}…` : word;
     const alpha = alphas[style.align ?? "turned"];
-    text(context, cut, x, y, color, { weight: isTold ? "650" : "", alpha, ...style });
+    text(context, word, x, y, color, { weight: isTold ? "650" : "", alpha, ...style });
   };
   const beside = Math.min(...Object.values(slots).map(({ x }) => x)) - 8;
   const first = tileNumber(model, Math.max(model.q[at.step], 0)) * block_m + (only ?? 0);
   const [high, wide, told] = [slots.S.h / rows, slots.S.w / keys, only === null ? model.offsets[row] : 0];
-  const marks = at.marks && at.bare !== 1;
   const existing = room.w && model.q[at.step] >= 0 ? model.data.problem.rows - first : 0;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
     if (i < existing && (i === told || sizeIn(high)))
-      write(word, beside, y, marks && i === told, { align: "right", size: sizeIn(high) || WORD });
+      write(word, beside, y, at.marks && i === told, {
+        align: "right",
+        size: sizeIn(high) || WORD,
+        widest: room.w - 8,
+      });
   });
   if (model.kv[at.step] < 0 || !room.h) return;
   const { y: above } = slots.dK ?? slots.K ?? slots.S;
   middles(slots.S.x, slots.S.w, keys).forEach((x, i) => {
     const word = asked[model.kv[at.step] * keys + i];
-    if (word && sizeIn(wide)) write(word, x, above - 24, false, { turned: true, size: sizeIn(wide) });
+    if (word && sizeIn(wide))
+      write(word, x, above - 24, false, { turned: true, size: sizeIn(wide), widest: 50 });
   });
 }
 
@@ -109,16 +101,15 @@ export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
   const how = { ...given, isFlat: bench.isFlat };
   const kernel = model.kernels[at.kernel];
-  const [x, y] = [chip.x + PAD, chip.y + 16];
   if (strong < 0.05) return; // words stand in its place
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   const memories = memoriesOf(model, kernel, chip);
   const named = memories.length ? nameWide(chip) : chip.w;
-  namePlace(context, "Chip", "small and fast", { ...chip, w: named }, palette);
+  namePlace(context, "Chip", "small and fast, magnified", { ...chip, w: named }, palette);
   drawMemories(context, chip, memories, how);
   if (!kernel.parts.length) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
-    text(context, words, x, y + 34, palette.muted, { size: 13 });
+    text(context, words, chip.x + PAD, chip.y + 50, palette.muted, { size: 13 });
   }
   const slots = boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
@@ -126,17 +117,15 @@ export function drawBench(context, chip, bench, given) {
   if (how.pointed) drawPointed(context, bench, how);
   const room = wordsRoom(model, kernel, chip);
   const isTold = drawn.length && (!at.complete || drawn.some(isSquare)); // else no tile has these words
-  if (strong > 0.3 && room !== NO_WORDS && isTold) drawWords(context, bench, room, how);
-  if (at.bare) return;
-  if (bench.strip && strong > 0.5) drawLens(context, bench, 0, { ...how, kernel });
+  if (strong > 0.3 && room.w && isTold) drawWords(context, bench, room, how);
   if (how.only !== null) return;
   if (strong > 0.5) markValues(context, bench.slots, how);
   drawLaid(context, bench, how);
-  const focus = focusOn(model, at, (name) => ["m", "l"].includes(name));
-  if (bench.state) drawState(context, bench, { ...how, strong: strong * focus });
-  const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
-  if (bench.state && strong > 0.5) drawLens(context, bench, top, { ...how, kernel });
+  if (bench.state) drawState(context, bench, how);
   if (strong > 0.5) frameRow(context, bench, drawn, how);
+  const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
+  const tells = strong > 0.5 && bench.state && (at.marks || at.about === undefined);
+  if (tells) drawLens(context, { ...bench, chip }, top, { ...how, kernel });
 }
 
 // The number under a point, {slot, row, column}, or null. `only` is the row that is drawn alone.
@@ -167,7 +156,7 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
   for (const { slot, by, index } of lines) frame(slot, ...(by === "row" ? [index, null] : [null, index]));
 }
 
-const nameWide = ({ w }) => (w > 600 ? NAME.long : NAME.short);
+const nameWide = ({ w }) => (w > 600 ? 178 : 62); // with its words, or alone
 
 // The memories that have a gauge: none if a program takes less than a fiftieth, which would not be seen.
 function memoriesOf(model, kernel, chip) {
@@ -176,8 +165,8 @@ function memoriesOf(model, kernel, chip) {
     const all = sum(parts.map(({ bytes }) => bytes));
     return { name, limit, parts, all, high: GAUGE + (all > limit ? TALLER : 0) };
   });
-  const isSeen = chip.h > LOW && chip.w > NARROW_CHIP;
-  return isSeen && memories.some(({ all, limit }) => all > limit / 50) ? memories : [];
+  const isSeen = chip.h > LOW && chip.w > NARROW_CHIP && memories.some(({ all, limit }) => all > limit / 50);
+  return isSeen ? memories : [];
 }
 
 // A gauge per memory, to scale: what a program can have of it, a frame around what this one takes, and what
@@ -244,23 +233,13 @@ function drawSlot(context, slot, box, how) {
   const color = name === "P" ? palette.now : palette[slot.color];
   text(context, words, box.x, box.y - (isWide ? 10 + size : 10), color, style);
   if (isAway) return true;
-  const focus = focusOn(model, at, (each) => slotOf(each) === slot.name);
-  const all = { ...how, ...shown, ...heldIn(model, at, slot.name), strong: strong * focus };
+  const all = { ...how, ...shown, ...heldIn(model, at, slot.name) };
   if (!isRecorded || (shown?.isSum && how.only === null && how.isFlat)) drawBlock(context, slot, box, all);
   else if (!shown) return true;
   else if (shown.isSum && !(how.only !== null && isReadable(box.w / countsOf(model, slot, how.only)[1])))
     drawSum(context, slot, box, all, how.only === null ? null : [how.only]);
   else drawMatrix(context, slot, box, all);
   return true;
-}
-
-// How strong data are drawn: those that the phase in progress does nothing with step back.
-function focusOn(model, at, isOf) {
-  if (at.complete || !at.phase || at.melt > 0) return 1;
-  const phases = model.phases[at.step];
-  const isAbout = (phase) => ["loads", "needs", "makes", "stores"].some((kind) => phase?.[kind].some(isOf));
-  const [before, now] = [phases[phases.indexOf(at.phase) - 1], at.phase].map(isAbout);
-  return lerp(before ? 1 : BACK, now ? 1 : BACK, smooth(at.part * 4));
 }
 
 const isKept = ({ phases: [before] }, { name }) =>
@@ -283,22 +262,21 @@ function markValues(context, { V }, { model, palette, at }) {
 }
 
 function frameRow(context, { slots, state }, drawn, { model, palette, at, row }) {
-  if (!at.marks || model.q[at.step] < 0 || !(hasNumbers(model) || state)) return;
   const beside = drawn.filter(({ rows, name }) => rows === "q_tile" && slots[name].y === slots.S?.y);
-  if (!beside.some(isSquare)) return;
+  if (!at.marks || !beside.some(isSquare) || !(hasNumbers(model) || state)) return;
   const boxes = [...beside.map(({ name }) => slots[name]), ...(state ? [state] : [])];
-  const told = rowBox(model, slots.S, row);
-  const [y, h] = [told.y - 1.5, Math.max(3, told.h) + 2];
+  const { y, h } = rowBox(model, slots.S, row);
   const x = Math.min(...boxes.map((box) => box.x)) - 3;
   const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
-  roundBox(context, { x, y, w, h }, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
+  const box = { x, y: y - 1.5, w, h: Math.max(3, h) + 2 };
+  roundBox(context, box, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
 }
 
 const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size, isLoose) {
-  const [pad, line] = [1.4 * size, (isLoose ? 3.6 : 1.8) * size];
+  const [pad, line] = [1.4 * size, (isLoose ? 2.5 : 1.8) * size];
   context.font = `${size}px ${FONT}`;
   let [x, y] = [chip.x + pad, chip.y + 48 + (isLoose ? 1 : 2) * line];
   const places = words.map((word) => {
@@ -310,13 +288,12 @@ function placeWords(context, chip, words, size, isLoose) {
   return y < chip.y + chip.h - line / 2 || size === FAR_SIZES.at(-1) ? { size, line, places } : null;
 }
 
-// What stands there in fast playback: a text, each word on the colour of its weight in the told row. If
-// `at` has a step that it is `about`, its words come one after the other, as far as they have `come`.
+// What stands there in fast playback: a text, each word on the colour of its weight in the told row. In the
+// film it is all that is `seen`, until its words land in HBM, and later its colours `come` one by one.
 export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
-  const about = at.seen >= 0 ? at.about : undefined;
-  const { seen = 0, come = about ? seen - 2 : 1, lands } = at;
-  const alpha = about ? 1 : 2 * at.scan - 1; // it comes once the matrices have gone
-  if (!(alpha > 0 && model.data.words)) return;
+  const { about, come = 1, lands = 0 } = at;
+  const alpha = at.seen ? 1 - lands / FADES : 2 * at.scan - 1; // it comes once the matrices have gone
+  if (!((alpha > 0 || lands) && model.data.words)) return;
   const [asking, asked] = model.data.words;
   const { block_m: rows, block_n: keys } = model.data.problem;
   const now = about ?? Math.max(at.finished ? stepToOpen(model, goodTile(model), pinned) : at.step, 0);
@@ -330,78 +307,64 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
-  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each, about));
+  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each, at.seen));
   const { size, line, places } = placed.find(Boolean);
-  const style = { size, alpha };
-  if (lands > FADES) return drawLanding(context, layout, places, size, { model, palette, at });
+  if (lands) drawLanding(context, layout, places, size, { model, palette, at });
   const heading = `How much “${asking[row]}” takes of each word`;
-  text(context, heading, places[0].x, places[0].y - line, palette.muted, style);
-  const comes = (part, i) => within(part * (row + FLYING), i, i + FLYING);
-  const parts = places.map((_, i) => comes(come, i));
-  if (about) drawRays(context, { places, parts, weights, size }, row, palette);
+  text(context, heading, places[0].x, places[0].y - line, palette.muted, { size, alpha });
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
-    const isKnown = weights[i] >= 0 && parts[i] > 0;
+    const isKnown = weights[i] >= 0 && i < come * (row + 1);
     const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
     const box = { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 };
     fillBox(context, color, box, alpha);
-    if (i === row) roundBox(context, box, 4, { line: palette.query, width: 2, alpha: clamp(2 * seen - 1) });
-    if (i < row) fillBox(context, palette.key, { ...box, y: y + 0.75 * size, h: 3 }, comes(seen - 1, i));
+    const share = `${Math.round(100 * weights[i])} %`;
+    const look = { size: 0.54 * size, align: "center", weight: "600", alpha: size > 18 ? alpha : 0 };
+    if (at.seen && weights[i] >= TOLD) text(context, share, x + wide / 2, y + 1.05 * size, palette.now, look);
     const weight = i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
-    const written = about ? alpha * lerp(0.2, 1, comes(2 * seen, i)) : alpha; // as if it were being read
-    text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha: written, weight, align: "center" });
+    text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha, weight, align: "center" });
   }
-  if (!(lands >= 0)) return;
-  fillBox(context, palette.background, chip, lands / FADES);
-  drawLanding(context, layout, places, size, { model, palette, at });
 }
 
-const FLYING = 9; // how many rays grow at once
-
-// From each word to the one that takes something of it, the thicker, the more that is.
-function drawRays(context, { places, parts, weights, size }, row, palette) {
-  const to = places[row];
-  const [end, top] = [to.x + to.wide / 2, to.y - 0.75 * size];
-  places.slice(0, row).forEach(({ x, y, wide }, i) => {
-    const start = x + wide / 2;
-    const [from, bends] = y < to.y ? [y + 0.75 * size, size] : [top, -size];
-    const long = Math.abs(end - start) + top - from + size;
-    Object.assign(context, { strokeStyle: palette.value, globalAlpha: 0.5, lineWidth: 44 * weights[i] });
-    context.setLineDash([long * smooth(parts[i]), 2 * long]);
-    context.beginPath();
-    context.moveTo(start, from);
-    context.bezierCurveTo(start, from + bends, end, top - size, end, top);
-    context.stroke();
-  });
-  context.setLineDash([]);
-  context.globalAlpha = 1;
-}
-
-export const FADES = 0.12; // until then, before the words land, what was said of them
+export const FADES = 0.25; // until then, before they land, words become what is stored of them
+const TOLD = 0.045; // a weight that is told in percent
 const LANDING = 40; // how many words are on their way at once
 
-// Each word becomes its column of V and of K, and its row of Q.
+// Each word is a row of Q, and a column of K and of V, which lie below each other where it stood.
 function drawLanding(context, layout, places, size, how) {
-  const { model, palette, at } = how;
-  const strips = model.strips.filter(({ isFilled }) => !isFilled).toReversed();
-  for (const [k, strip] of strips.entries()) {
-    const lies = liesIn(layout, model, strip);
-    const words = model.data.words[Number(strip.along === "kv")];
-    const unit = strip.edges.at(-1) / words.length; // tiles of one
-    for (const [i, { x, y, wide }] of places.entries()) {
-      const part = within(at.lands * (words.length + LANDING), i, i + LANDING); // none crosses another
-      const tiles = [i * unit, (i + 1) * unit];
-      const to = stripTile(strip, layout, ...tiles);
-      const way = smooth(within(part, 0, 0.9));
-      const [left, w, h] = [lerp(x, to.x, way), lerp(wide, to.w, way), lerp(1.5 * size, to.h, way)];
-      const box = { x: left, y: lerp(y - 0.75 * size, to.y, smooth(part)), w, h };
-      const alpha = smooth(part * 2) * lerp(1, RESTS, within(part, 0.8, 1));
-      paintTiles(context, how, strip, tiles, box, { lies, alpha });
-      const shrunk = size * Math.min(1, (1.2 * w) / wide, 1 - 0.8 * way);
-      const color = mixed(palette.muted, palette[strip.color], clamp(4 * part));
-      const style = { size: shrunk, align: "center", alpha: 1 - within(part, 0.3, 0.7) };
-      if (!k) text(context, words[i], left + w / 2, box.y + h / 2, color, style); // one of three says it
-    }
-  }
+  const { model, at } = how;
+  const come = within(at.lands, FADES, 1) * (places.length + LANDING);
+  model.strips
+    .filter(({ isFilled }) => !isFilled)
+    .forEach((strip, k) => {
+      const unit = strip.edges.at(-1) / places.length; // tiles of a word
+      places.forEach(({ x, y, wide }, i) => {
+        const part = within(come, i, i + LANDING);
+        const tiles = [i * unit, (i + 1) * unit];
+        const to = stripTile(strip, layout, ...tiles);
+        const [way, falls] = [0.9, 1].map((end) => smooth(within(part, 0, end)));
+        const [left, w, h] = [lerp(x, to.x, way), lerp(wide - 4, to.w, way), lerp(size / 2, to.h, way)];
+        const box = { x: left, y: lerp(y + (k / 2 - 0.75) * size, to.y, falls), w, h };
+        const alpha = Math.min(1, at.lands / FADES) * lerp(1, RESTS, within(part, 0.8, 1));
+        paintTiles(context, how, strip, tiles, box, { lies: liesIn(layout, model, strip), alpha });
+      });
+    });
+}
+
+// Recorded times of a forward pass, as bars that race: the film's last picture.
+export function drawTimes(context, { x, y, w, h }, { palette, at }) {
+  const { naive, ours } = at.took;
+  const draw = (name, ms, color, top) => {
+    const passed = Math.min(at.races * naive, ms);
+    const bar = { x: x + 24, y: top + 14, w: ((w - 130) * passed) / naive, h: 0.13 * h };
+    text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
+    fillBox(context, color, bar);
+    const style = { size: 22, weight: "700", alpha: Number(passed === ms) };
+    text(context, formatMs(ms), bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
+  };
+  draw("Standard attention", naive, palette.muted, y + 0.14 * h);
+  draw("FlashAttention", ours, palette.now, y + 0.43 * h);
+  const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };
+  text(context, `${Math.round(naive / ours)}× faster`, x + 24, y + 0.8 * h, palette.now, style);
 }

@@ -62,7 +62,7 @@ export function fitCanvas(canvas) {
 
 // `halo` is a colour around the letters, for words on a ground that changes. Turned words go upwards.
 export function text(context, words, x, y, color, style = {}) {
-  const { size = 11, align = "left", weight = "", halo = "", alpha = 1, turned = false } = style;
+  const { size = 11, align = "left", weight = "", halo = "", alpha = 1, turned = false, widest } = style;
   if (alpha <= 0) return;
   if (turned) {
     context.save();
@@ -81,13 +81,13 @@ export function text(context, words, x, y, color, style = {}) {
     context.strokeText(words, x, y);
   }
   context.fillStyle = color;
-  context.fillText(words, x, y);
+  context.fillText(words, x, y, widest);
   context.globalAlpha = 1;
 }
 
 export function fillBox(context, color, { x, y, w, h }, alpha = 1) {
   if (!(alpha > 0 && w > 0 && h > 0)) return;
-  context.globalAlpha = alpha;
+  context.globalAlpha = Math.min(1, alpha);
   context.fillStyle = color;
   context.fillRect(x, y, w, h);
   context.globalAlpha = 1;

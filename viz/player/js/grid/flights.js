@@ -8,7 +8,6 @@ import { paintTiles } from "./tensor.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const FALLS = 0.45; // of its way: in that next to HBM a tile goes up or down, clear of the names on the chip
-const GROWS = 0.75; // of its way: until then it is no larger than in HBM, and hides little of what it passes
 const SHADE = "rgb(0 0 0 / 0.35)"; // of a copy that has lifted off
 const [EDGE, APART] = [6, 20]; // thickness of one number per row, and room for its name
 
@@ -61,11 +60,7 @@ export function drawCopy(context, inHbm, onChip, part, how) {
   const gone = comes ? part : 1 - part; // of the way from HBM
   const [way, falls] = [within(gone, 0.05, 0.95), within(gone, 0, FALLS)].map(fades ? Math.round : smooth);
   const size = 1 + 0.06 * lift * (1 - smooth(within(part, 0.8, 1)));
-  const [left, grown] = fades
-    ? [way, way]
-    : [1 - GROWS, 1].map((end) => smooth(within(gone, end + GROWS - 1, end)));
-  const small = (side) => lerp(inHbm[side], Math.min(inHbm[side], onChip[side]), left);
-  const [w, h] = ["w", "h"].map((side) => lerp(small(side), onChip[side], grown) * size);
+  const [w, h] = ["w", "h"].map((side) => lerp(inHbm[side], onChip[side], way ** 3) * size); // small at first
   const x = lerp(inHbm.x + inHbm.w / 2, onChip.x + onChip.w / 2, way);
   const y = lerp(inHbm.y + inHbm.h / 2, onChip.y + onChip.h / 2, falls);
   const box = { x: x - w / 2, y: y - h / 2, w, h };

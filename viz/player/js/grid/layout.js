@@ -40,14 +40,14 @@ function shelfLayout({ x, y, w, h }, { strips, kvTiles, qTiles, data }) {
   return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: left - APART - x, shelf };
 }
 
-export function mapLayout(hbm, model, grown = 0) {
+export function mapLayout(hbm, model) {
   if (hbm.w < NARROW && hbm.w > 1.6 * hbm.h && aboveOf(model) === SHELF) return shelfLayout(hbm, model);
   const [above, beside] = ["top", "left"].map((side) => model.strips.filter((one) => one.side === side));
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
   const each = strip + BETWEEN;
   const letters = 10 * Math.max(...above.map(({ name }) => name.length), 1) + 4;
-  const left = PAD + (Math.max(beside.length * each, letters) + AWAY) * (1 - grown);
-  const top = HEAD + (above.length * each + AWAY) * (1 - grown);
+  const left = PAD + Math.max(beside.length * each, letters) + AWAY;
+  const top = HEAD + above.length * each + AWAY;
   const [w, h] = [hbm.w - left - PAD - 4, hbm.h - top - PAD - FOOT];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
@@ -65,8 +65,8 @@ const [NAMED, GROUPS] = [62, 9]; // the room for the name of a key head, and bet
 
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
 // width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
-export function headLayouts(box, model, heads, grown) {
-  if (heads.length === 1) return [mapLayout(box, model, grown)];
+export function headLayouts(box, model, heads) {
+  if (heads.length === 1) return [mapLayout(box, model)];
   const [named, apart] = showsKeys(model) ? [NAMED, GROUPS] : [0, 0];
   const group = heads.length / model.data.problem.kv_heads;
   const [width, height] = [box.w - 2 * PAD - named, box.h - HEAD - PAD - (apart * heads.length) / group];

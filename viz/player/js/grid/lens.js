@@ -1,63 +1,98 @@
-// The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number.
+// The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number. In a
+// film it opens over the whole chip, with its scores.
 
-import { roundBox, text } from "./draw.js";
+import { fillBox, roundBox, text } from "./draw.js";
+import { middles } from "./layout.js";
+import { drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn } from "../run/bench.js";
-import { figureOf, softmaxState } from "../run/figure.js";
+import { lerp, smooth } from "../run/easing.js";
+import { figureOf, scoresOf, softmaxState } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
-import { rowCalled } from "../run/sentences.js";
+import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
 
-const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room
-const [HEAD, NAME, NUMBER, PAD] = [26, 34, 48, 8];
-export const STRIP = 56; // its height across a chip that is too narrow
+const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it the factor alone is there
+const [HEAD, NAME, NUMBER, PAD] = [26, 36, 48, 8];
+const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
+const [WORDS, CELLS, LEGIBLE] = [12, 22, 24]; // heights of its words and scores; pixels of one with a word
 
-// `strip` is its room across the chip; else it stands above m and l, from `top` on, or the factor alone does.
-export function drawLens(context, { state, strip }, top, how) {
-  const { model, palette, at, strong, row, kernel } = how;
+// Above m and l, from `top` on; as far as it is `near`, over the chip.
+export function drawLens(context, { state, chip }, top, how) {
+  const { model, palette, at, row } = how;
   const now = softmaxState(model, at.step, row);
   if (!now) return;
-  const { oldM, oldL, m, l, alpha } = now;
+  const open = smooth(at.near ?? 0);
+  const high = Math.min(state.y - HEAD - top, HIGHEST);
+  const card = { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
+  const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
+  const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => lerp(card[side], whole[side], open));
+  const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
+  fillBox(context, palette.background, { x, y, w, h }, 4 * open);
+  context.save();
+  context.transform(zoom, 0, 0, zoom, x, y);
+  drawTold(context, { w: w / zoom, h: h / zoom }, now, { ...how, open, zoom });
+  context.restore();
+}
+
+function drawTold(context, { w, h }, state, how) {
+  const { model, palette, at, strong, row, kernel, open } = how;
+  const { oldM, oldL, m, l, alpha } = state;
   const [max, rescale] = ["max", "rescale"].map((role) => progressIn(model, at, role, 1));
-  const finish = finishOf(model, at);
-  const isSeen = rescale > 0 && oldL > 0 && at.melt < 1 && !finish;
+  const isSeen = rescale > 0 && oldL > 0 && at.melt < 1 && !finishOf(model, at);
   const shrinks = isSeen && alpha < UNCHANGED && at.phase.rescales;
-  const [named, factor] = shrinks
-    ? [`α = ${formatSteady(alpha)}`, "×α"]
-    : [`m = ${formatSteady(max < 0.5 ? oldM : m)}`, finish > 0 ? "÷sum" : ""];
-  const high = state && Math.min(state.y - HEAD - top, HIGHEST);
-  const { x, y, w, h } = strip ?? { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
-  const [left, right, bottom] = [x + PAD, x + w - PAD, y + h];
-  const write = (words, from, middle, color, more) =>
-    text(context, words, from, middle, color, { size: 14, weight: "650", alpha: strong, ...more });
-  const atEnd = (words, end, middle, size = 14) =>
-    write(words, end, middle, palette.now, { align: "right", size });
-  if (!strip && w < NARROWEST) return shrinks && atEnd(named, right, state.y - 30, 16);
-  if (!strip && h < LOWEST) return; // each row has its own
+  const kept = rescale < 0.25 ? oldL : alpha * oldL;
+  const [was, is, old, fresh] = [oldM, m, kept, l - alpha * oldL].map(formatSteady);
+  const grows = open > 0.5 && oldL > 0 && was !== is ? `${was} → ${is}` : is;
+  const factor = open > 0.5 ? rescaleWords(state).factor : `α = ${formatSteady(alpha)}`;
+  const named = shrinks ? factor : `${open > 0.5 ? "max " : ""}m = ${max < 0.5 ? was : grows}`;
+  const [left, right, from, end] = [PAD, w - PAD, PAD + NAME, w - PAD - NUMBER];
+  const write = (words, x, y, color, more) =>
+    text(context, words, x, y, color, { size: 14, weight: "650", alpha: strong, ...more });
+  const atEnd = (words, x, y, size = 14) => write(words, x, y, palette.now, { align: "right", size });
+  const isNarrow = w < NARROWEST; // else each row has its own factor
+  if (!open && (isNarrow || h < LOWEST)) return isNarrow && shrinks && atEnd(named, right, h - 4, 16);
 
-  roundBox(context, { x, y, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
-  write(rowCalled(model, at.step, row), left, y + 13, palette.now, { size: 15 });
-  atEnd(named, right, y + 13, shrinks ? 20 : 14);
+  roundBox(context, { x: 0, y: 0, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
+  write(rowCalled(model, at.step, row), left, 13, palette.now, { size: 15 });
+  atEnd(named, right, 13, shrinks ? 20 : 14);
 
-  const ends = strip ? x + w / 2 : right; // of l; O stands below it, or beside it
-  const [from, end, middle] = [left + NAME, ends - NUMBER, y + HEAD + 8];
+  if (open > 0.5) drawCells(context, { x: from, y: HEAD + WORDS, w: right - from, h: CELLS }, how, max);
+  const middle = HEAD + 8 + open * (WORDS + CELLS + 8);
   const ranges = { most: Math.max(largestSum(model, at, row), oldL) };
   const bar = { palette, strong, tall: 28, ranges, place: { l: from, end } };
-  const [, added] = drawL(context, now, middle, { ...bar, rescale });
-  write("sum", left, middle, palette.state);
-  const below = (words, edge, align) => write(words, edge, middle + 16, palette.state, { size: 12.5, align });
-  if (isSeen) below(`old ${formatSteady(rescale < 0.25 ? oldL : alpha * oldL)}`, left, "left");
-  if (isSeen && added > 0) below(`new ${formatSteady(l - alpha * oldL)}`, ends, "right");
-  if (shrinks) atEnd(factor, ends, middle, 22);
-  else atEnd(formatSteady(rescale < 0.5 ? oldL : l), ends, middle);
+  const long = drawL(context, state, middle, { ...bar, rescale });
+  write("sum l", left, middle, palette.state, { size: 13 });
+  const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
+  if (isSeen) below(`old ${old}`, from, palette.state, "left");
+  if (isSeen && rescale > 0.5) below(`new ${fresh}`, from + long, palette.text, "right");
+  atEnd(formatSteady(rescale < 0.5 ? oldL : l), right, middle);
 
   const slot = kernel.slots.find(({ name }) => name === "O");
   const figure = slot && figureOf(model, at.step);
   const shown = figure && matricesIn(model, figure, slot, at);
   if (!shown?.isSum) return;
-  const beside = { x: ends + PAD + NAME, y: y + HEAD - 4, w: right - NUMBER - ends - PAD - NAME, h: 30 };
-  const box = strip ? beside : { x: from, y: middle + 24, w: end - from, h: bottom - middle - 27 };
+  const box = { x: from, y: middle + 24, w: end - from, h: h - middle - 27 };
   drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O") }, [model.offsets[row]]);
-  write("O", box.x - NAME, box.y + box.h / 2, palette.output);
-  atEnd(factor, right, box.y + box.h / 2, shrinks ? 22 : 16);
+  write("O", left, box.y + box.h / 2, palette.output);
+  if (shrinks) atEnd("×α", right, box.y + box.h / 2, 22);
+}
+
+// The scores of the row, or its weights, below their words; the largest is ringed once it is known.
+function drawCells(context, box, how, max) {
+  const { model, palette, at, row, kernel, zoom } = how;
+  const slot = kernel.slots.find(({ name }) => name === "S");
+  const shown = matricesIn(model, figureOf(model, at.step), slot, at);
+  const scores = scoresOf(model, at.step, row);
+  if (!shown) return;
+  drawMatrix(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "S"), only: model.offsets[row] });
+  const [unit, best] = [box.w / scores.length, scores.indexOf(Math.max(...scores))];
+  const words = unit * zoom > LEGIBLE ? model.data.words[1] : [];
+  middles(box.x, box.w, scores.length).forEach((x, i) => {
+    const color = i === best && max > 0.3 ? palette.now : palette.text;
+    const word = words[model.kv[at.step] * scores.length + i] ?? "";
+    text(context, word, x, box.y - 6, color, { size: 8, align: "center", widest: unit - 1 });
+  });
+  const ring = { x: box.x + best * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
+  if (max > 0.3) roundBox(context, ring, 3, { line: palette.now, width: 2 });
 }

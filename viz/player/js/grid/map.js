@@ -173,7 +173,7 @@ export function nameMap(context, layout, model, palette, at) {
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
   const isLit = (at.finished && !model.data.ticks) || !isDrawnInNumbers(layout, model);
-  const own = isLit ? "weights, drawn for you" : "framed: on the chip · ✓ used, and dropped";
+  const own = isLit ? "weights, drawn for you" : "✓ used on the chip, and dropped";
   const words = isStored ? `in HBM: ${model.data.grid.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };

@@ -17,19 +17,18 @@ const WAVE = 0.11; // of a row: how much later the next column of a product appe
 const USED = 0.6; // how strong a tile is drawn that nothing needs any more
 
 export function drawMatrix(context, slot, box, how) {
-  const { now, old, part, phase, held, used, last, model, palette, strong } = how;
+  const { now, old, part, phase, held, used, last, model, palette, strong, only = null, zoom = 1 } = how;
   const role = phase ? roleOf(phase).replace("move", "") : ""; // what has landed stands
   const square = isSquare(slot);
   if (square && used === 1) return; // it was used up, and never leaves the chip
-  const { only = null } = how;
   const [down, across] = countsOf(model, slot, only);
   const [cw, ch] = [box.w / across, box.h / down];
   const colorOf = colorsOf(slot, how);
   const isSpent = square && last && roleOf(last) === "product";
-  const turned = down === 1 && !isReadable(cw); // of one row that stands alone, which is high
+  const turned = down === 1 && !isReadable(cw * zoom); // of one row that stands alone, which is high
   const [along, beside] = turned ? [ch, cw] : [cw, ch];
   const size = sizeIn(along, beside);
-  const hasRoom = size >= SMALLEST && (strong > 0.7 || slot.columns === "one");
+  const hasRoom = size * zoom >= SMALLEST && (strong > 0.7 || slot.columns === "one");
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? Math.min(USED, strong) : strong);
   for (let i = 0; i < down; i++) {

@@ -1,6 +1,6 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { FADES, benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
+import { FADES, benchOf, cellAt, drawBench, drawFar, drawTimes, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights } from "./flights.js";
@@ -82,15 +82,13 @@ export class Pane {
     const whole = { x: 0, y: 0, w: width - aside, h: height };
     context.clearRect(0, 0, width, height);
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
-    const grown = smooth(at.grows ?? Number(at.finished && at.scan === 1)); // the map has the room of HBM
-    const layouts = headLayouts(hbm, model, heads, grown);
+    const layouts = headLayouts(hbm, model, heads);
     const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
-    if (at.seen >= 0 && !(at.lands > FADES)) return far();
+    if (at.seen && !(at.lands > FADES)) return far();
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
     const { steps, active } = this.doneAndActive(at, heads);
-    const isGrown = grown && !layouts[0].shelf;
-    if (!isGrown) drawHbm(context, hbm, layouts, model, palette, at);
+    drawHbm(context, hbm, layouts, model, palette, at);
     if (at.stored >= 0 && chip) {
       this.drawAround(context, hbm, layouts, heads, at);
       drawStored(context, { layout: layouts[0], chip, model, palette, at });
@@ -102,8 +100,7 @@ export class Pane {
     const partOf = (step) => within(at.time, start[step], end[step]);
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
-    if (isGrown) namePlace(context, "Weights", "stored nowhere", hbm, palette);
-    else this.drawAround(context, hbm, layouts, heads, at);
+    this.drawAround(context, hbm, layouts, heads, at);
     const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette, at);
@@ -112,6 +109,7 @@ export class Pane {
     if (!at.finished) active.forEach(frame);
     const layout = this.onPick && this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
+    if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.75 * smooth(at.near));
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
     return active.length;
   }
@@ -120,7 +118,7 @@ export class Pane {
     const { model, palette, reduced, pointed } = this;
     const kernel = model.kernels[at.kernel];
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
-    const benchWith = (only) => benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5, at.bare);
+    const benchWith = (only) => benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5);
     // of large tiles one row is known, or has room for its numbers: it opens alone
     const isAlone =
       isOpen && knowsRow(model, row) && (model.matrixRow !== null || !hasRoom(benchWith(null), model));
@@ -130,7 +128,8 @@ export class Pane {
     const strong = Math.max(0, 1 - (model.data.words && this.onPick ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
-    if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk keeps the chip, but pale
+    if (at.took) drawTimes(context, chip, how);
+    else if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk has a pale chip
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }

@@ -1,11 +1,11 @@
 // m and l of the rows of a tile: the max slides, the old sum shrinks by alpha, and new weights stand on it.
 
-import { fillBox, roundBox, text } from "./draw.js";
+import { fillBox, mixed, roundBox, text } from "./draw.js";
 import { formatSteady } from "../run/formats.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth } from "../run/easing.js";
 import { softmaxState } from "../run/figure.js";
 import { finishOf, progressIn } from "../run/bench.js";
-import { once, range, rowBox, rowCount, stepsOfTile, sum, valueAt } from "../run/model.js";
+import { once, range, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 const [TOLD, ROOM, TWO] = [13, 40, 78]; // size of the numbers, and the room of one, and of two
 export const UNCHANGED = 0.995; // an alpha above it is not seen to shrink anything
@@ -29,7 +29,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     if (!isFolded) drawMax(context, state, middle, how);
-    const bar = isFolded ? 0 : sum(drawL(context, state, middle, how));
+    const bar = isFolded ? 0 : drawL(context, state, middle, how);
     if (!isTold) continue;
     const now = isFolded ? state.lse : max < 0.5 ? state.oldM : state.m;
     const nowL = isFolded ? 0 : rescale < 1 ? state.oldL : state.l;
@@ -38,9 +38,8 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
       text(context, words, x, middle, color, { size: TOLD, weight: "700", alpha: strong, ...more });
     write(formatSteady(now), isFolded ? m : place.m + place.half + 5);
     if (!isFolded) write(formatSteady(nowL), place.l + bar + 5);
-    const isScaled = at.phase?.rescales && rescale > 0 && state.oldL > 0;
-    if (isScaled && place.l + bar + TWO < right)
-      write(`α ${formatSteady(state.alpha)}`, right, { align: "right" });
+    const isScaled = at.phase?.rescales && rescale > 0 && state.oldL > 0 && place.l + bar + TWO < right;
+    if (isScaled) write(`α ${formatSteady(state.alpha)}`, right, { align: "right" });
   }
 }
 
@@ -49,19 +48,13 @@ const barOf = (tall) => Math.max(1, tall * 0.6);
 // A tick on an axis; where it was stays for a moment.
 function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, ranges, max, exp }) {
   const { low, high } = ranges;
-  const [bar, thick] = [barOf(tall), Math.max(0.6, tall * 0.2)];
   const x = (value) => place.m + clamp((value - low) / (high - low)) * place.half;
   const isFirst = !Number.isFinite(oldM);
   const grows = !isFirst && m > oldM && exp < 1;
   const now = isFirst ? m : lerp(oldM, m, smooth(max));
-  const tick = { x: x(now) - 1.5, y: middle - bar / 2, w: 3, h: bar };
+  const tick = { x: x(now) - 1.5, y: middle - barOf(tall) / 2, w: 3, h: barOf(tall) };
   fillBox(context, palette.line, { x: place.m, y: middle - 0.5, w: place.half, h: 1 }, 0.7 * strong);
-  if (grows) {
-    const ghost = strong * (1 - within(exp, 0.4, 1));
-    const way = { x: x(oldM), y: middle - thick / 2, w: x(now) - x(oldM), h: thick };
-    fillBox(context, palette.now, way, 0.35 * ghost);
-    fillBox(context, palette.muted, { ...tick, x: x(oldM) - 1, w: 2 }, 0.6 * ghost);
-  }
+  if (grows) fillBox(context, palette.muted, { ...tick, x: x(oldM) - 1, w: 2 }, 0.6 * strong * (1 - exp));
   if (!Number.isFinite(now)) return;
   const color = grows && max > 0 ? palette.now : palette.text;
   fillBox(context, color, tick, (isFirst ? max : 1) * strong);
@@ -76,10 +69,12 @@ export function drawL(context, { oldL, l, alpha }, middle, how) {
   const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit : 0;
   const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit;
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
-  if (shrinks && rescale <= 0.5) fillBox(context, palette.now, { ...from, w: oldL * unit }, 0.2 * strong);
+  const was = { ...from, w: oldL * unit };
+  if (shrinks && rescale <= 0.5) roundBox(context, was, 1, { line: palette.state, alpha: strong });
   fillBox(context, palette.state, { ...from, w: kept }, strong);
-  fillBox(context, palette.state, { ...from, x: place.l + kept, w: added }, 0.5 * strong);
-  return [kept, added];
+  const color = mixed(palette.state, palette.text, 0.5);
+  fillBox(context, color, { ...from, x: place.l + kept, w: added }, strong);
+  return kept + added;
 }
 
 function rangesOf(model, at) {

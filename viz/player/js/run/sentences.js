@@ -45,7 +45,7 @@ export function sentencesOf(model, at, row) {
 }
 
 // The words that a sentence may ask for; "" if a number was not recorded of the row.
-function wordsOf(model, at, row) {
+export function wordsOf(model, at, row) {
   const about = {
     makes: at.phase.makes.join(", "),
     corrects: CORRECTS,

@@ -4,14 +4,12 @@ import { within } from "./easing.js";
 import { range, sum } from "./model.js";
 
 const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it writes
-const FIRST = 0.13; // of its time: how long each part of its first tile takes
 
 // Each tile of queries of each kernel if `stored` kernels are over: how far it was read, made and written.
 export const storedTiles = (stored, tiles) =>
   KERNELS.flatMap((names, i) =>
     range(tiles).map((q) => {
-      const fast = (1 / 3 - FIRST) / (tiles - 1); // one after the other: none meets another on its way
-      const [from, long] = q ? [i + 3 * (FIRST + (q - 1) * fast), fast] : [i, FIRST];
+      const [from, long] = [i + q / tiles, 1 / (3 * tiles)]; // none meets another on its way
       const [read, made, written] = [0, 1, 2].map((k) => within((stored - from) / long, k, k + 1));
       return { program: i, reads: [...names].slice(0, -1), writes: names.at(-1), q, read, made, written };
     }),

@@ -38,6 +38,7 @@ export class Transport {
     const { track } = this;
     if (this.playing && !this.acts) return this.goTo(track.position);
     if (track.position >= track.last() && !this.acts) track.position = 0;
+    if (this.acts && this.part === 1) this.acted = 0; // once more
     this.playing = !this.playing; // what is directed stands meanwhile
     this.ticked = performance.now();
     cancelAnimationFrame(this.frame);
@@ -52,7 +53,7 @@ export class Transport {
     this.ticked = now;
     if (this.acts) this.act((this.acted += ms));
     else track.position = track.played((ms / 1000) * this.speed);
-    if (!this.acts && (!this.playing || track.position >= track.last())) {
+    if (this.acts ? this.part === 1 : !this.playing || track.position >= track.last()) {
       if (this.playing) this.goTo(track.position);
       return;
     }
@@ -61,7 +62,7 @@ export class Transport {
   }
 
   // Play what is directed: acts {from, to, ms, rate, shape}, each from one position to another in so many
-  // milliseconds, seen as at so many tiles per second. After the last one it plays on, or stays.
+  // milliseconds, seen as at so many tiles per second. After the last one it plays on, stays or ends.
   direct(acts, stays = false) {
     this.stop();
     Object.assign(this, { acts, stays, playing: !stays, acted: 0, ticked: performance.now() });
@@ -78,14 +79,15 @@ export class Transport {
   act(ms) {
     let since = ms;
     const now = this.acts.find((each) => (since -= each.ms) < 0);
-    const { from, to, ms: all, shape = smooth } = now ?? this.acts.at(-1);
-    this.directed = now ?? null;
+    this.directed = now ?? this.acts.at(-1);
+    const { from, to, ms: all, shape = smooth } = this.directed;
     this.part = now ? (since + all) / all : 1;
     this.track.position = this.track.between(from, to, shape(this.part));
     if (now) return;
-    this.acts = null;
-    if (this.stays) this.goTo(to);
-    else this.owner.refresh();
+    if (this.stays) return this.goTo(to);
+    this.playing &&= this.track.position < this.track.last();
+    if (this.playing) this.acts = this.directed = null;
+    this.owner.refresh();
   }
 
   // Tiles per second, as they are seen.
