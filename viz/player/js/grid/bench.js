@@ -1,6 +1,6 @@
 // The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
-import { FONT, drawLine, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
+import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatMs, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
@@ -195,8 +195,7 @@ function drawMemories(context, chip, memories, { model, palette, at }) {
     });
     const taken = { x, y: y + 10, w: all * scale, h: high + 2 };
     if (at.started) roundBox(context, taken, 2, { line: palette.muted, width: 1.2 });
-    const end = x + limit * scale;
-    if (isOver) drawLine(context, palette.bad, 2, [end, y + 8, end, y + high + 14]);
+    if (isOver) fillBox(context, palette.bad, { x: x + limit * scale - 1, y: y + 8, w: 2, h: high + 6 });
   });
 }
 
@@ -335,21 +334,20 @@ const LANDING = 40; // how many words are on their way at once
 function drawLanding(context, layout, places, size, how) {
   const { model, at } = how;
   const come = within(at.lands, FADES, 1) * (places.length + LANDING);
-  model.strips
-    .filter(({ isFilled }) => !isFilled)
-    .forEach((strip, k) => {
-      const unit = strip.edges.at(-1) / places.length; // tiles of a word
-      places.forEach(({ x, y, wide }, i) => {
-        const part = within(come, i, i + LANDING);
-        const tiles = [i * unit, (i + 1) * unit];
-        const to = stripTile(strip, layout, ...tiles);
-        const [way, falls] = [0.9, 1].map((end) => smooth(within(part, 0, end)));
-        const [left, w, h] = [lerp(x, to.x, way), lerp(wide - 4, to.w, way), lerp(size / 2, to.h, way)];
-        const box = { x: left, y: lerp(y + (k / 2 - 0.75) * size, to.y, falls), w, h };
-        const alpha = Math.min(1, at.lands / FADES) * lerp(1, RESTS, within(part, 0.8, 1));
-        paintTiles(context, how, strip, tiles, box, { lies: liesIn(layout, model, strip), alpha });
-      });
+  const strips = model.strips.filter(({ isFilled }) => !isFilled);
+  strips.forEach((strip, k) => {
+    const unit = strip.edges.at(-1) / places.length; // tiles of a word
+    places.forEach(({ x, y, wide }, i) => {
+      const part = within(come, i, i + LANDING);
+      const tiles = [i * unit, (i + 1) * unit];
+      const to = stripTile(strip, layout, ...tiles);
+      const [way, falls] = [0.9, 1].map((end) => smooth(within(part, 0, end)));
+      const [left, w, h] = [lerp(x, to.x, way), lerp(wide - 4, to.w, way), lerp(size / 2, to.h, way)];
+      const box = { x: left, y: lerp(y + (k / 2 - 0.75) * size, to.y, falls), w, h };
+      const alpha = Math.min(1, at.lands / FADES) * lerp(1, RESTS, within(part, 0.8, 1));
+      paintTiles(context, how, strip, tiles, box, { lies: liesIn(layout, model, strip), alpha });
     });
+  });
 }
 
 // Recorded times of a forward pass, as bars that race: the film's last picture.
