@@ -15,19 +15,19 @@ import { drawSum, largestSum } from "./sums.js";
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it the factor alone is there
 const [HEAD, NAME, NUMBER, PAD] = [26, 36, 48, 8];
 const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
-const [WORDS, CELLS, LEGIBLE] = [12, 22, 24]; // heights of its words and scores; pixels of one with a word
+const [WORDS, CELLS, LEGIBLE, NO_O] = [12, 22, 24, 0.55]; // words, scores, pixels of a word; part without O
 
 // Above m and l, from `top` on; as far as it is `near`, over the chip.
 export function drawLens(context, { state, chip }, top, how) {
   const { model, palette, at, row } = how;
   const now = softmaxState(model, at.step, row);
   if (!now) return;
-  const open = smooth(at.near ?? 0);
+  const [open, part] = [smooth(at.near ?? 0), now.oldL > 0 ? 1 : NO_O];
   const high = Math.min(state.y - HEAD - top, HIGHEST);
   const card = { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
-  const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
+  const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: part * (chip.h - HEAD) - 1 };
   const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => lerp(card[side], whole[side], open));
-  const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
+  const zoom = lerp(1, Math.min(LARGEST, whole.h / part / HIGH, whole.w / WIDE), open);
   fillBox(context, palette.background, { x, y, w, h }, 4 * open);
   context.save();
   context.transform(zoom, 0, 0, zoom, x, y);
@@ -66,12 +66,12 @@ function drawTold(context, { w, h }, state, how) {
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
   if (isSeen) below(`old ${old}`, from, palette.state, "left");
   if (isSeen && rescale > 0.5) below(`new ${fresh}`, from + long, palette.text, "right");
-  atEnd(formatSteady(rescale < 0.5 ? oldL : l), right, middle);
+  atEnd(formatSteady(rescale < (oldL > 0 ? 0.5 : 0.01) ? oldL : l), right, middle);
 
   const slot = kernel.slots.find(({ name }) => name === "O");
   const figure = slot && figureOf(model, at.step);
   const shown = figure && matricesIn(model, figure, slot, at);
-  if (!shown?.isSum) return;
+  if (!shown?.isSum || h - middle < 40) return;
   const box = { x: from, y: middle + 24, w: end - from, h: h - middle - 27 };
   drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O") }, [model.offsets[row]]);
   write("O", left, box.y + box.h / 2, palette.output);

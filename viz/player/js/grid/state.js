@@ -67,7 +67,7 @@ export function drawL(context, { oldL, l, alpha }, middle, how) {
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
   const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit : 0;
-  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(rescale * 2 - 1) * unit;
+  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(hasOld ? rescale * 2 - 1 : rescale) * unit;
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
   const was = { ...from, w: oldL * unit };
   if (shrinks && rescale <= 0.5) roundBox(context, was, 1, { line: palette.state, alpha: strong });
