@@ -255,7 +255,8 @@ export class Player extends Playback {
     if (shows) this.opened.draw(at);
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
-    write(this.caption, says || model.data.idea);
+    const caption = says || model.data.idea;
+    write(this.caption, caption);
     this.caption.classList.toggle("fa-titled", Boolean(directed?.says));
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     const film = directed?.says && acted / sum(acts.map(({ ms }) => ms));

@@ -169,7 +169,7 @@ const digitsOfPower = (a, b, digits = 3) => digitsFor([a, b], (x, y) => Math.exp
 const differenceOfPower = (a, b, digits) => difference(a, b, (x) => inDigits(x, digitsOfPower(a, b, digits)));
 
 // How a row's old sums are corrected, with numbers that give the result to whoever counts again.
-function rescaleWords(state) {
+export function rescaleWords(state) {
   const { oldM, oldL, m, l, alpha } = state;
   const parts = [alpha, oldL, l - alpha * oldL];
   const digits = digitsFor(parts, (a, old, added) => a * old + added);
