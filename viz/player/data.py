@@ -51,7 +51,9 @@ def film() -> list[dict[str, Any]]:
     took = {each.peer: each.sustained.ms for each in forward if each.sustained}
     if not {"naive", "ours"} <= took.keys():  # a recording may leave them out
         return acts[:-1]
-    acts[-1] |= {"took": took, "says": acts[-1]["says"].format(run=measured[-1])}
+    known = {"run": measured[-1], "faster": round(took["naive"] / took["ours"])}
+    acts[-1]["says"], took["under"] = (acts[-1].pop(name).format(**known) for name in ("says", "under"))
+    acts[-1]["took"] = took
     return acts
 
 

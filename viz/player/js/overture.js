@@ -1,15 +1,28 @@
 // What a first visitor sees: what attention is, what standard attention stores, then FlashAttention, slowly.
 
 import { clamp, lerp, within } from "./run/easing.js";
-import { goodTile, toldRow } from "./run/figure.js";
-import { formatBytes } from "./run/formats.js";
+import { goodTile, rowNamed, softmaxState, toldRow } from "./run/figure.js";
+import { digitsFor, formatBytes, formatSteady, inDigits } from "./run/formats.js";
 import { sum } from "./run/model.js";
 import { rowCalled, wordsOf } from "./run/sentences.js";
 
-// Tiles per second, as they are seen; how long an act is seen, and for each letter of its words.
-const [SLOW, BEAT, LETTER_MS] = [0.2, 400, 31];
+// Tiles per second, as they are seen; how long an act is seen for each letter of its words.
+const [SLOW, LETTER_MS] = [0.2, 50];
 
 const between = (value, part) => (Array.isArray(value) ? lerp(...value, part) : value);
+
+// What becomes of an old weight of a row, of its key that is told apart best from the largest one.
+function correctedOf(model, good, row) {
+  const opens = model.turnFirst[good];
+  const weights = rowNamed(model, "P", opens, row) ?? [];
+  const kept = Math.max(...weights.filter((each) => each < 0.9));
+  const key = model.kv[opens] * model.data.problem.block_n + weights.indexOf(kept);
+  const factors = [kept, softmaxState(model, good, row).alpha];
+  const digits = digitsFor(factors, (weight, alpha) => weight * alpha);
+  const [weight, alpha] = factors.map((each) => inDigits(each, digits));
+  const corrected = `${weight} × ${alpha} = ${formatSteady(factors[0] * factors[1])}`;
+  return { corrected, old: model.data.words?.[1][key] };
+}
 
 // The acts of film.toml, for a run.
 export function overtureOf(model, film = model.data.film) {
@@ -22,19 +35,24 @@ export function overtureOf(model, film = model.data.film) {
   const bytesOf = (some) => sum(parts.filter(some).map((part) => part.bytes));
   const unstored = bytesOf(({ name }) => tensors.every((each) => each.name !== name));
   const [all, who] = [bytesOf(() => true), rowCalled(model, opens, row)];
-  const saved = { unstored: formatBytes(unstored), skipped: formatBytes(all - unstored - bytes[count]) };
-  const { block_m: q, block_n: kv, head_dim: d, rows: n } = problem;
-  const words = { label, who, q, kv, d, n, ...saved };
+  const sizes = { all, unstored, skipped: all - unstored - bytes[count] };
+  const told = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, formatBytes(size)]));
+  const { block_m: q, block_n: kv, rows: n } = problem;
+  const many = Math.max(...film.map((act) => act.many ?? 0));
+  const [most, times] = [many, many / n].map((each) => (each ** 2).toLocaleString("en-US"));
+  const words = { label, who, q, kv, n, most, times, ...told, ...correctedOf(model, good, row) };
   let reached = 0;
   return film.map((act) => {
-    const { title, says, to, at = to, rate = SLOW, beat = BEAT, waits = 0, rests = 0.25, ...scene } = act;
+    const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;
     const [, name, offset = 0] = /^(\w+)([+-].*)?$/.exec(at) ?? [];
     const step = steps[name] ?? Number(name);
     const place = at ? phaseStart[step] + Number(offset) : reached;
     const [from] = [to ? reached : place, (reached = place)];
     const phase = phases[step]?.[Math.ceil(offset) - 1];
     const known = { ...words, ...(phase && wordsOf(model, { step, phase }, row)) };
-    const [head, body] = [title, says].map((each) => each.replace(/\{(\w+)\}/g, (_, word) => known[word]));
+    const filled = (each) => each.replace(/\{(\w+)\}/g, (_, word) => known[word]);
+    const [head, body] = [title, says].map(filled);
+    if (scene.count) scene.count = filled(scene.count);
     const shape = (part) => within(part, waits, 1 - rests);
     const valueAt =
       (part) =>

@@ -1,6 +1,6 @@
 // The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
-import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
+import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text, wrapped } from "./draw.js";
 import { formatKib, formatMs, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
@@ -121,10 +121,11 @@ export function drawBench(context, chip, bench, given) {
   if (how.only !== null) return;
   if (strong > 0.5) markValues(context, bench.slots, how);
   drawLaid(context, bench, how);
-  if (bench.state) drawState(context, bench, how);
+  const isBegun = !(at.about >= 0) || drawn.some(({ name }) => "SO".includes(name));
+  if (bench.state && isBegun) drawState(context, bench, how);
   if (strong > 0.5) frameRow(context, bench, drawn, how);
   const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
-  const tells = strong > 0.5 && bench.state && (at.marks || at.about === undefined);
+  const tells = strong > 0.5 && bench.state && isBegun && (at.marks || at.about === undefined);
   if (tells) drawLens(context, { ...bench, chip }, top, { ...how, kernel });
 }
 
@@ -216,7 +217,8 @@ function drawSlot(context, slot, box, how) {
   const isAway = at.step < 0 || isFast || flies;
   const isHidden = at.step >= 0 && isSquare(slot) && tileKind(model, at.step) === KIND.hidden;
   if (isGone && how.isOpen) return isThere;
-  if (model.data.ticks && (isGone || isAway || isHidden)) return false;
+  const isDirected = model.data.ticks || at.about >= 0; // in a talk or a film
+  if (isDirected && (isGone || isAway || isHidden)) return false;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
@@ -319,7 +321,8 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
     fillBox(context, color, box, alpha);
     const share = `${Math.round(100 * weights[i])} %`;
     const look = { size: 0.54 * size, align: "center", weight: "600", alpha: size > 18 ? alpha : 0 };
-    if (at.seen && weights[i] >= TOLD) text(context, share, x + wide / 2, y + 1.05 * size, palette.now, look);
+    if (at.seen && isKnown && weights[i] >= TOLD)
+      text(context, share, x + wide / 2, y + 1.05 * size, palette.now, look);
     const weight = i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
     text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha, weight, align: "center" });
@@ -327,14 +330,15 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
 }
 
 export const FADES = 0.25; // until then, before they land, words become what is stored of them
-const TOLD = 0.045; // a weight that is told in percent
+const TOLD = 0.08; // a weight that is told in percent
 const LANDING = 40; // how many words are on their way at once
 
 // Each word is a row of Q, and a column of K and of V, which lie below each other where it stood.
 function drawLanding(context, layout, places, size, how) {
   const { model, at } = how;
   const come = within(at.lands, FADES, 1) * (places.length + LANDING);
-  const strips = model.strips.filter(({ isFilled }) => !isFilled);
+  const read = model.strips.filter(({ isFilled }) => !isFilled);
+  const strips = model.data.tensors.flatMap(({ name }) => read.filter((strip) => strip.name === name));
   strips.forEach((strip, k) => {
     const unit = strip.edges.at(-1) / places.length; // tiles of a word
     places.forEach(({ x, y, wide }, i) => {
@@ -344,6 +348,12 @@ function drawLanding(context, layout, places, size, how) {
       const [way, falls] = [0.9, 1].map((end) => smooth(within(part, 0, end)));
       const [left, w, h] = [lerp(x, to.x, way), lerp(wide - 4, to.w, way), lerp(size / 2, to.h, way)];
       const box = { x: left, y: lerp(y + (k / 2 - 0.75) * size, to.y, falls), w, h };
+      const name = x === places[0].x && part === 0 ? strip.name : ""; // at the start of each line
+      text(context, name, x - 0.6 * size, box.y + h / 2, how.palette[strip.color], {
+        size: 0.6 * size,
+        weight: "650",
+        align: "center",
+      });
       const alpha = Math.min(1, at.lands / FADES) * lerp(1, RESTS, within(part, 0.8, 1));
       paintTiles(context, how, strip, tiles, box, { lies: liesIn(layout, model, strip), alpha });
     });
@@ -352,17 +362,20 @@ function drawLanding(context, layout, places, size, how) {
 
 // Recorded times of a forward pass, as bars that race: the film's last picture.
 export function drawTimes(context, { x, y, w, h }, { palette, at }) {
-  const { naive, ours } = at.took;
+  const { naive, ours, under } = at.took;
   const draw = (name, ms, color, top) => {
     const passed = Math.min(at.races * naive, ms);
-    const bar = { x: x + 24, y: top + 14, w: ((w - 130) * passed) / naive, h: 0.13 * h };
+    const bar = { x: x + 24, y: top + 18, w: ((w - 150) * passed) / naive, h: 0.17 * h };
     text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
     fillBox(context, color, bar);
     const style = { size: 22, weight: "700", alpha: Number(passed === ms) };
     text(context, formatMs(ms), bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
   };
-  draw("Standard attention", naive, palette.muted, y + 0.14 * h);
-  draw("FlashAttention", ours, palette.now, y + 0.43 * h);
+  draw("Standard attention", naive, palette.text, y + 0.08 * h);
+  draw("FlashAttention", ours, palette.now, y + 0.4 * h);
   const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };
-  text(context, `${Math.round(naive / ours)}× faster`, x + 24, y + 0.8 * h, palette.now, style);
+  text(context, `${Math.round(naive / ours)}× faster`, x + 24, y + 0.78 * h, palette.now, style);
+  context.font = `15px ${FONT}`;
+  const lines = wrapped(context, under, w - 48);
+  lines.forEach((line, i) => text(context, line, x + 24, y + 0.93 * h + 18 * i, palette.muted, { size: 15 }));
 }

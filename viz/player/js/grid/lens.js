@@ -1,7 +1,7 @@
 // The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number. In a
 // film it opens over the whole chip, with its scores.
 
-import { fillBox, roundBox, text } from "./draw.js";
+import { FONT, fillBox, roundBox, text } from "./draw.js";
 import { middles } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn } from "../run/bench.js";
@@ -91,7 +91,9 @@ function drawCells(context, box, how, max) {
   middles(box.x, box.w, scores.length).forEach((x, i) => {
     const color = i === best && max > 0.3 ? palette.now : palette.text;
     const word = words[model.kv[at.step] * scores.length + i] ?? "";
-    text(context, word, x, box.y - 6, color, { size: 8, align: "center", widest: unit - 1 });
+    context.font = `8px ${FONT}`;
+    const size = 8 * Math.min(1, unit / context.measureText(word).width);
+    text(context, word, x, box.y - 6, color, { size, align: "center" });
   });
   const ring = { x: box.x + best * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
   if (max > 0.3) roundBox(context, ring, 3, { line: palette.now, width: 2 });

@@ -84,6 +84,7 @@ export class Pane {
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
     const layouts = headLayouts(hbm, model, heads);
     const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
+    if (at.took) return drawTimes(context, whole, { palette, at });
     if (at.seen && !(at.lands > FADES)) return far();
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
@@ -128,8 +129,7 @@ export class Pane {
     const strong = Math.max(0, 1 - (model.data.words && this.onPick ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     drawBench(context, chip, bench, how);
-    if (at.took) drawTimes(context, chip, how);
-    else if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk has a pale chip
+    if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk has a pale chip
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
     if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
   }

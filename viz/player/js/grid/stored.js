@@ -1,10 +1,10 @@
 // What standard attention does, with the numbers of a run of FlashAttention: S and P go to HBM and back.
 
 import { benchOf } from "./bench.js";
-import { fillBox, namePlace, roundBox, text } from "./draw.js";
+import { namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { middles, stripTile } from "./layout.js";
-import { smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { toldRow } from "../run/figure.js";
 import { meant } from "../run/formats.js";
 import { range, rowNumber } from "../run/model.js";
@@ -12,7 +12,8 @@ import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
-const [ROW, DOT] = [34, 6]; // pixels of a score in a row that is wider than the chip, and of all of a text
+const [ROW, DOT] = [34, 6]; // pixels of a score of a row that stands alone, at most, and of all of a text
+const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
 // How the matrices lie in HBM: on strips, and S and P where else is the map.
@@ -44,23 +45,22 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
     const style = { size: 14, weight: "650", alpha };
     text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, palette[tensors[name].color], style);
   };
+  if (at.lands < 1) return; // it comes once all is filed
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", "small and fast, magnified", chip, palette);
-  const leaves = 1 - within(at.stored, 3.85, 4);
+  const leaves = 1 - within(at.stored, 3.8, 4);
   [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(at.stored, i, i + 0.1) * leaves));
   const steps = storedTiles(at.stored, model.qTiles);
-  const now = steps.findLast(({ program, read }) => program === Math.floor(at.stored) && read > 0);
-  if (now) {
-    const names = now.program === 1 ? [now.made > 0.5 ? "P" : "S"] : [...now.reads, now.writes];
-    for (const name of names) frame(name, onChip[name], within(at.stored, now.program, now.program + 0.05));
-  }
   for (const { reads, writes, q, read, made, written } of steps) {
-    const tilesOf = (name) => allOrOne(model, name, q);
-    const alpha = reads[0] === "S" ? 1 : 1 - made;
-    for (const name of reads) if (read === 1 && made < 1) paint(name, tilesOf(name), onChip[name], { alpha });
-    if (written === 0) paint(writes, tilesOf(writes), onChip[writes], { part: made });
+    // what is read is there until what is made of it has left, or has taken its place
+    const stays = reads[0] === "S" ? made < 1 : written < 1;
+    const there = [...(read === 1 && stays ? reads : []), ...(made > 0 && written < 1 ? [writes] : [])];
+    for (const name of there) {
+      if (name !== "S" || made < 0.5 || writes === "S") frame(name, onChip[name], 1);
+      paint(name, allOrOne(model, name, q), onChip[name], { part: name === writes ? made : 1 });
+    }
     const { lies, placeOf } = tensors[writes];
-    if (written === 1) paint(writes, tilesOf(writes), placeOf(q), { alpha: leaves, lies });
+    if (written === 1) paint(writes, allOrOne(model, writes, q), placeOf(q), { alpha: leaves, lies });
   }
   for (const { reads, writes, q, read, written } of steps) {
     for (const name of [...reads, writes]) {
@@ -69,38 +69,57 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
       drawCopy(context, tensors[name].placeOf(q), onChip[name], comes ? read : written, how);
     }
   }
-  if (at.many) drawAll(context, { chip, paint, model, palette, at });
-  if (at.stored > 3) drawRow(context, { chip, paint, model, palette, at, leaves });
+  if (at.many) drawAll(context, { chip, paint, frame, model, palette, at });
+  const gone = at.many ? 1 - clamp(5 * at.zooms - 10) : leaves;
+  const come = at.many ? 2 * smooth(at.zooms) - 1 : within(at.stored, 3, 3.2);
+  const style = { size: chip.w / 16, weight: "700", align: "center", alpha: come * gone };
+  text(context, at.count ?? "", chip.x + chip.w / 2, chip.y + chip.h / 2, palette.text, style);
+  if (at.told >= 0) drawRow(context, { chip, paint, model, palette, at });
 }
 
-// All scores of this text, and to scale those of a text of so `many` words, as far as they have room.
-function drawAll(context, { chip, paint, model, palette, at }) {
+// All scores of this text, which come as its queries meet its keys; then, to scale, those of a text of so
+// `many` words, as far as they have room.
+function drawAll(context, { chip, paint, frame, model, palette, at }) {
   const { kv_len: keys } = model.data.problem;
-  const [x, y, near] = [chip.x + PAD, chip.y + NAME + PAD, chip.h - NAME - 2 * PAD];
-  const [far, w] = [smooth(at.zooms), near * (DOT / near) ** smooth(at.zooms)];
+  const [met, far, stays] = [at.zooms + 1, smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)];
+  const [corner, near] = [chip.y + NAME + PAD, chip.h - NAME - 2 * PAD - MEETS - ASIDE];
+  const w = near * (DOT / near) ** far;
+  const x = lerp(chip.x + (chip.w - near) / 2, chip.x + PAD, far);
+  const y = lerp(corner + MEETS + ASIDE, corner, far);
   const all = (w * at.many) / keys;
-  const whole = { x, y, w: Math.min(all, chip.w - PAD), h: Math.min(all, near + PAD) };
-  roundBox(context, whole, [0, 0, 11, 0], { fill: palette.muted, alpha: 0.28 * far });
-  paint("S", [0, model.qTiles], { x, y, w, h: w }, {});
-  roundBox(context, { x, y, w, h: w }, 1, { line: palette.text, width: 2, alpha: far });
-  const count = `${(at.many ** 2).toLocaleString("en-US")} scores`;
-  const style = { size: chip.w / 16, weight: "700", alpha: 2 * far - 1 };
-  text(context, count, x + 40, y + near / 2, palette.text, style);
-  fillBox(context, palette.background, whole, 5 * at.zooms - 10); // and then it goes
+  const whole = {
+    x,
+    y,
+    w: Math.min(all, chip.x + chip.w - x - 1),
+    h: Math.min(all, chip.y + chip.h - y - 1),
+  };
+  roundBox(context, whole, [0, 0, 11, 0], { fill: palette.muted, alpha: 0.28 * far * stays });
+  paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(met), alpha: stays });
+  roundBox(context, { x, y, w, h: w }, 1, { line: palette.text, width: 2, alpha: far * stays });
+  const sides = {
+    Q: { x: x - MEETS - ASIDE, y, w: MEETS, h: w },
+    K: { x, y: y - MEETS - ASIDE / 2, w, h: MEETS },
+  };
+  for (const [name, box] of Object.entries(far > 0 ? {} : sides)) {
+    frame(name, box, 1);
+    paint(name, [0, model.qTiles], box, {});
+  }
 }
 
-// The scores of one row, and the words that they are of: more than there is room for.
-function drawRow(context, { chip, paint, model, palette, at, leaves }) {
+// The scores of one row, as they come, below the words that they are of.
+function drawRow(context, { chip, paint, model, palette, at }) {
   const { block_m: size, kv_len: keys } = model.data.problem;
   const row = rowNumber(model, { q: model.q[at.about], row: toldRow(model, at.about) });
   const [asking, asked] = model.data.words;
-  const box = { x: chip.x + PAD, y: chip.y + 0.48 * chip.h, w: ROW * keys, h: 0.26 * chip.h };
-  const part = Math.min(1, (chip.w - PAD) / box.w);
-  const alpha = within(at.stored, 3, 3.2) * leaves;
-  paint("S", [row / size, (row + 1) / size], box, { part, alpha });
-  const title = `the scores of “${asking[row]}”, and so on`;
-  text(context, title, box.x, box.y + box.h + 22, palette.text, { size: 18, weight: "650", alpha });
-  const look = { size: 15, alpha, turned: true };
-  const places = middles(box.x, box.w, keys).slice(0, part * keys);
-  places.forEach((x, i) => text(context, asked[i], x, box.y - 8, palette.text, look));
+  const [seen, room] = [row + 1, chip.w - 2 * PAD];
+  const unit = Math.min(ROW, room / seen);
+  const left = chip.x + (chip.w - unit * seen) / 2;
+  const box = { x: left, y: chip.y + 0.48 * chip.h, w: unit * keys, h: 0.26 * chip.h };
+  paint("S", [row / size, (row + 1) / size], box, { part: (at.told * seen) / keys });
+  const title = `One row: the scores of “${asking[row]}”`;
+  text(context, title, left, box.y + box.h + 22, palette.text, { size: 18, weight: "650" });
+  middles(left, unit * seen, seen).forEach((x, i) => {
+    const style = { size: Math.min(15, unit), turned: true, weight: i === row ? "700" : "" };
+    if (i < at.told * seen) text(context, asked[i], x, box.y - 8, palette.text, style);
+  });
 }
