@@ -242,7 +242,7 @@ test("the first film asks early, tells the factor in its first 50 seconds, and e
   assert.ok(places.every((each, i) => !i || each >= places[i - 1])); // never back
   const begins = (is) => sum(acts.slice(0, acts.findIndex(is)).map(({ ms }) => ms)) / 1000;
   assert.ok(begins((act) => act.scene(0).many) < 10);
-  assert.ok(begins((act) => act.scene(0).told >= 0) < begins((act) => act.scene(1).stored === 1)); // why, then what
+  assert.ok(begins((act) => act.scene(0).told >= 0) < begins((act) => act.scene(1).stored === 1));
   assert.ok(begins(({ says }) => says.includes("α")) < 50);
   assert.ok(sum(acts.map(({ ms }) => ms)) < 72_000);
   assert.ok(acts.every(({ ms, says }) => ms >= 50 * says.split("\n")[1].length)); // 20 letters a second
