@@ -348,7 +348,7 @@ function drawLanding(context, layout, places, size, how) {
       const [way, falls] = [0.9, 1].map((end) => smooth(within(part, 0, end)));
       const [left, w, h] = [lerp(x, to.x, way), lerp(wide - 4, to.w, way), lerp(size / 2, to.h, way)];
       const box = { x: left, y: lerp(y + (k / 2 - 0.75) * size, to.y, falls), w, h };
-      const name = x === places[0].x && part === 0 ? strip.name : ""; // at the start of each line
+      const name = places[i - 1]?.y !== y && part === 0 ? strip.name : ""; // at the start of each line
       text(context, name, x - 0.6 * size, box.y + h / 2, how.palette[strip.color], {
         size: 0.6 * size,
         weight: "650",

@@ -55,10 +55,10 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
     // what is read is there until what is made of it has left, or has taken its place
     const stays = reads[0] === "S" ? made < 1 : written < 1;
     const there = [...(read === 1 && stays ? reads : []), ...(made > 0 && written < 1 ? [writes] : [])];
-    for (const name of there) {
-      if (name !== "S" || made < 0.5 || writes === "S") frame(name, onChip[name], 1);
+    const other = reads[0] === "S" && (made < 0.5 ? "P" : "S"); // both have one place, and it one name
+    for (const name of there) if (name !== other) frame(name, onChip[name], 1);
+    for (const name of there)
       paint(name, allOrOne(model, name, q), onChip[name], { part: name === writes ? made : 1 });
-    }
     const { lies, placeOf } = tensors[writes];
     if (written === 1) paint(writes, allOrOne(model, writes, q), placeOf(q), { alpha: leaves, lies });
   }
