@@ -243,7 +243,7 @@ export class Player extends Playback {
     const seen = this.seenAt(now);
     Object.assign(at, directed?.scene?.(this.transport.part));
     if (at.about >= 0) at.marks = model.q[at.about] === model.q[at.step]; // a film follows one row
-    this.bytes.style.visibility = at.seen || at.stored === 0 || at.took ? "hidden" : ""; // it is not about them
+    this.bytes.style.visibility = at.seen || at.stored === 0 || at.took ? "hidden" : ""; // not about them
     [0, 1, 2].forEach((i) => (this.bytes.children[i].style.visibility = at.stored >= 0 ? "hidden" : ""));
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
     this.showBytes(0, bytes.perTensor, moved(bytes.total));
