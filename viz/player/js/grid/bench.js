@@ -339,6 +339,7 @@ function drawLanding(context, layout, places, size, how) {
   const come = within(at.lands, FADES, 1) * (places.length + LANDING);
   const read = model.strips.filter(({ isFilled }) => !isFilled);
   const strips = model.data.tensors.flatMap(({ name }) => read.filter((strip) => strip.name === name));
+  const look = { size: 0.6 * size, weight: "650" };
   strips.forEach((strip, k) => {
     const unit = strip.edges.at(-1) / places.length; // tiles of a word
     places.forEach(({ x, y, wide }, i) => {
@@ -349,11 +350,7 @@ function drawLanding(context, layout, places, size, how) {
       const [left, w, h] = [lerp(x, to.x, way), lerp(wide - 4, to.w, way), lerp(size / 2, to.h, way)];
       const box = { x: left, y: lerp(y + (k / 2 - 0.75) * size, to.y, falls), w, h };
       const name = places[i - 1]?.y !== y && part === 0 ? strip.name : ""; // at the start of each line
-      text(context, name, x - 0.6 * size, box.y + h / 2, how.palette[strip.color], {
-        size: 0.6 * size,
-        weight: "650",
-        align: "center",
-      });
+      text(context, name, x - 0.9 * size, box.y + h / 2, how.palette[strip.color], look);
       const alpha = Math.min(1, at.lands / FADES) * lerp(1, RESTS, within(part, 0.8, 1));
       paintTiles(context, how, strip, tiles, box, { lies: liesIn(layout, model, strip), alpha });
     });
