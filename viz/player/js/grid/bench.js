@@ -374,5 +374,7 @@ export function drawTimes(context, { x, y, w, h }, { palette, at }) {
   text(context, `${Math.round(naive / ours)}× faster`, x + 24, y + 0.78 * h, palette.now, style);
   context.font = `15px ${FONT}`;
   const lines = wrapped(context, under, w - 48);
-  lines.forEach((line, i) => text(context, line, x + 24, y + 0.93 * h + 18 * i, palette.muted, { size: 15 }));
+  lines.toReversed().forEach((line, i) => {
+    text(context, line, x + 24, y + h - 14 - 18 * i, palette.muted, { size: 15 });
+  });
 }
