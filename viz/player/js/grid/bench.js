@@ -200,7 +200,7 @@ function drawMemories(context, chip, memories, { model, palette, at }) {
   });
 }
 
-// Returns whether there is something: neither an open tile nor a stage has empty boxes.
+// Returns whether there is something: no open tile, talk or film has empty boxes.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
   // the numbers of layers of a sum are these layers
@@ -217,8 +217,7 @@ function drawSlot(context, slot, box, how) {
   const isAway = at.step < 0 || isFast || flies;
   const isHidden = at.step >= 0 && isSquare(slot) && tileKind(model, at.step) === KIND.hidden;
   if (isGone && how.isOpen) return isThere;
-  const isDirected = model.data.ticks || at.about >= 0; // in a talk or a film
-  if (isDirected && (isGone || isAway || isHidden)) return false;
+  if ((model.data.ticks || at.about >= 0) && (isGone || isAway || isHidden)) return false;
   roundBox(context, box, 3, { fill: palette.surface, line: palette.line });
   const size = Math.min(15, Math.max(12.5, box.w / 7));
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
