@@ -158,7 +158,7 @@ def test_of_large_tiles_one_row_opens_for_which_the_kernel_runs_again(visit):
 
 def test_the_first_view_plays_by_itself_and_ones_own_words_are_asked_for_in_sight_on_a_phone_too(visit):
     page = visit("/", reduced_motion="no-preference").wait_for_player("recorded on NVIDIA H200")
-    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('and drops them')"
+    told = f"() => {PLAYER}.querySelector('.fa-caption').textContent.includes('used on the chip')"
     page.page.wait_for_function(told, timeout=60_000)
     page.press("Space", "ArrowRight")
     page.wait_for_url("step=0.P")
