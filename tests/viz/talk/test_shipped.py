@@ -146,7 +146,9 @@ CLAIMS = {
     (FLASH3, 11): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours") and runs_on_hopper(s),
     # The backward pass
     (BACKWARD, 0): lambda s: (
-        [s.phase(i)[1] for i in range(2, 4)] == ["PV", "store O, lse"] and lse_is_right(s)
+        lse_is_right(Shown(FIVE, 1))
+        and set(s.trace.tensors) == {*"QKVOD", "lse", "dO", "dQ", "dK", "dV"}
+        and kernels_at(s, 2) == ([0], [])
     ),
     (BACKWARD, 1): lambda s: [s.phase(i)[1] for i in range(1, 6)] == ["QK^T", "P from lse", "dV", "dP", "dS"],
     (BACKWARD, 2): lambda s: (
@@ -154,9 +156,15 @@ CLAIMS = {
     ),
     (BACKWARD, 3): lambda s: written_once(s.trace, "dQ") and np.argmax(s.trace.q_tile[72:] > 0) == 80 - 72,
     (BACKWARD, 4): lambda s: (
-        tile_counts(s) == (136, 256) and written_once(s.trace, "dQ", "dK", "dV") and changes_kernel(s)
+        tile_counts(s) == (136, 256)
+        and written_once(s.trace, "dK", "dV")
+        and (kernels_at(s, 0), kernels_at(s, 1)) == (([0], [1]), ([0, 1], []))
     ),
-    (BACKWARD, 5): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours"),
+    (BACKWARD, 5): lambda s: (
+        written_once(s.trace, "dQ")
+        and (kernels_at(s, 0), kernels_at(s, 1)) == (([0, 1], [2]), ([0, 1, 2], []))
+    ),
+    (BACKWARD, 6): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours"),
 }
 """What each scene says beyond its numbers, asked of its trace. A scene without a claim fails."""
 
@@ -174,10 +182,16 @@ def shares_are_one(shown):
     return np.allclose(weights[:, :4].sum(axis=0), 1, atol=1e-5)
 
 
-def changes_kernel(shown):
-    """Whether another kernel begins where the first stop is."""
-    stop = int(shown.scene.stops[1].step)
-    return shown.trace.kernel[stop - 1] + 1 == shown.trace.kernel[stop]
+def kernels_at(shown, stop):
+    """The kernels that are over at a stop of all programs at once, and those that have begun."""
+    drawn, moment = drawn_of(shown.trace, GPU), shown.scene.stops[stop].step.removeprefix("gpu:")
+    end = drawn.schedule.end[drawn.selection.last]
+    clock = [-1, *np.unique(drawn.start), end.max()]
+    time = np.interp(float(moment), range(len(clock)), clock)
+    own = [shown.trace.kernel == kernel for kernel in range(len(shown.algorithm.kernels))]
+    over = [kernel for kernel, steps in enumerate(own) if end[steps].max() <= time]
+    begun = [kernel for kernel, steps in enumerate(own) if drawn.start[steps].min() <= time]
+    return over, begun[len(over) :]
 
 
 def grows_by_length(shown, peer):

@@ -76,7 +76,8 @@ export class Player extends Playback {
 
   // Show a run in a state. The same run again (a rerun, another theme, another GPU's SRAM) keeps its own.
   load(data, state) {
-    const hides = (state?.plays || this.transport.acts) && "lse"; // nothing reads it there
+    // nothing reads it in the film; a talk may go on while its picture still glides
+    const hides = !data.ticks && (state?.plays || this.transport.acts) && "lse";
     const strips = data.strips.filter(({ name }) => name !== hides);
     const isNew = this.pane.load({ ...data, hides, strips });
     this.shown = data;

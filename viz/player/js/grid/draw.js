@@ -165,7 +165,7 @@ export function colorsOf(slot, { palette, model }) {
     if (slot.name === "S" && !matrix.scaled) return shareColor(palette, value);
     const part = value / largestOf(model, matrix);
     if (slot.name === "S") return mixed(surface, warm, clamp(0.5 + part / 2) ** 2);
-    if (isSquare(slot)) return mixed(surface, part < 0 ? cold : warm, clamp(Math.abs(part)) ** 0.7);
+    if (isSquare(slot)) return mixed(surface, part < 0 ? cold : warm, clamp(Math.abs(part)) ** 0.35);
     return mixed(mixed(surface, color, 0.14), color, clamp(0.5 + 0.8 * part) ** 1.4);
   };
 }

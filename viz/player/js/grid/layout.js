@@ -40,7 +40,7 @@ function shelfLayout({ x, y, w, h }, { strips, kvTiles, qTiles, data }) {
   return { x: left, y: y + HEAD, ...size, strip: pitch / 2, room: left - APART - x, shelf };
 }
 
-export function mapLayout(hbm, model) {
+export function mapLayout(hbm, model, widest = 1) {
   if (hbm.w < NARROW && hbm.w > 1.6 * hbm.h && aboveOf(model) === SHELF) return shelfLayout(hbm, model);
   const [above, beside] = ["top", "left"].map((side) => model.strips.filter((one) => one.side === side));
   const strip = clamp(Math.min(hbm.w, hbm.h) / 22, 8, 20);
@@ -51,7 +51,7 @@ export function mapLayout(hbm, model) {
   const [w, h] = [hbm.w - left - PAD - 4, hbm.h - top - PAD - FOOT];
   let cellWidth = w / model.kvTiles;
   let cellHeight = h / model.qTiles;
-  cellWidth = Math.min(cellWidth, Math.max(cellHeight, 16));
+  cellWidth = Math.min(cellWidth, Math.max(cellHeight * widest, 16));
   cellHeight = Math.min(cellHeight, Math.max(cellWidth * 1.3, 24));
   const [width, all] = [cellWidth * model.kvTiles, cellHeight * model.qTiles];
   const aside = model.data.grid.length ? 0.5 : 0; // in the middle of HBM, or in its corner
@@ -65,8 +65,8 @@ const [NAMED, GROUPS] = [62, 9]; // the room for the name of a key head, and bet
 
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
 // width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.
-export function headLayouts(box, model, heads) {
-  if (heads.length === 1) return [mapLayout(box, model)];
+export function headLayouts(box, model, heads, widest) {
+  if (heads.length === 1) return [mapLayout(box, model, widest)];
   const [named, apart] = showsKeys(model) ? [NAMED, GROUPS] : [0, 0];
   const group = heads.length / model.data.problem.kv_heads;
   const [width, height] = [box.w - 2 * PAD - named, box.h - HEAD - PAD - (apart * heads.length) / group];

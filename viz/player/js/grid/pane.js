@@ -18,6 +18,7 @@ import { Timeline } from "../run/timeline.js";
 import { headName, tileWords } from "../run/words.js";
 
 const [SMS, GAP] = [0.27, 12]; // part of the stage that is the SMs, beside all programs at once
+const WIDER = 9; // than high, at most: the tiles of a map that has the stage
 const MEMORIES = 40; // height of the gauges of the chip, with their names
 const ROOM = { beside: 190, below: 340 }; // height of a stage: on a lower one the map stands alone
 
@@ -78,11 +79,12 @@ export class Pane {
     const atOnce = timeline.order === "gpu";
     const heads = atOnce ? model.heads : [at.head];
     const isFar = atOnce || height < (width < NARROW ? ROOM.below : ROOM.beside);
-    const aside = atOnce && model.data.sms && width >= NARROW ? width * SMS : 0;
+    const isHbm = atOnce && model.data.ticks && heads.length === 1; // on a stage, HBM has it alone
+    const aside = atOnce && model.data.sms && width >= NARROW && !isHbm ? width * SMS : 0;
     const whole = { x: 0, y: 0, w: width - aside, h: height };
     context.clearRect(0, 0, width, height);
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
-    const layouts = headLayouts(hbm, model, heads);
+    const layouts = headLayouts(hbm, model, heads, isHbm ? WIDER : 1);
     const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
     if (at.took) return drawTimes(context, whole, { palette, at });
     if (at.seen && !(at.lands > FADES)) return far();
