@@ -120,9 +120,12 @@ export function byteBars(node, rows, palette, most = 0) {
   const totals = rows.map(({ parts }) => sum(parts.map(({ bytes }) => bytes)));
   const scale = 100 / Math.max(most, ...totals);
   const names = ["Q", "K", "S", "P", "V", "O", "m", "l", "lse", "dO", "D", "dQ", "dK", "dV"]; // in each bar
-  const piece = ({ name, title, color }) => {
+  const piece = ({ name, title, color: own }) => {
+    const [color, pale] = [palette[own], `color-mix(in srgb, ${palette[own]} 45%, ${palette.background})`];
+    const stripes = `repeating-linear-gradient(-45deg, ${color} 0 3px, ${pale} 3px 6px)`; // of a gradient
+    const ground = /^d[QKV]$/.test(name) ? stripes : name === "lse" ? pale : color;
     const order = 1 + names.indexOf(name) || names.length + 1; // others are last
-    const looks = { class: "fa-part-bar", title, style: `background:${palette[color]};order:${order}` };
+    const looks = { class: "fa-part-bar", title, style: `background:${ground};order:${order}` };
     return element("span", looks, [` ${meant(name)}`]);
   };
   const bars = rows.map(({ parts }) => parts.map(piece));

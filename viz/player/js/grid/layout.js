@@ -126,7 +126,7 @@ export function tileAt(x, y, layouts, blockM) {
 const GAP = 10; // between matrices
 const LABEL = 20; // above each, for its letter
 const STATE = { beside: 0.7, open: 0.9 }; // width of m and l at the end of the rows; that of the scores is 1
-const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.26 }; // a number has room
+const WIDE = { head_dim: 0.5, kv_tile: 1, q_tile: 1, one: 0.36 }; // a number has room
 const HIGH = { head_dim: 0.36, kv_tile: 0.42, q_tile: 1, one: 0.14 };
 const [NARROW_SIDE, NARROWEST] = [0.32, 0.13]; // of what a product has on its left; with two products
 const TALLEST = 1.25; // of a square: how far it gives way to the room
@@ -147,7 +147,8 @@ const [FIRST, SECOND] = [
   { dV: [0, 5], V: [1, 5], dO: [2, 4], dS: [2, 5], D: [2, 6], dQ: [2, 7], O: [2, 8] },
 ];
 const BESIDE = { ...FIRST, ...SECOND };
-const [FACTOR, SUM] = [0.55, 2]; // their heights there: what is summed up is seen to grow
+const FACTOR = 0.55; // its height there
+const SUM = { beside: 2, open: 1.3 }; // and that of a sum, which is seen to grow
 const [LOW, LOWER] = [170, 0.55]; // height of a bench that has little for them, and what they have of it
 
 // Where things of these sizes begin, one after another, and where they end.
@@ -165,15 +166,16 @@ export function benchLayout(box, given, hasState, widest = 1.5) {
   });
   const columns = [...new Set(slots.map(({ column }) => column))].toSorted((a, b) => a - b);
   const rows = [...new Set(slots.map(({ row }) => row))].toSorted((a, b) => a - b);
+  const room = widest > 2.5 ? "open" : "beside";
   const narrow = beside === BESIDE ? NARROWEST : NARROW_SIDE;
   const widths = columns.map((column) => {
     const own = slots.filter((slot) => slot.column === column).map((slot) => WIDE[sidesOf(slot)[1]]);
     return Math.max(...own) === WIDE.head_dim && [0, 4].includes(column) ? narrow : Math.max(...own);
   });
-  const part = (row) => (row < 2 ? [SUM, FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
+  const part = (row) => (row < 2 ? [SUM[room], FACTOR][row] * (box.h < LOW ? LOWER : 1) : 1);
   const highOf = (slot) => HIGH[sidesOf(slot)[0]] * (beside === BESIDE ? part(slot.row) : 1);
   const highs = rows.map((row) => Math.max(...slots.filter((slot) => slot.row === row).map(highOf)));
-  const wide = hasState * STATE[widest > 2.5 ? "open" : "beside"];
+  const wide = hasState * STATE[room];
   const gaps = GAP * (columns.length - 1 + hasState);
   const down = (box.h - (LABEL + 4) * rows.length) / sum(highs);
   const across = (box.w - gaps) / (sum(widths) + wide);

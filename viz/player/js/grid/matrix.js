@@ -13,6 +13,7 @@ import { drawSumOfRows } from "./sums.js";
 const [SMALLEST, LARGEST] = [11, 17]; // of a number
 const sizeIn = (wide, high) => Math.min(LARGEST, high * 0.8, wide * 0.317); // of a number in a cell
 export const isReadable = (wide, high = LARGEST / 0.8) => sizeIn(wide, high) >= SMALLEST;
+const ALONE = 1.4; // how much larger it is if a row has no other
 const WAVE = 0.11; // of a row: how much later the next column of a product appears
 const USED = 0.6; // how strong a tile is drawn that nothing needs any more
 
@@ -27,8 +28,9 @@ export function drawMatrix(context, slot, box, how) {
   const isSpent = square && last && roleOf(last) === "product";
   const turned = down === 1 && !isReadable(cw * zoom); // of one row that stands alone, which is high
   const [along, beside] = turned ? [ch, cw] : [cw, ch];
-  const size = sizeIn(along, beside);
-  const hasRoom = size * zoom >= SMALLEST && (strong > 0.7 || slot.columns === "one");
+  const isOne = slot.columns === "one"; // it may be squeezed a little
+  const size = sizeIn(isOne ? along * ALONE : along, beside);
+  const hasRoom = size * zoom >= SMALLEST && (strong > 0.7 || isOne);
   const gap = Math.min(cw, ch) > 5 ? 1 : 0;
   const alpha = (square ? 1 : held) * (used === 1 ? Math.min(USED, strong) : strong);
   for (let i = 0; i < down; i++) {
@@ -48,7 +50,7 @@ export function drawMatrix(context, slot, box, how) {
       const shown = come >= 0.5 || !old ? value : was;
       if (!hasRoom || scale < 0.8 || Number.isNaN(shown)) continue;
       const ink = inkOn(mixed(palette.surface, color, alpha), palette);
-      text(context, cell(shown), x, y, ink, { size, align: "center", turned });
+      text(context, cell(shown), x, y, ink, { size, align: "center", turned, widest: along - 2 });
     }
   }
 }
