@@ -69,20 +69,22 @@ def backward_figure(
     """P from lse, dP = dO V^T, dS = P (dP - D), and the gradients `sums` that the kernel adds up.
 
     A kernel that sums dK and dV masks P; one that sums dQ alone masks the scores, like the forward pass.
+    lse and D come with dO if its phase says so, else with what is made of them.
     """
     masks_p = "dV" in sums
     what = "P, masked" if masks_p else "scores, masked"
+    load_lse, load_d = (load_do, load_do) if "lse, D" in load_do else ("P from lse", "dS")
     matrices = (
         RecordedMatrix("Q", "Q", load_q),
         RecordedMatrix("K", "K", load_k, "Kᵀ"),
         RecordedMatrix("QK^T", "S", "QK^T", "scores QKᵀ / √d", scaled=True),
-        RecordedMatrix("lse", "lse", "P from lse"),
+        RecordedMatrix("lse", "lse", load_lse),
         RecordedMatrix("P", "S", "P from lse", "P = e^(score − lse)", made_of=("QK^T", "lse")),
         RecordedMatrix("masked", "S", "mask", what, scaled=not masks_p),
         RecordedMatrix("V", "V", load_v, "Vᵀ"),
         RecordedMatrix("dO", "dO", load_do),
         RecordedMatrix("dP", "dS", "dP", "dP = dO Vᵀ"),
-        RecordedMatrix("D", "D", "dS"),
+        RecordedMatrix("D", "D", load_d),
         RecordedMatrix("dS", "dS", "dS", d_scores, made_of=("P", "dP", "D")),
     )
     summed = (
