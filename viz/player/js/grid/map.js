@@ -8,7 +8,9 @@ import { extent, matrixNamed, softmaxState } from "../run/figure.js";
 import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
 
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
-const DROPPED = 0.6; // how strong a tile is of which nothing is kept
+const TICK = 20; // size of the mark of a tile of which nothing is kept
+const DROPPED = 0.35; // how strong such a tile is that has no room for it
+const hasTicks = ({ cellWidth, cellHeight }) => Math.min(cellWidth, cellHeight) > TICK;
 const HIDDEN = 0.37; // of its height, where it says what the mask hides: clear of the keys that fly
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two a pixel; the last goes on.
@@ -137,7 +139,9 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   for (const step of steps.filter((each) => hasTile(model, each))) {
     const layout = layoutOf(step);
     const { x, y, w, h } = cellBox(layout, model, step);
-    if (drops) fillBox(context, palette.plain, { x, y, w: w - 1, h: h - 1 }, DROPPED);
+    if (drops && hasTicks(layout))
+      text(context, "✓", x + w / 2, y + h / 2, palette.muted, { size: TICK, align: "center" });
+    else if (drops) fillBox(context, palette.now, { x, y, w: w - 1, h: h - 1 }, DROPPED);
     else if (!(inNumbers && drawNumbers(context, layout, { model, palette, at }, step)))
       drawTile(context, layout, model, palette, step);
   }
@@ -175,7 +179,8 @@ export function nameMap(context, layout, model, palette, at) {
   context.setLineDash([]);
   const isLit = (at.finished && !model.data.ticks) || !isDrawnInNumbers(layout, model);
   const hasTiles = model.kernels[at.kernel].cells; // the first kernel of a backward pass has none
-  const unlit = hasTiles ? "filled: used, and dropped" : "weights, P: not in HBM";
+  const dropped = hasTicks(layout) ? "✓ used on the chip, and dropped" : "filled: used, and dropped";
+  const unlit = hasTiles ? dropped : "weights, P: not in HBM";
   const own = isLit ? "weights, drawn for you" : unlit;
   const words = isStored ? `in HBM: ${model.data.grid.join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;
