@@ -10,7 +10,7 @@ import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumb
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 const TICK = 20; // size of the mark of a tile of which nothing is kept
 const DROPPED = 0.35; // how strong such a tile is that has no room for it
-const hasTicks = ({ cellWidth, cellHeight }) => Math.min(cellWidth, cellHeight) > TICK;
+const hasTicks = ({ cellWidth, cellHeight }) => Math.min(cellWidth, cellHeight) > 1.2 * TICK;
 const HIDDEN = 0.37; // of its height, where it says what the mask hides: clear of the keys that fly
 
 // The part of a tile that the mask leaves, as a path: boxes for each row, or two a pixel; the last goes on.
