@@ -12,8 +12,10 @@ import { KIND, rowBox, rowNumber, stepsOfTile, sum, tileKind, tileNumber } from 
 import { weightsOf } from "./map.js";
 import { drawLens } from "./lens.js";
 import { drawState } from "./state.js";
+
 import { RESTS } from "./strips.js";
 import { liesIn, paintTiles } from "./tensor.js";
+import { drawRows } from "./whole_rows.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
@@ -76,7 +78,7 @@ export function drawWords(context, { slots }, room, { model, palette, at, strong
   const existing = room.w && model.q[at.step] >= 0 ? model.data.problem.rows - first : 0;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (i < existing && (i === told || sizeIn(high)))
+    if (i < existing && ((at.marks && i === told) || sizeIn(high)))
       write(word, beside, y, at.marks && i === told, {
         align: "right",
         size: sizeIn(high) || WORD,
@@ -101,7 +103,7 @@ export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
   const how = { ...given, isFlat: bench.isFlat };
   const kernel = model.kernels[at.kernel];
-  if (strong < 0.05) return; // words stand in its place
+  if (strong < 0.05 && !bench.whole) return; // words stand in its place
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   const memories = memoriesOf(model, kernel, chip);
   const named = memories.length ? nameWide(chip) : chip.w;
@@ -111,9 +113,13 @@ export function drawBench(context, chip, bench, given) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, chip.x + PAD, chip.y + 50, palette.muted, { size: 13 });
   }
-  const slots = boxed(kernel, bench.slots);
+  const slots = bench.whole ? [] : boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
+  if (bench.whole) {
+    drawRows(context, bench, how);
+    return drawWords(context, { slots: { S: bench.whole } }, { w: 66 }, { ...how, strong: 1 });
+  }
   if (how.pointed) drawPointed(context, bench, how);
   const room = wordsRoom(model, kernel, chip);
   const isTold = drawn.length && (!at.complete || drawn.some(isSquare)); // else no tile has these words

@@ -3,9 +3,9 @@
 import { roundBox, text } from "./draw.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
-import { tilesOf } from "../run/model.js";
+import { KIND, tileKind, tilesOf } from "../run/model.js";
 import { paintTiles } from "./tensor.js";
-import { finishes, movedPart, slotOf } from "../run/bench.js";
+import { finishes, isSquare, movedPart, slotOf } from "../run/bench.js";
 
 const FALLS = 0.45; // of its way: in that next to HBM a tile goes up or down, clear of the names on the chip
 const SHADE = "rgb(0 0 0 / 0.35)"; // of a copy that has lifted off
@@ -31,7 +31,9 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const lies = own?.transposed && "flat"; // as on the chip, from the start: it need not turn
       const paint =
         strip && ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
-      const color = palette[strip?.color ?? (name === "P" ? "now" : (own?.color ?? "state"))];
+      const isHidden = isSquare({ ...own }) && tileKind(model, at.step) === KIND.hidden;
+      const plain = isHidden ? "hidden" : name === "P" ? "now" : (own?.color ?? "state");
+      const color = palette[strip?.color ?? plain];
       drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes, words });
     });
   });

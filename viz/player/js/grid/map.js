@@ -182,7 +182,9 @@ export function nameMap(context, layout, model, palette, at) {
   const dropped = hasTicks(layout) ? "✓ used on the chip, and dropped" : "filled: used, and dropped";
   const unlit = hasTiles ? dropped : "weights, P: not in HBM";
   const own = isLit ? "weights, drawn for you" : unlit;
-  const words = isStored ? `in HBM: ${model.data.grid.join(" and ")}` : own;
+  const done = model.phases.filter((_, i) => i === at.step || at.isDone(i)).flat();
+  const isWritten = (name, i) => !i || done.some(({ stores }) => stores.includes(name));
+  const words = isStored ? `in HBM: ${model.data.grid.filter(isWritten).join(" and ")}` : own;
   if (model.data.observed || layout.shelf || width < words.length * 6) return;
   const style = { size: 13.5, align: "center", weight: "600" };
   text(context, words, x + width / 2, y + height + 11, palette.text, style);

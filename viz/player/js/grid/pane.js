@@ -14,6 +14,7 @@ import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber
 import { drawSms } from "./sms.js";
 import { drawStored } from "./stored.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
+import { isOfRows, rowsLayout } from "./whole_rows.js";
 import { Timeline } from "../run/timeline.js";
 import { headName, tileWords } from "../run/words.js";
 
@@ -121,7 +122,10 @@ export class Pane {
     const { model, palette, reduced, pointed } = this;
     const kernel = model.kernels[at.kernel];
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
-    const benchWith = (only) => benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5);
+    const benchWith = (only) =>
+      !isOpen && isOfRows(model, kernel)
+        ? rowsLayout(chip, model, at.step)
+        : benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5);
     // of large tiles one row is known, or has room for its numbers: it opens alone
     const isAlone =
       isOpen && knowsRow(model, row) && (model.matrixRow !== null || !hasRoom(benchWith(null), model));

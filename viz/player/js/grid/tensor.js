@@ -18,7 +18,8 @@ export function liesIn(layout, model, strip) {
 // The matrix of a step in which its numbers are, as the last phase leaves it; undefined if there is none.
 function namedIn(model, name, step) {
   const figure = figureOf(model, step);
-  if (figure && name === "S") return nameOfScores(model, step);
+  const isThere = (each) => figure?.matrices.some((matrix) => matrix.name === each);
+  if (name === "S") return [nameOfScores(model, step), name].find(isThere);
   const isIts = (each) => (name === "P" ? each.name : each.slot) === name && model.matrices[each.name];
   return figure?.matrices.findLast(isIts)?.name;
 }
