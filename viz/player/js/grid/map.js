@@ -43,7 +43,7 @@ function drawTile(context, layout, model, palette, step, part = 1) {
   const [w, h] = [Math.max((box.w - gap) * part, 0.6), Math.max(box.h - gap, 0.6)];
   const share = model.tileShare[step] / model.scaleShare;
   const known = kind === KIND.hidden ? palette.hidden : shareColor(palette, share);
-  const color = cells === "share" && !showsKeys(model) ? known : palette.plain;
+  const color = showsKeys(model) ? palette.key : cells === "share" ? known : palette.plain;
   if (cells === "share" && kind === KIND.partial && layout.cellHeight >= 6 && part === 1) {
     context.fillStyle = color;
     visiblePath(context, model, step, { ...box, w, h });

@@ -2,6 +2,7 @@
 // all that began have ended, each that had one.
 
 import { namePlace, roundBox, text } from "./draw.js";
+import { formatMs } from "../run/formats.js";
 import { range } from "../run/model.js";
 
 const [PAD, TOP, COLUMNS] = [14, 72, 11];
@@ -13,7 +14,8 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   const running = begun.filter((step) => at.time < end[model.turnLast[step]]);
   const used = new Set((running.length ? running : begun).map((step) => model.sm[step]));
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
-  namePlace(context, "Chip", `${sms} SMs`, box, palette);
+  const clock = model.data.clock.measured && at.started ? `, at ${formatMs(at.time / 1e6)}` : "";
+  namePlace(context, "Chip", `${sms} SMs${clock}`, box, palette);
   const size = Math.min(16, box.w / 10.8);
   const words = `${used.size} of ${sms} ${running.length ? "at work" : "had work"}`;
   text(context, words, box.x + PAD, box.y + 48, palette.now, { size, weight: "700" });
@@ -22,6 +24,12 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   for (const sm of range(sms)) {
     const [column, row] = [sm % COLUMNS, Math.floor(sm / COLUMNS)];
     const cell = { x: box.x + PAD + column * wide, y: box.y + TOP + row * high, w: wide - 2, h: high - 2 };
-    roundBox(context, cell, 2, used.has(sm) ? { fill: palette.now } : { line: palette.muted });
+    const had = begun.some((step) => model.sm[step] === sm);
+    roundBox(
+      context,
+      cell,
+      2,
+      had ? { fill: palette.now, alpha: used.has(sm) ? 1 : 0.4 } : { line: palette.muted },
+    );
   }
 }

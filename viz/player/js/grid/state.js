@@ -21,6 +21,10 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   roundBox(context, { ...box, x: box.x - 4, w: box.w + 8 }, 3, { fill: palette.surface, line: palette.line });
   const names = isFolded ? ["lse", ""] : isWide ? ["max m", "sum l"] : ["m", "l"];
   names.forEach((name, i) => text(context, name, [m, l][i], box.y - 10, palette.state, style));
+  if (isTold && at.phase?.rescales && at.part > 0)
+    ["old", "new"].forEach((name, i) =>
+      text(context, name, l + 46 + 30 * i, box.y - 10, tones(palette)[i], style),
+    );
   if (model.q[at.step] < 0) return;
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((of) => progressIn(model, at, of, 1));
   const how = { palette, strong, place, tall, ranges: rangesOf(model, at), max, rescale, exp };
@@ -32,17 +36,18 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const bar = isFolded ? 0 : drawL(context, state, middle, how);
     if (!isTold) continue;
     const now = isFolded ? state.lse : max < 0.5 ? state.oldM : state.m;
-    const nowL = isFolded ? 0 : rescale < 1 ? state.oldL : state.l;
     const color = row === told ? palette.now : palette.text;
     const write = (words, x, more) =>
       text(context, words, x, middle, color, { size: TOLD, weight: "700", alpha: strong, ...more });
     write(formatSteady(now), isFolded ? m : place.m + place.half + 5);
-    if (!isFolded) write(formatSteady(nowL), place.l + bar + 5);
+    const length = (bar / (place.end - place.l)) * how.ranges.most; // the number goes with its bar
+    if (!isFolded) write(formatSteady(rescale < 1 ? length : state.l), right, { align: "right" });
     const isScaled = at.phase?.rescales && rescale > 0 && state.oldL > 0 && place.l + bar + TWO < right;
-    if (isScaled) write(`α ${formatSteady(state.alpha)}`, right, { align: "right" });
+    if (isScaled) write(`α ${formatSteady(state.alpha)}`, right - ROOM, { align: "right" });
   }
 }
 
+const tones = ({ state, text: ink }) => [state, mixed(state, ink, 0.5)]; // of the old sum, and of what is new
 const barOf = (tall) => Math.max(1, tall * 0.6);
 
 // A tick on an axis; where it was stays for a moment.
@@ -71,9 +76,9 @@ export function drawL(context, { oldL, l, alpha }, middle, how) {
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
   const was = { ...from, w: oldL * unit };
   if (shrinks && rescale <= 0.5) roundBox(context, was, 1, { line: palette.state, alpha: strong });
-  fillBox(context, palette.state, { ...from, w: kept }, strong);
-  const color = mixed(palette.state, palette.text, 0.5);
-  fillBox(context, color, { ...from, x: place.l + kept, w: added }, strong);
+  const [old, fresh] = tones(palette);
+  fillBox(context, old, { ...from, w: kept }, strong);
+  fillBox(context, fresh, { ...from, x: place.l + kept, w: added }, strong);
   return kept + added;
 }
 

@@ -10,6 +10,7 @@ import { headName } from "../run/words.js";
 export const RESTS = 0.6; // how strong a tensor is drawn of which nothing is used now
 const OTHERS = 0.14; // and a page of another sequence
 const LEAST = 10.4; // size of a name
+const NAMED = 78; // from the name of a key head to its keys
 const DIGIT = 7; // width of a digit in the block table
 
 export function drawStrips(context, layout, model, palette, at) {
@@ -159,8 +160,11 @@ export function drawDocuments(context, layout, model, palette) {
 export function nameHeads(context, layouts, heads, model, palette) {
   const [{ room, y, height }] = layouts;
   const group = heads.length / model.data.problem.kv_heads;
-  const nameKeys = ({ x, y: top }, i) =>
-    i % group || text(context, `K head ${i / group}`, x - 58, top + (group - 0.5) * height, palette.text);
+  const nameKeys = ({ x, y: top }, i) => {
+    if (i % group) return;
+    text(context, `K head ${i / group}`, x - NAMED, top + 4, palette.text);
+    if (group > 1) text(context, `${group} query heads`, x - NAMED, top + 16, palette.muted);
+  };
   if (showsKeys(model)) return layouts.forEach(nameKeys);
   if (y < HEAD || height < 9) return; // there is no room
   context.font = `11px ${FONT}`;
