@@ -61,7 +61,8 @@ export function mapLayout(hbm, model, widest = 1) {
 }
 
 export const showsKeys = ({ data, qTiles }) => data.ticks && qTiles === 1; // of one query, on a stage
-const [NAMED, GROUPS] = [82, 9]; // the room for the name of a key head, and between the lines of two of them
+export const NAMED = 82; // the room for the name of a key head
+const GROUPS = 9; // between the lines of two of them
 
 // One map per head, if all programs are shown at once; the tiles are as large as they can be. `room` is the
 // width of a map and its gap; of very many heads the gaps are narrower, so that each keeps half its room.

@@ -12,7 +12,8 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   const isBegun = (step) => at.started && model.turnFirst[step] === step && start[step] <= at.time;
   const begun = range(model.count).filter(isBegun);
   const running = begun.filter((step) => at.time < end[model.turnLast[step]]);
-  const used = new Set((running.length ? running : begun).map((step) => model.sm[step]));
+  const [had, now] = [begun, running].map((steps) => new Set(steps.map((step) => model.sm[step])));
+  const used = running.length ? now : had;
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
   const clock = model.data.clock.measured && at.started ? `, at ${formatMs(at.time / 1e6)}` : "";
   namePlace(context, "Chip", `${sms} SMs${clock}`, box, palette);
@@ -24,12 +25,7 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   for (const sm of range(sms)) {
     const [column, row] = [sm % COLUMNS, Math.floor(sm / COLUMNS)];
     const cell = { x: box.x + PAD + column * wide, y: box.y + TOP + row * high, w: wide - 2, h: high - 2 };
-    const had = begun.some((step) => model.sm[step] === sm);
-    roundBox(
-      context,
-      cell,
-      2,
-      had ? { fill: palette.now, alpha: used.has(sm) ? 1 : 0.4 } : { line: palette.muted },
-    );
+    const alpha = used.has(sm) ? 1 : 0.4; // one that had work, and has none
+    roundBox(context, cell, 2, had.has(sm) ? { fill: palette.now, alpha } : { line: palette.muted });
   }
 }

@@ -2,7 +2,7 @@
 
 import { FONT, drawLine, fillBox, outline, roundBox, text } from "./draw.js";
 import { clamp } from "../run/easing.js";
-import { HEAD, showsKeys, stripBox, stripTile } from "./layout.js";
+import { HEAD, NAMED, showsKeys, stripBox, stripTile } from "./layout.js";
 import { range, sequenceOf, tilesOf } from "../run/model.js";
 import { liesIn, paintTiles } from "./tensor.js";
 import { headName } from "../run/words.js";
@@ -10,7 +10,6 @@ import { headName } from "../run/words.js";
 export const RESTS = 0.6; // how strong a tensor is drawn of which nothing is used now
 const OTHERS = 0.14; // and a page of another sequence
 const LEAST = 10.4; // size of a name
-const NAMED = 78; // from the name of a key head to its keys
 const DIGIT = 7; // width of a digit in the block table
 
 export function drawStrips(context, layout, model, palette, at) {
