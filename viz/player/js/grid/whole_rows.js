@@ -28,14 +28,10 @@ export function drawRows(context, { whole, slots }, { model, palette, at }) {
     const [q, strip] = [model.q[at.step], { name, along: "q", edges: range(model.qTiles + 1) }];
     paintTiles(context, { model, palette, at }, strip, [q, q + 1], whole, { lies: "", part: end });
   };
-  const name = (each, color, align) => {
-    const x = align === "left" ? whole.x : whole.x + whole.w;
-    text(context, meant(each), x, whole.y - 12, color, { size: 15, weight: "650", align });
-  };
   roundBox(context, whole, 3, { fill: palette.surface, line: palette.line });
   paint("S", makes ? 1 : come);
   if (makes) paint("P", come);
-  if (makes) name("P", palette.now, "left");
-  if (!makes || come < 1) name("S", palette.text, makes ? "right" : "left");
+  const [name, color] = makes ? ["P", palette.now] : ["S", palette.text];
+  text(context, meant(name), whole.x, whole.y - 12, color, { size: 15, weight: "650" });
   roundBox(context, slots.S, 2, { line: palette.text, width: 1.5 });
 }
