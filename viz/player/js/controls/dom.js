@@ -124,8 +124,9 @@ export function byteBars(node, rows, palette, most = 0) {
     const [color, pale] = [palette[own], `color-mix(in srgb, ${palette[own]} 45%, ${palette.background})`];
     const stripes = `repeating-linear-gradient(-45deg, ${color} 0 3px, ${pale} 3px 6px)`; // of a gradient
     const ground = /^d[QKV]$/.test(name) ? stripes : name === "lse" ? pale : color;
+    const ink = ground === pale ? palette.text : palette.background;
     const order = 1 + names.indexOf(name) || names.length + 1; // others are last
-    const looks = { class: "fa-part-bar", title, style: `background:${ground};order:${order}` };
+    const looks = { class: "fa-part-bar", title, style: `background:${ground};color:${ink};order:${order}` };
     return element("span", looks, [` ${meant(name)}`]);
   };
   const bars = rows.map(({ parts }) => parts.map(piece));
