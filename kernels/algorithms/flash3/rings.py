@@ -43,7 +43,7 @@ class Fixed:
 
     @property
     def TURN_ENDS(self) -> str:  # noqa: N802
-        """When a warpgroup's turn ends (turns.py): products are "issued", "scores" there, or all "done"."""
+        """What ends a turn (turns.py): products are "issued", the "scores" are there, or all is "done"."""
         return {64: "done", 128: "scores", 256: "issued"}[self.BLOCK_D]
 
     @property

@@ -55,13 +55,13 @@ export const hasRoom = ({ slots: { S } }, { data: { problem } }) =>
   S && isReadable(S.w / problem.block_n, S.h / problem.block_m);
 
 // The room for the words of a text beside the rows of the scores, and above their columns.
-export function wordsRoom(model, kernel, chip) {
+function wordsRoom(model, kernel, chip) {
   const { block_m: rows, block_n: keys } = model.data.problem;
   const isThere = model.data.words && chip.w > NARROW_CHIP && Math.max(rows, keys) <= 16;
   return isThere && kernel.slots.some(isSquare) ? { w: 66, h: chip.h > 240 ? 46 : 0 } : { w: 0, h: 0 };
 }
 
-export function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
+function drawWords(context, { slots }, room, { model, palette, at, strong, row, only }) {
   const { block_m, block_n: keys, q_len: queries } = model.data.problem;
   const rows = only === null ? block_m : 1;
   const [asking, asked] = model.data.words;

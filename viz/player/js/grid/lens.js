@@ -16,6 +16,7 @@ const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it 
 const [HEAD, NAME, NUMBER, PAD] = [26, 36, 48, 8];
 const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
 const [WORDS, CELLS, LEGIBLE, NO_O] = [12, 22, 24, 0.55]; // words, scores, pixels of a word; part without O
+const BOTH = 112; // the least room of "old" and "new", with their numbers
 
 // Above m and l, from `top` on; as far as it is `near`, over the chip.
 export function drawLens(context, { state, chip }, top, how) {
@@ -65,7 +66,7 @@ function drawTold(context, { w, h }, state, how) {
   write("sum l", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
   if (isSeen) below(`old ${old}`, from, palette.state, "left");
-  if (isSeen && rescale > 0.5) below(`new ${fresh}`, from + long, palette.text, "right");
+  if (isSeen && rescale > 0.5) below(`new ${fresh}`, from + Math.max(long, BOTH), palette.text, "right");
   atEnd(formatSteady(rescale < (oldL > 0 ? 0.5 : 0.01) ? oldL : l), right, middle);
 
   const slot = kernel.slots.find(({ name }) => name === "O");

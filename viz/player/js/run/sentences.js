@@ -28,7 +28,7 @@ const BY_ROLE = {
 export const sentenceOf = (model, at, row) => sentencesOf(model, at, row).join(" ");
 
 // The same in sentences: what it moves, what it does to every row, and what to the one that is told.
-export function sentencesOf(model, at, row) {
+function sentencesOf(model, at, row) {
   if (at.step < 0 || !at.phase) return [];
   const [says = BY_ROLE[roleOf(at.phase)] ?? "", tells, blind] = at.phase.says;
   const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
