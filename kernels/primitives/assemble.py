@@ -7,14 +7,11 @@ from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND
 from kernels.primitives.recorder import Recorder
 from kernels.problem import AttentionProblem
-from kernels.trace.algorithm import Algorithm, Kernel, RecordedSum
+from kernels.trace.algorithm import Algorithm, Kernel
 from kernels.trace.trace import MATRIX_PREFIX, LaunchInfo, Trace
 
 Steps = dict[str, np.ndarray]
 """Arrays with one entry per step, by the name of their field in Trace."""
-
-GRADIENTS = ("d_query", "d_key", "d_value")
-"""In the order of the columns of Trace.gradient_distance."""
 
 
 def assemble(
@@ -30,8 +27,6 @@ def assemble(
     tensors = tuple(dict.fromkeys(name for recorder, _ in launches for name, _ in recorder.kernel.requests))
     final = {name: tensor.float().cpu().numpy() for name, tensor in results.items()}
     launched = [_used_steps(recorder, problem, tensors) for recorder, _ in launches]
-    for (recorder, _), steps in zip(launches, launched, strict=True):
-        add_distances(problem, recorder.kernel.sums, steps, final)
     counts = [len(steps["program"]) for steps in launched]
     fields = dict.fromkeys(name for steps in launched for name in steps)
     joined = {name: _joined([steps.get(name) for steps in launched], counts) for name in fields}
@@ -120,43 +115,3 @@ def _joined(parts: list[np.ndarray | None], counts: list[int]) -> np.ndarray:
     return np.concatenate(
         [np.full((count, *shape), np.nan, np.float32) if part is None else part for part, count in pairs]
     )
-
-
-def add_distances(
-    problem: AttentionProblem, sums: tuple[RecordedSum, ...], steps: Steps, final: dict[str, np.ndarray]
-) -> None:
-    """Add to the steps how far each recorded sum is from the result that it ends as.
-
-    `output_distance` is float32 (steps, block_m), `gradient_distance` float32 (steps, 3).
-    """
-    for each in sums:
-        if each.field in steps and each.result:
-            distance, exist = _distance(problem, each, steps, final[each.result])
-            if each.result == "output":
-                steps["output_distance"] = distance
-                continue
-            none = np.full((len(distance), len(GRADIENTS)), np.nan, np.float32)
-            largest = np.where(exist, distance, 0).max(axis=1)
-            steps.setdefault("gradient_distance", none)[:, GRADIENTS.index(each.result)] = largest
-
-
-def _distance(
-    problem: AttentionProblem, each: RecordedSum, steps: Steps, final: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest |sum so far - final| over the columns of each row of the step's tile, and which rows exist.
-
-    A row without a key so far counts as 0. NaN if the step has no such sum.
-    """
-    of_keys = each.tile == "kv_tile"
-    block = problem.block_n if of_keys else problem.block_m
-    heads = steps["batch_head"] // problem.group_size if of_keys else steps["batch_head"]
-    rows = final.shape[2]
-    whole = ((0, 0), (0, 0), (0, -rows % block), (0, 0))
-    tiles = np.pad(final, whole, constant_values=np.nan).reshape(-1, -(-rows // block), block, final.shape[3])
-    partial = steps[each.field] * each.factor(problem)
-    if each.divided_by_row_sum:
-        row_sum = steps["row_sum"][:, :, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            partial = np.where(row_sum == 0, 0, partial / row_sum)
-    exist = steps[each.tile][:, None] * block + np.arange(block) < rows
-    return np.abs(partial - tiles[heads, steps[each.tile]]).max(axis=2), exist

@@ -13,7 +13,6 @@ import torch
 
 from kernels.device.backend import device_info, utc_now
 from kernels.device.runtime import BACKEND, DEVICE
-from kernels.primitives.assemble import add_distances
 from kernels.primitives.recorder import matrix_buffers, refuse_long_traces
 from kernels.problem import AttentionProblem
 from kernels.problem.inputs import make_inputs
@@ -108,8 +107,6 @@ class StepLog:
         steps |= {"batch_head": batch_head, "q_tile": q_tile, "kv_tile": kv_tile}
         if self._keeps_acc:
             steps["acc"] = self._acc
-        for each in kernels:
-            add_distances(self._problem, each.sums, steps, final)
         return Trace(
             problem=self._problem,
             algorithm=self._algorithm.name,

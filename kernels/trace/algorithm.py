@@ -158,18 +158,12 @@ class ChipPart:
 
 @dataclass(frozen=True)
 class RecordedSum:
-    """An accumulator that a step records: the field of Trace it becomes, and the result that it ends as."""
+    """An accumulator that a step records."""
 
     field: str
-    """"acc", "acc_dk" or "acc_dv"."""
+    """Of Trace, that it becomes: "acc", "acc_dk" or "acc_dv"."""
     tile: str
     """"q_tile" or "kv_tile": the tile whose rows it sums."""
-    result: str
-    """Field of Trace with the final values: "output", "d_query", "d_key", "d_value"; "" for a partial sum."""
-    factor: Callable[[AttentionProblem], float] = lambda problem: 1.0
-    """The final values are the sum times this factor."""
-    divided_by_row_sum: bool = False
-    """Whether the sum still has to be divided by the row sum."""
 
 
 @dataclass(frozen=True)

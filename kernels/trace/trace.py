@@ -24,7 +24,7 @@ MATRIX_PREFIX = "matrix "
 """Starts the names of matrices in a file."""
 
 PER_STEP = ("kernel", "program", "batch_head", "q_tile", "kv_tile", "page", "sm", "start_ns", "end_ns")
-PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance")
+PER_ROW = ("row_max", "row_sum", "alpha", "row_share", "weight")
 """Fields of Trace with one value per step, and with one per step and row."""
 
 
@@ -101,11 +101,6 @@ class Trace(ArrayFile):
     matrix_row: int | None = None
     """Offset in each query tile of the only row that the matrices hold, as their only row; None if they hold
     all. What is not cut along the query tile is then left out, and the row of `acc` is among them."""
-    output_distance: np.ndarray | None = None
-    """float32 (steps, block_m): largest |output so far - final output| per row; None without accumulators."""
-    gradient_distance: np.ndarray | None = None
-    """float32 (steps, 3): backward, largest |sum so far - final| of the step's tile of dQ, dK and dV; NaN for
-    one that the kernel does not sum."""
     sm: np.ndarray | None = None
     """int32 (steps,): streaming multiprocessor; None in the interpreter."""
     start_ns: np.ndarray | None = None

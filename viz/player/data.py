@@ -68,12 +68,6 @@ def encode_share(values: np.ndarray) -> str:
     return encode(np.round(65535 * np.clip(np.nan_to_num(values), 0, 1)), "uint16")
 
 
-def encode_log(values: np.ndarray) -> str:
-    """Sizes from 1e-9 to 1e3 as 16 bits on a log scale; 0 stands for 1e-9 or less, and for NaN."""
-    log = np.log10(np.clip(np.nan_to_num(values, nan=1e-9), 1e-9, 1e3))
-    return encode(np.round(65535 * (log + 9) / 12), "uint16")
-
-
 def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
     """Everything the player needs; `gpu` gives the limits of memories on the chip, and the number of SMs."""
     drawn = drawn_of(trace, gpu)
@@ -334,7 +328,7 @@ def _steps(drawn: Drawn) -> dict:
 
 
 def _rows(drawn: Drawn) -> dict:
-    """Row state after each drawn step, of every row or of evenly spaced ones; and of the step's tile."""
+    """Row state after each drawn step, of every row or of evenly spaced ones."""
     trace, selection, picked = drawn.trace, drawn.selection, drawn.offsets
     values = {}
     for name, field in ROW_VALUES.items():
@@ -346,23 +340,15 @@ def _rows(drawn: Drawn) -> dict:
             values[name] = _row_values(array[selection.last][:, picked], "float")
     if trace.row_share is not None:
         values["share"] = _row_values(selection.joined(trace.row_share[:, picked], np.add), "share")
-    if trace.output_distance is not None:
-        values["distance"] = _row_values(trace.output_distance[selection.last][:, picked], "log")
-    if trace.gradient_distance is not None:
-        for column, name in enumerate(("dQ", "dK", "dV")):
-            distance = trace.gradient_distance[selection.last, column]
-            if not np.isnan(distance).all():  # else the run did not record this sum
-                values[name] = _row_values(distance, "log", per_tile=True)
     return {"offsets": picked.tolist(), "values": values}
 
 
 ENCODERS: dict[str, Callable[[np.ndarray], str]] = {
     "float": functools.partial(encode, dtype="float32"),
     "share": encode_share,
-    "log": encode_log,
 }
 """By the name of a scale in model.js."""
 
 
-def _row_values(values: np.ndarray, scale: str, per_tile: bool = False) -> dict:
-    return {"data": ENCODERS[scale](values), "scale": scale, "per_tile": per_tile}
+def _row_values(values: np.ndarray, scale: str) -> dict:
+    return {"data": ENCODERS[scale](values), "scale": scale}

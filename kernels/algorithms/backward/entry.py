@@ -66,11 +66,6 @@ FOLDER = "kernels.algorithms.backward"
 ROW_FIELDS = ("row_share",)
 
 
-def the_scale(problem: AttentionProblem) -> float:
-    """The factor that the recorded sums of dQ and dK lack: the kernels multiply by it at the end."""
-    return problem.scale
-
-
 def preprocess_bytes(problem: AttentionProblem) -> int:
     """O and dO read, D written. Dao 2023, algorithm 2."""
     return problem.heads * problem.q_len * (2 * chip.row_bytes(problem) + chip.FLOAT32_BYTES)
@@ -151,12 +146,11 @@ DK_DV = Kernel(
     products=4,
     row_fields=ROW_FIELDS,
     sums=(
-        RecordedSum("acc_dk", "kv_tile", "d_key", factor=the_scale),
-        RecordedSum("acc_dv", "kv_tile", "d_value"),
+        RecordedSum("acc_dk", "kv_tile"),
+        RecordedSum("acc_dv", "kv_tile"),
     ),
     stays="kv_tile",
     each="for each query tile that sees it",
-    series=("share", "shares", "dK", "dV"),
     bars="share",
     figure=backward_figure("load Q", "load K, V", "load K, V", "load dO", ("dV", "dK")),
 )
@@ -180,9 +174,8 @@ DQ = Kernel(
     requested_bytes=dq_bytes,
     products=3,
     row_fields=ROW_FIELDS,
-    sums=(RecordedSum("acc", "q_tile", "d_query", factor=the_scale),),
+    sums=(RecordedSum("acc", "q_tile"),),
     longest_first=True,
-    series=("share", "shares", "dQ"),
     bars="share",
     figure=backward_figure("load Q, dO, lse, D", "load K", "load V", "load Q, dO, lse, D", ("dQ",)),
 )

@@ -55,9 +55,9 @@ def _kernel(name: str, module: str, tiles: tuple[ChipPart, ...], **own: Any) -> 
         products=5,
         row_fields=("row_share",),
         sums=(
-            RecordedSum("acc_dk", "kv_tile", "d_key"),
-            RecordedSum("acc_dv", "kv_tile", "d_value"),
-            RecordedSum("acc", "q_tile", "d_query"),
+            RecordedSum("acc_dk", "kv_tile"),
+            RecordedSum("acc_dv", "kv_tile"),
+            RecordedSum("acc", "q_tile"),
         ),
         bars="share",
         **own,
@@ -85,7 +85,6 @@ KV_OUTER = _kernel(
     requested_bytes=kv_outer_bytes,
     stays="kv_tile",
     each="for each query tile that sees it",
-    series=("share", "shares", "dK", "dV"),
 )
 
 Q_OUTER = _kernel(
@@ -100,7 +99,6 @@ Q_OUTER = _kernel(
     ),
     after=(plain.STORE_DQ,),
     requested_bytes=q_outer_bytes,
-    series=("share", "shares", "dQ"),
 )
 
 

@@ -43,7 +43,7 @@ WARPS = LaneRole(
 """All warps of a program do the same. PV is waited for together with QK^T of the next tile. The time of a
 product includes the wait for its tile, because the compiler places both."""
 ROW_FIELDS = ("row_max", "row_sum", "alpha")
-SERIES = ("m", "l", "alpha", "distance")
+SERIES = ("m", "l", "alpha")
 
 
 def requested_bytes(problem: AttentionProblem, blocks: tuple[int, int] | None = None) -> int:
@@ -85,7 +85,7 @@ FORWARD = Kernel(
     requested_bytes=requested_bytes,
     products=2,
     row_fields=ROW_FIELDS,
-    sums=(RecordedSum("acc", "q_tile", "output", divided_by_row_sum=True),),
+    sums=(RecordedSum("acc", "q_tile"),),
     longest_first=True,
     series=SERIES,
     bars="l",

@@ -46,8 +46,7 @@ VALUES = Kernel(
     requested_bytes=half_of_the_bytes,
     products=1,
     row_fields=("row_max", "row_sum", "row_share"),
-    sums=(RecordedSum("acc", "q_tile", "output"),),
-    series=("share", "shares", "distance"),
+    sums=(RecordedSum("acc", "q_tile"),),
     bars="share",
 )
 
@@ -112,8 +111,7 @@ GRADIENTS = replace(
     ),
     requested_bytes=gradients_bytes,
     products=3,
-    sums=(RecordedSum("acc", "q_tile", "d_query"),),
-    series=("share", "shares", "dQ"),
+    sums=(RecordedSum("acc", "q_tile"),),
 )
 
 BACKWARD = Algorithm(

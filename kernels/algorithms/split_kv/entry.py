@@ -39,7 +39,7 @@ SPLIT = replace(
         ),
     ),
     requested_bytes=None,
-    sums=(RecordedSum("acc", "q_tile", ""),),
+    sums=(RecordedSum("acc", "q_tile"),),
     splits_keys=True,
     longest_first=False,
 )
@@ -78,7 +78,6 @@ COMBINE = Kernel(
     row_fields=("weight",),
     combines_parts=True,
     each="for each part of the keys",
-    series=("weight", "weights"),
     bars="weight",
     figure=COMBINE_FIGURE,
 )

@@ -58,7 +58,6 @@ WRITE_WEIGHTS = Kernel(
     requested_bytes=matrix_bytes,
     row_fields=("row_max", "row_sum", "row_share"),
     each="for each tile of P",
-    series=("share", "shares"),
     bars="share",
     figure=TileFigure((tile.SCORES,), (replace(LOADED[0], phase="row sum"), WEIGHTS)),
 )
@@ -76,8 +75,7 @@ PRODUCT = Kernel(
     requested_bytes=product_bytes,
     products=1,
     row_fields=("row_share",),
-    sums=(RecordedSum("acc", "q_tile", "output"),),
-    series=("share", "shares", "distance"),
+    sums=(RecordedSum("acc", "q_tile"),),
     bars="share",
     figure=TileFigure(
         (tile.SCORES, tile.V, tile.O),

@@ -35,7 +35,6 @@ def test_results_are_right_rows_of_p_are_whole_and_no_matrix_of_row_wise_attenti
         own = is_last & (trace.batch_head == head) & (trace.q_tile == tile)
         lse = trace.lse.reshape(-1, problem.q_len)[head, tile * problem.block_m :][: problem.block_m]
         np.testing.assert_allclose(trace.row_share[own].sum(axis=0)[: len(lse)], np.isfinite(lse), atol=2e-2)
-        assert np.nanmax(trace.output_distance[own][-1]) <= 2e-2
     entry = ALGORITHMS[algorithm]
     assert not entry.has_formula or trace.total_bytes == entry.requested_bytes(problem)
     if algorithm == "standard":

@@ -21,9 +21,8 @@ STEPS = 9
 SHAPES = {
     **dict.fromkeys(("kernel", "program", "batch_head", "q_tile", "kv_tile", "page"), (STEPS,)),
     **dict.fromkeys(("sm", "start_ns", "end_ns"), (STEPS,)),
-    **dict.fromkeys(("row_max", "row_sum", "alpha", "row_share", "weight", "output_distance"), (STEPS, 4)),
+    **dict.fromkeys(("row_max", "row_sum", "alpha", "row_share", "weight"), (STEPS, 4)),
     **dict.fromkeys(("tensor_bytes_read", "tensor_bytes_written"), (STEPS, 2)),
-    "gradient_distance": (STEPS, 3),
     "acc": (STEPS, 4, 16),
     **dict.fromkeys(("acc_dk", "acc_dv"), (STEPS, 8, 16)),
     **dict.fromkeys(("output", "d_query"), (2, 6, 5, 16)),

@@ -32,7 +32,7 @@ def test_every_step_matches_the_float64_oracle(problem, algorithm):
     exact = oracle(*make_inputs(problem), scale=problem.scale, band=problem.band)
     unit_roundoff = torch.finfo(getattr(torch, problem.dtype)).eps
     size = float(exact.value.abs().max())
-    row_max_before, last_steps = {}, {}
+    row_max_before = {}
     for step in np.flatnonzero(run.q_tile >= 0):
         head, rows = divmod(int(run.batch_head[step]), problem.q_heads), rows_of(run, step)
         count = rows.stop - rows.start
@@ -60,9 +60,6 @@ def test_every_step_matches_the_float64_oracle(problem, algorithm):
             np.testing.assert_allclose(run.alpha[step, :count], alpha, rtol=2e-5 * scale.max(), atol=1e-30)
         assert np.isnan(run.row_max[step, count:]).all()
         row_max_before[place] = m
-        last_steps[place] = step
-    last = list(last_steps.values())
-    assert np.nanmax(run.output_distance[last]) <= unit_roundoff * np.abs(run.output).max()
 
 
 @traced

@@ -72,7 +72,6 @@ def hand_built(problem, clock=False):
         tensor_bytes_written=written,
         output=np.zeros(problem.q_shape, np.float32),
         lse=np.zeros(problem.q_shape[:3], np.float32),
-        output_distance=np.full((count, rows), 0.01, np.float32),
         sm=within.astype(np.int32) if clock else None,
         start_ns=within * 100 if clock else None,
         end_ns=within * 100 + 50 if clock else None,

@@ -98,7 +98,7 @@ RUNS = {
 
 def written(trace, data):
     """A run as js/given.js reads it: the data and the arrays of its trace."""
-    names = (*PER_STEP, *PER_ROW, "tensor_bytes_read", "tensor_bytes_written", "gradient_distance", "acc")
+    names = (*PER_STEP, *PER_ROW, "tensor_bytes_read", "tensor_bytes_written", "acc")
     arrays = (trace.matrices or {}) | {name: getattr(trace, name) for name in names}
     sent = {
         name: {"shape": values.shape, "data": encode(values, "float64")}

@@ -15,4 +15,4 @@ def as_if_run(problem) -> Trace:
     """What the Hopper kernel would have written down; the problem gets its own tiles."""
     trace = run_traced(ENTRY.with_own_tiles(problem), "flash2").without_acc()
     names = tuple(kernel.name for kernel in ENTRY.kernels)
-    return replace(trace, algorithm=ENTRY.name, kernels=names, output_distance=None)
+    return replace(trace, algorithm=ENTRY.name, kernels=names)

@@ -1,14 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { benchLayout, placesOf } from "../../../../viz/player/js/grid/layout.js";
-import {
-  adds,
-  filledOf,
-  heldIn,
-  matricesIn,
-  progressOf,
-  roleOf,
-} from "../../../../viz/player/js/run/bench.js";
+import { filledOf, heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/js/run/bench.js";
 import { overtureOf } from "../../../../viz/player/js/overture.js";
 import { movedOf, storedTiles } from "../../../../viz/player/js/run/stored.js";
 import { figureOf, goodTile } from "../../../../viz/player/js/run/figure.js";
@@ -153,15 +146,6 @@ test("P and dP stay while dS is made of them, and leave with the next phase", ()
     [0, "dP"],
     [1, "dP"],
   ]);
-});
-
-test("only the parts of split keys are laid on a sum whole: other phases multiply tiles", () => {
-  const laid = algorithms.flatMap((name) =>
-    givenRun(name).model.kernels.flatMap(({ phases, slots }) =>
-      phases.flat().filter((phase) => slots.some((slot) => adds(phase, slot))),
-    ),
-  );
-  assert.deepEqual([...new Set(laid.map(({ name }) => name))], ["weigh"]);
 });
 
 test("the sums of a step begin with those of the step before, and end as recorded", () => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   figureOf,
   knowsRow,
+  lseOfPart,
   rowOf,
   shrinkingRows,
   softmaxState,
@@ -11,7 +12,7 @@ import {
   toldRow,
 } from "../../../../viz/player/js/run/figure.js";
 import { formatSteady } from "../../../../viz/player/js/run/formats.js";
-import { makeModel } from "../../../../viz/player/js/run/model.js";
+import { makeModel, valueAt } from "../../../../viz/player/js/run/model.js";
 import { sentenceOf, stateWords } from "../../../../viz/player/js/run/sentences.js";
 import { shownIn as shownAt } from "../../../../viz/player/js/run/cell.js";
 import { givenRun, inPhase, isNear, range, stepsWhere } from "./given.js";
@@ -172,6 +173,19 @@ test("a merge starts from the sum of the part before, and says no weights of key
   const { O } = shownIn(run, step, "load partial O");
   areNear(rowOf(O, 0), run.trace.O[before][0]);
   assert.equal(stateWords(run.model, inPhase(run.model, step, "weigh"), 0, 0), "");
+});
+
+test("a part's share of a row is e^(its lse - lse of all parts), and the shares add up to one", () => {
+  const { model, trace } = givenRun("parts");
+  for (const row of range(model.offsets.length)) {
+    const steps = stepsWhere(trace, { kernel: 1, q_tile: 0, batch_head: 0 });
+    const terms = steps.map((step) => lseOfPart(model, step, row));
+    const all = Math.log(terms.reduce((sum, lse) => sum + Math.exp(lse), 0));
+    steps.forEach((step, i) => {
+      const share = valueAt(model, "weight", step, row); // sent in 16 bits
+      assert.ok(Math.abs(share - Math.exp(terms[i] - all)) < 1 / 65535, `${share} in row ${row}`);
+    });
+  }
 });
 
 test("sentences tell the picked row of large tiles with its numbers, and no other", () => {

@@ -49,16 +49,12 @@ test("bytes before each step are those of the trace", () => {
   });
 });
 
-test("values per tile and shares come back as they were recorded", () => {
+test("shares come back as they were recorded", () => {
   const { model, trace } = backward;
   for (const step of range(model.count)) {
     model.offsets.forEach((offset, row) => {
       const share = Math.max(0, Math.min(1, trace.row_share[step][offset] || 0));
       assert.ok(Math.abs(valueAt(model, "share", step, row) - share) < 1e-5);
-      ["dQ", "dK", "dV"].forEach((name, column) => {
-        const distance = trace.gradient_distance[step][column] || 0;
-        assert.ok(Math.abs(valueAt(model, name, step, row) - distance) < 2e-9 + 3e-4 * distance);
-      });
     });
   }
 });

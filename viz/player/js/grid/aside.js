@@ -7,11 +7,9 @@ import { curveOf, recordedSeries, shownRow } from "../run/series.js";
 import { isInPart } from "../run/model.js";
 import { rowWords } from "../run/words.js";
 
-const NAMES = 118; // width of the names and values: "−0.326 after tile 15"
+const NAMES = 64; // width of the names and values
 const TALLEST = 64;
-const MARKED = 40; // steps; more than that are drawn as a line alone
 const DOT = 4; // radius of the dot at the present value
-const LEAST = 1e-9; // of a logarithmic scale
 
 const heading = (words) => element("div", { class: "fa-part" }, [words]);
 
@@ -75,8 +73,7 @@ export class Aside {
       }
     }
     const curves = recordedSeries(model, index);
-    const told = curves.map((curve) => `${curve.name}: ${curve.title}${curve.log ? ", log scale" : ""}`);
-    this.rows.title = told.join("\n");
+    this.rows.title = curves.map((curve) => `${curve.name}: ${curve.title}`).join("\n");
   }
 }
 
@@ -86,11 +83,6 @@ function drawRows(node, model, palette, at, pinned) {
   context.clearRect(0, 0, width, height);
   const shown = shownRow(model, at, pinned);
   const curves = recordedSeries(model, at.kernel);
-  if (!curves.length) {
-    const { observed } = model.data;
-    const words = observed ? "they stay inside this kernel" : "this kernel sums nothing up over its steps";
-    text(context, words, 0, 12, palette.muted, { size: 12.5 });
-  }
   const tall = Math.min(height / Math.max(curves.length, 1), TALLEST);
   curves.forEach((series, index) => {
     const box = { x: NAMES, y: index * tall + 3, w: width - NAMES - 6, h: tall - 6 };
@@ -99,17 +91,14 @@ function drawRows(node, model, palette, at, pinned) {
 }
 
 function drawSeries(context, box, { model, palette, at, series, shown }) {
-  const { steps, values, current, whose } = curveOf(model, series, at, shown);
+  const { values, current } = curveOf(model, series, at, shown);
   const isFirst = (step) => isInPart(model, step) && model.keyParts.includes(model.kv[step]);
-  const fresh = steps.map(isFirst); // each part of the keys begins with an empty state
-  const color = palette[series.color];
+  const fresh = shown.steps.map(isFirst); // each part of the keys begins with an empty state
+  const color = palette.state;
   const middle = box.y + box.h / 2;
-  const size = series.name.length > 8 ? 10.5 : 13;
-  text(context, series.name, 0, middle - 7, color, { size, weight: "600" });
+  text(context, series.name, 0, middle - 7, color, { size: 13, weight: "600" });
   const value = current >= 0 ? formatNumber(values[current]) : "–";
   text(context, value, 0, middle + 8, palette.text, { size: 12.5 });
-  const wide = context.measureText(value).width;
-  if (whose) text(context, whose, wide, middle + 8.5, palette.muted, { size: 10.5 });
   fillBox(context, palette.surface, box);
   const points = placePoints(box, series, values);
   if (!points || current < 0) return; // what is still to come is never drawn
@@ -123,14 +112,13 @@ function drawSeries(context, box, { model, palette, at, series, shown }) {
 
 // [x, y] of each value, null for one that is not finite; null if none is finite.
 function placePoints(box, series, values) {
-  const scaled = values.map((value) => (series.log ? Math.log10(Math.max(value, LEAST)) : value));
-  const finite = scaled.filter(Number.isFinite);
+  const finite = values.filter(Number.isFinite);
   if (!finite.length) return null;
   let [low, high] = series.range ?? [Math.min(...finite), Math.max(...finite)];
   if (!(high > low)) [low, high] = [low - 0.5, low + 0.5];
   const margin = Math.min(DOT + 1, box.h / 4); // so that the dot stays inside of the strip
   const bottom = box.y + box.h - margin;
-  return scaled.map((value, i) => {
+  return values.map((value, i) => {
     if (!Number.isFinite(value)) return null;
     const x = box.x + (box.w * (i + 0.5)) / values.length;
     return [x, bottom - ((box.h - 2 * margin) * (value - low)) / (high - low)];
@@ -138,12 +126,10 @@ function placePoints(box, series, values) {
 }
 
 function drawTrail(context, points, fresh, last, color) {
-  context.strokeStyle = context.fillStyle = color;
+  context.strokeStyle = color;
   context.lineWidth = 2;
   context.beginPath();
   const reached = points.slice(0, last + 1);
   reached.forEach((point, i) => point && context[fresh[i] ? "moveTo" : "lineTo"](...point));
   context.stroke();
-  if (points.length <= MARKED)
-    reached.filter(Boolean).forEach(([x, y]) => context.fillRect(x - 2, y - 2, 4, 4));
 }

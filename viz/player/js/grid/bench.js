@@ -7,7 +7,7 @@ import { lerp, smooth, within } from "../run/easing.js";
 import { figureOf, goodTile, stepToOpen, toldRow } from "../run/figure.js";
 import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sumOf } from "../run/bench.js";
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
-import { drawLaid, drawSum } from "./sums.js";
+import { drawSum } from "./sums.js";
 import { KIND, rowBox, rowNumber, stepsOfTile, sum, tileKind, tileNumber } from "../run/model.js";
 import { weightsOf } from "./map.js";
 import { drawLens } from "./lens.js";
@@ -15,7 +15,6 @@ import { drawState } from "./state.js";
 
 import { RESTS } from "./strips.js";
 import { liesIn, paintTiles } from "./tensor.js";
-import { drawRows } from "./whole_rows.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
@@ -103,7 +102,7 @@ export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
   const how = { ...given, isFlat: bench.isFlat };
   const kernel = model.kernels[at.kernel];
-  if (strong < 0.05 && !bench.whole) return; // words stand in its place
+  if (strong < 0.05 && !bench.draw) return; // words stand in its place
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   const memories = memoriesOf(model, kernel, chip);
   const named = memories.length ? nameWide(chip) : chip.w;
@@ -113,12 +112,13 @@ export function drawBench(context, chip, bench, given) {
     const words = "What this kernel keeps on the chip is not seen: only its loads and stores.";
     text(context, words, chip.x + PAD, chip.y + 50, palette.muted, { size: 13 });
   }
-  const slots = bench.whole ? [] : boxed(kernel, bench.slots);
+  const slots = bench.draw ? [] : boxed(kernel, bench.slots);
   const drawn = slots.filter((slot) => drawSlot(context, slot, bench.slots[slot.name], how));
   if (at.step < 0) return;
-  if (bench.whole) {
-    drawRows(context, bench, how);
-    return drawWords(context, { slots: { S: bench.whole } }, { w: 66 }, { ...how, strong: 1 });
+  if (bench.draw) {
+    bench.draw(context, bench, how);
+    if (bench.whole) drawWords(context, { slots: { S: bench.whole } }, { w: 66 }, { ...how, strong: 1 });
+    return;
   }
   if (how.pointed) drawPointed(context, bench, how);
   const room = wordsRoom(model, kernel, chip);
@@ -126,7 +126,6 @@ export function drawBench(context, chip, bench, given) {
   if (strong > 0.3 && room.w && isTold) drawWords(context, bench, room, how);
   if (how.only !== null) return;
   if (strong > 0.5) markValues(context, bench.slots, how);
-  drawLaid(context, bench, how);
   const isBegun = !(at.about >= 0) || drawn.some(({ name }) => "SO".includes(name));
   if (bench.state && isBegun) drawState(context, bench, how);
   if (strong > 0.5) frameRow(context, bench, drawn, how);
@@ -209,9 +208,7 @@ function drawMemories(context, chip, memories, { model, palette, at }) {
 // Returns whether there is something: no open tile, talk or film has empty boxes.
 function drawSlot(context, slot, box, how) {
   const { model, palette, at, strong } = how;
-  // the numbers of layers of a sum are these layers
-  const isLaid = !how.isOpen && slot.columns === "head_dim" && model.kernels[at.kernel].bars === "weight";
-  const isKnown = at.step >= 0 && !isLaid && (hasNumbers(model) || how.only !== null);
+  const isKnown = at.step >= 0 && (hasNumbers(model) || how.only !== null);
   const figure = isKnown ? figureOf(model, at.step) : null;
   const shown = figure && matricesIn(model, figure, slot, at);
   const isRecorded = figure?.matrices.some((each) => each.slot === slot.name && model.matrices[each.name]);

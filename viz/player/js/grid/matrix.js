@@ -6,7 +6,7 @@ import { cell } from "../run/formats.js";
 import { countsOf } from "./layout.js";
 import { clamp, smooth } from "../run/easing.js";
 import { visiblePath } from "./map.js";
-import { adds, isSquare, progressIn, progressOfPhase, roleOf, slotOf, workedPart } from "../run/bench.js";
+import { isSquare, progressIn, progressOfPhase, roleOf, slotOf } from "../run/bench.js";
 import { KIND, tileKind } from "../run/model.js";
 import { drawSumOfRows } from "./sums.js";
 
@@ -68,7 +68,7 @@ const left = (used, column, columns) => 1 - smooth((used * (columns + 2) - colum
 const FULL = 0.75; // how strong a tensor's colour is
 
 export function drawBlock(context, slot, box, how) {
-  const { model, palette, at, strong, held, used, last } = how;
+  const { model, palette, at, strong, held, used } = how;
   if (held <= 0) return;
   if (isSquare(slot)) {
     if (used < 1) drawSquare(context, slot, box, how);
@@ -77,13 +77,7 @@ export function drawBlock(context, slot, box, how) {
   const kernel = model.kernels[at.kernel];
   const isSum = ({ needs, makes }) => needs.includes(slot.name) && makes.includes(slot.name);
   if (kernel.phases[1].some(isSum)) return drawSumOfRows(context, slot, box, how, isSum);
-  const isLaid = last && adds(last, slot) && workedPart(last, used) > 0; // its rows are seen on their way
-  fillBox(
-    context,
-    palette[slot.color],
-    box,
-    (isLaid ? 0.25 : used === 1 ? USED * FULL : FULL) * held * strong,
-  );
+  fillBox(context, palette[slot.color], box, (used === 1 ? USED * FULL : FULL) * held * strong);
 }
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.

@@ -11,6 +11,7 @@ import { meltOf, scanOf, smooth, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
 import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
+import { isMerge, partsLayout } from "./parts.js";
 import { drawSms } from "./sms.js";
 import { drawStored } from "./stored.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
@@ -122,10 +123,12 @@ export class Pane {
     const { model, palette, reduced, pointed } = this;
     const kernel = model.kernels[at.kernel];
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
-    const benchWith = (only) =>
-      !isOpen && isOfRows(model, kernel)
-        ? rowsLayout(chip, model, at.step)
-        : benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5);
+    const benchWith = (only) => {
+      if (!isOpen && isOfRows(model, kernel)) return rowsLayout(chip, model, at.step);
+      if (!isOpen && isMerge(kernel))
+        return partsLayout(chip, model, at.step < 0 ? model.count - 1 : at.step);
+      return benchOf(chip, kernel, model, only, isOpen ? 3 : 1.5);
+    };
     // of large tiles one row is known, or has room for its numbers: it opens alone
     const isAlone =
       isOpen && knowsRow(model, row) && (model.matrixRow !== null || !hasRoom(benchWith(null), model));

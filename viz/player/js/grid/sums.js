@@ -1,12 +1,11 @@
 // The sums on the chip, by their rows: what is kept of the old one, and what a tile adds to it.
 
-import { fillBox, text } from "./draw.js";
-import { adds, finishOf, progressIn, progressOfPhase, sumOf, workedPart } from "../run/bench.js";
+import { fillBox } from "./draw.js";
+import { finishOf, progressIn, progressOfPhase } from "../run/bench.js";
 import { clamp, lerp, smooth } from "../run/easing.js";
 import { figureOf, seenShares, softmaxState } from "../run/figure.js";
-import { formatNumber } from "../run/formats.js";
 import { countsOf } from "./layout.js";
-import { once, range, rowAbove, rowBox, rowCount, rowNumber, stepsOfTile, valueAt } from "../run/model.js";
+import { once, range, rowAbove, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 // A running sum as one row of bars per row of the tile, `own` or all: it shrinks by alpha, grows by what is
 // added, and is divided by l, on one scale. Between recorded states the bars are between them.
@@ -69,7 +68,6 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
   const added = smooth(come);
   if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0))
     return fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
-  const isLaid = model.phases[at.step].some((phase) => isSum(phase) && phase.loads.length); // it flies there
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
     const { y, h: high } = rowBox(model, box, row);
     const [old, kept, all] = weightsOfRow(model, at, slot, row);
@@ -80,31 +78,7 @@ export function drawSumOfRows(context, slot, box, { model, palette, at, strong, 
     };
     if (added < 1 && progressIn(model, at, "rescale", 0) > 0) layer(kept, old, 0.18);
     layer(0, kept, 0.85);
-    layer(kept, kept + (all - kept) * (isLaid ? Math.floor(come) : added), 0.5);
-  }
-}
-
-// The rows of a part shrink by its weight, as wide as they are, and are laid on those of the sum.
-export function drawLaid(context, { slots }, { model, palette, at, strong, row: told }) {
-  const isLaid = (phase) => model.kernels[at.kernel].slots.some((slot) => adds(phase, slot));
-  const k = model.phases[at.step].findIndex(isLaid);
-  const phase = model.phases[at.step][k];
-  const part = phase ? workedPart(phase, at.progress[k]) : 0;
-  if (part <= 0) return;
-  const [from, to] = [slots[phase.needs[0]], slots[sumOf(phase)]];
-  const [shrunk, way] = [smooth(part * 2), smooth(part * 2 - 1)];
-  for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
-    const [high, low] = [from, to].map((box) => rowBox(model, box, row));
-    const [before, after] = seenShares(model, at, row);
-    const h = lerp(high.h, (after - before) * low.h, shrunk);
-    const y = lerp(high.y + high.h - h, low.y + (1 - after) * low.h, way);
-    const x = lerp(from.x, to.x, way);
-    if (part < 1) fillBox(context, palette.output, { ...from, x, y, h }, strong);
-    if (row !== told) continue;
-    const style = { size: 14, weight: "700", alpha: strong }; // the number stays with the layer
-    const word = model.data.words?.[0][rowNumber(model, { q: model.q[at.step], row })] ?? "";
-    const share = `${word} ×${formatNumber(after - before, 2)}`;
-    text(context, share, x + from.w + 8, y + h / 2, palette.now, style);
+    layer(kept, kept + (all - kept) * added, 0.5);
   }
 }
 

@@ -16,10 +16,11 @@ export function rowsLayout(chip, model, step) {
   const x = chip.x + PAD + WORDS;
   const whole = { x, y: chip.y + ABOVE, w: chip.x + chip.w - PAD - x, h: chip.h - ABOVE - BELOW };
   const w = whole.w / model.kvTiles;
-  return { whole, slots: { S: { ...whole, x: x + Math.max(model.kv[step], 0) * w, w } }, state: null };
+  const slots = { S: { ...whole, x: x + Math.max(model.kv[step], 0) * w, w } };
+  return { whole, slots, draw: drawRows, state: null };
 }
 
-export function drawRows(context, { whole, slots }, { model, palette, at }) {
+function drawRows(context, { whole, slots }, { model, palette, at }) {
   const [first] = model.kernels[at.kernel].phases[1];
   const part = progressOfPhase(model, at, (phase) => phase === first, 0);
   const makes = !first.loads.length; // P, of the S that were read

@@ -55,9 +55,8 @@ export const progressIn = (model, at, role, rest) =>
 export const finishes = ({ tells }) => tells.startsWith("finish");
 export const finishOf = (model, at) => progressOfPhase(model, at, finishes, 0);
 
-// The sum that a phase adds to; and whether what it adds is the data of a slot, row by row, times a factor.
+// The sum that a phase adds to.
 export const sumOf = ({ needs, makes, rescales }) => !rescales && makes.find((name) => needs.includes(name));
-export const adds = (phase, slot) => Boolean(sumOf(phase)) && phase.needs[0] === slot.name && !isSquare(slot);
 
 // How far a phase has come with what it moves, and with its work, which begins once its tiles have landed.
 const works = ({ loads, needs }) => loads.length > 0 && needs.length > 0;

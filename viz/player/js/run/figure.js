@@ -75,6 +75,13 @@ export function softmaxState(model, step, row) {
   return { oldM, oldL, m, l, alpha, lse: m + Math.log(l) };
 }
 
+// lse of the part that a step merges: m + ln l after its last tile, in the kernel that made it.
+export function lseOfPart(model, step, row) {
+  const steps = stepsOfTile(model, 0, model.head[step], model.q[step]);
+  const last = steps.findLast((i) => model.kv[i] >= model.kv[step] && model.kv[i] < model.kvEnd[step]);
+  return softmaxState(model, last, row)?.lse ?? -Infinity;
+}
+
 // m and l before the first tile: a sink was seen, a key that has no value.
 function stateAtStart(model, step) {
   const { sinks } = model.data.problem;

@@ -219,14 +219,12 @@ export function tilesOf(model, along, i) {
   return along === "kv" ? [model.kv[i], model.kvEnd[i]] : [model.q[i], model.q[i] + 1];
 }
 
-// A value after step i, of a drawn row or of the tile (per_tile); null: not recorded. On a log scale 0 is 0.
+// A value after step i, of a drawn row; null: not recorded.
 export function valueAt(model, name, i, row) {
   const sent = model.values[name];
   if (!sent) return null;
-  const value = sent.values[sent.per_tile ? i : i * model.offsets.length + row];
-  if (sent.scale === "float") return value;
-  if (sent.scale === "share" || value === 0) return value / 65535;
-  return 10 ** ((value / 65535) * 12 - 9);
+  const value = sent.values[i * model.offsets.length + row];
+  return sent.scale === "share" ? value / 65535 : value;
 }
 
 // Drawn rows of a query tile that exist; the last tile may have fewer.

@@ -4,7 +4,7 @@ import { scanOf } from "./easing.js";
 import { formatBytes, formatNumber } from "./formats.js";
 import { KIND, rowNumber, stepsAbout, sum, tileKind, tileNumber } from "./model.js";
 import { capital, sentenceOf } from "./sentences.js";
-import { areOfKeys, shownRow } from "./series.js";
+import { shownRow } from "./series.js";
 
 export function countWords(timeline, at) {
   const { model, moments, order, position, unit } = timeline;
@@ -23,7 +23,6 @@ export const headName = (model, head) => `${model.data.problem.packed ? "K head"
 export function rowWords(model, at, pinned) {
   if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
-  if (areOfKeys(model, at.kernel)) return `key tile ${model.kv[shown.step]}`;
   const { head } = shown;
   const { q_len, rows, packed } = model.data.problem;
   const number = rowNumber(model, shown);

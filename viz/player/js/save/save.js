@@ -4,7 +4,7 @@ import { button, element, select } from "../controls/dom.js";
 import { Panel } from "../controls/help.js";
 import { takeKeys } from "../controls/keyboard.js";
 import { clamp } from "../run/easing.js";
-import { fileName } from "../run/formats.js";
+import { fileName, formatMs } from "../run/formats.js";
 import { film, shotsOf } from "./film.js";
 import { Picture } from "./picture.js";
 
@@ -13,9 +13,7 @@ const SIZES = [
   ["2×", "2 times as large as here"],
   ["1×", "as large as here"],
   ["16:9", "1920 × 1080, as a slide"],
-  ["1920", "1920 pixels wide"],
 ];
-const LONG_MS = 120_000;
 const MOST_PIXELS = 64e6; // more than that no browser gives a canvas
 
 export class SavePanel extends Panel {
@@ -76,8 +74,7 @@ export class SavePanel extends Panel {
     const parts = [...owner.root.querySelectorAll(PARTS)];
     const isSlide = size.value === "16:9";
     const picture = new Picture(owner, parts, owner.palette, isSlide ? 16 / 9 : 0);
-    const asked = isSlide ? 1920 : parseFloat(size.value);
-    const scale = size.value.endsWith("×") ? asked : asked / picture.width;
+    const scale = isSlide ? 1920 / picture.width : parseFloat(size.value);
     const most = Math.sqrt(MOST_PIXELS / (picture.width * picture.height));
     return { picture, scale: Math.min(scale, most) };
   }
@@ -93,7 +90,7 @@ export class SavePanel extends Panel {
     const { picture, scale } = this.picture();
     const { duration } = shotsOf(this.owner, this.span());
     const [width, height] = [picture.width, picture.height].map((size) => Math.round(size * scale));
-    this.says.textContent = `${width} × ${height} pixels; the animation takes ${lengthWords(duration)}`;
+    this.says.textContent = `${width} × ${height} pixels; the animation takes ${formatMs(duration)}`;
   }
 
   saveStill() {
@@ -153,9 +150,4 @@ export class SavePanel extends Panel {
   destroy() {
     this.ending?.abort();
   }
-}
-
-export function lengthWords(ms) {
-  if (ms < LONG_MS) return `${(ms / 1000).toFixed(1)} s.`;
-  return `${Math.round(ms / 60_000)} minutes. A higher speed (]) or fewer steps make it shorter.`;
 }
