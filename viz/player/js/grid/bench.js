@@ -45,7 +45,7 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
     return rowLayout({ ...box, y: box.y + longer, h: box.h - longer }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   const bench = benchLayout(box, kernel.slots, hasState, most);
-  const isLower = (high) => model.data.problem.block_m > FEW && !(bench.slots.S?.h > high);
+  const isLower = (least) => model.data.problem.block_m > FEW && !(bench.slots.S?.h > least);
   const placed = isLower(FLAT) && bench.state ? benchLayout(box, kernel.slots, false, most) : bench;
   return { ...placed, isFlat: isLower(model.data.flat ?? FLAT) };
 }
@@ -127,7 +127,7 @@ export function drawBench(context, chip, bench, given) {
   if (strong > 0.3 && room.w && isTold) drawWords(context, bench, room, how);
   if (how.only !== null) return;
   if (strong > 0.5) markValues(context, bench.slots, how);
-  const isBegun = !(at.about >= 0) || drawn.some(({ name }) => "SO".includes(name));
+  const isBegun = !(model.data.ticks || at.about >= 0) || drawn.some(({ name }) => "SO".includes(name));
   if (bench.state && isBegun) drawState(context, bench, how);
   if (strong > 0.5) frameRow(context, bench, drawn, how);
   const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;

@@ -4,6 +4,7 @@ import { roundBox, text } from "./draw.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
 import { KIND, tileKind, tilesOf } from "../run/model.js";
+import { stripState } from "./strips.js";
 import { paintTiles } from "./tensor.js";
 import { finishes, isSquare, movedPart, slotOf } from "../run/bench.js";
 
@@ -23,17 +24,22 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const out = placeInHbm(layout, model, at.step, name, strip, tiles);
       if (name === model.data.hides || !out) return;
       // without a slot: beside m and l
-      const other = strip?.lists || !bench.state ? chipEdge(chip, out, i) : { ...bench.state, w: EDGE };
+      const { state } = bench;
+      const other =
+        strip?.lists || !state ? chipEdge(chip, out, i) : { ...state, x: state.x + APART * i, w: EDGE };
       const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
       const words = slot === other && name; // nothing else says what it is
       const comes = i < phase.loads.length;
       const own = model.kernels[at.kernel].slots.find((each) => each.name === slotOf(name));
       const lies = own?.transposed && "flat"; // as on the chip, from the start: it need not turn
+      const isEmpty = comes && strip?.isFilled && !stripState(model, strip, at, ...tiles).level;
       const paint =
-        strip && ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
+        strip &&
+        !isEmpty &&
+        ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
       const isHidden = isSquare({ ...own }) && tileKind(model, at.step) === KIND.hidden;
       const plain = isHidden ? "hidden" : name === "P" ? "now" : (own?.color ?? "state");
-      const color = palette[strip?.color ?? plain];
+      const color = palette[isEmpty ? "surface" : (strip?.color ?? plain)];
       drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes, words });
     });
   });

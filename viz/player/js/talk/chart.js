@@ -85,7 +85,10 @@ export class ChartView {
     });
     const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": bars.join("; ") };
     const ends = [0, bars.length - 1].map((i) => TOP + (i + 0.6) * high);
-    drawn.at(-1).append(...ratio(...ends, /[\d.]+×/.exec(sentence)?.[0], 0));
+    const ratios = ratio(...ends, /[\d.]+×/.exec(sentence)?.[0], 0);
+    const after = { duration: GROWS_MS, delay: bars.length * GROWS_MS, fill: "backwards" };
+    if (flows) ratios.forEach((each) => each.animate({ opacity: [0, 1] }, after));
+    drawn.at(-1).append(...ratios);
     this.root.replaceChildren(svg("svg", about, drawn));
   }
 }
