@@ -155,7 +155,7 @@ TALK_CSS = style_sheets("screen", "talk")
 PRINT_CSS = style_sheets("print")
 TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
 
-STAGED: dict = {"standard_parts": [], "flat": 104, "ticks": True}  # all bytes; used tiles stay ticked
+STAGED: dict = {"standard_parts": [], "ticks": True}  # all bytes; used tiles stay ticked
 
 Runs = dict[RunRequest, tuple[Trace, str]]
 """Trace and provenance of each run that a talk shows."""

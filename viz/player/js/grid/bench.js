@@ -45,9 +45,8 @@ export function benchOf(chip, kernel, model, only = null, widest = 1.5) {
     return rowLayout({ ...box, y: box.y + longer, h: box.h - longer }, kernel.slots, hasKeys);
   const most = kernel.slots.some(isSquare) ? widest : LOOSE;
   const bench = benchLayout(box, kernel.slots, hasState, most);
-  const isLower = (least) => model.data.problem.block_m > FEW && !(bench.slots.S?.h > least);
-  const placed = isLower(FLAT) && bench.state ? benchLayout(box, kernel.slots, false, most) : bench;
-  return { ...placed, isFlat: isLower(model.data.flat ?? FLAT) };
+  const isFlat = model.data.problem.block_m > FEW && !(bench.slots.S?.h > FLAT);
+  return { ...(isFlat && bench.state ? benchLayout(box, kernel.slots, false, most) : bench), isFlat };
 }
 
 // Whether the numbers of all rows can be read there: without scores, each row opens alone.

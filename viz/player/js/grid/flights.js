@@ -79,5 +79,5 @@ export function drawCopy(context, inHbm, onChip, part, how) {
   if (paint) paint(box);
   else roundBox(context, box, 3, { fill: color, line: palette.background, alpha: 0.9 });
   context.restore();
-  if (words) text(context, words, x, box.y - 9, color, { size: 13, weight: "650", align: "center" });
+  if (words) text(context, words, x, box.y + box.h + 9, color, { size: 13, weight: "650", align: "center" });
 }
