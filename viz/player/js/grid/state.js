@@ -22,7 +22,7 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   const names = isFolded ? ["lse", ""] : isWide ? ["max m", "sum l"] : ["m", "l"];
   names.forEach((name, i) => text(context, name, [m, l][i], box.y - 10, palette.state, style));
   const parts = isTold && at.phase?.rescales ? ["old", "new"] : [];
-  parts.forEach((part, i) => text(context, part, l + 46 + 30 * i, box.y - 10, tones(palette)[i], style));
+  parts.forEach((part, i) => text(context, part, l + 30 * i, box.y + box.h + 9, tones(palette)[i], style));
   if (model.q[at.step] < 0) return;
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((of) => progressIn(model, at, of, 1));
   const how = { palette, strong, place, tall, ranges: rangesOf(model, at), max, rescale, exp };
