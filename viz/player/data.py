@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import requested_ledger, standard_requested
+from kernels.algorithms.standard.traffic import requested_ledger, standard_ledger, standard_requested
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.measure import sweep
@@ -31,7 +31,7 @@ from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
-from viz.shared.formats import format_kib, problem_words
+from viz.shared.formats import format_bytes, format_kib, format_ms, problem_words
 from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
@@ -43,18 +43,33 @@ MOST_WORDS = 1024
 
 @functools.cache
 def film() -> list[dict[str, Any]]:
-    """The acts of film.toml. The last one tells recorded times: one sequence, 16 heads of 128, causal."""
+    """The acts of film.toml. The last two tell modelled bytes and recorded times of a longer text."""
     acts = tomllib.loads(Path(__file__).with_name("film.toml").read_text("utf-8"))["acts"]
     problem = sweep.problem_for(sweep.TOKENS, 128, "causal", "float16")
     measured = [each for each in recorded_document("energy").measurements if each.problem == problem]
     forward = [each for run in measured for each in run.results if each.direction == "forward"]
-    took = {each.peer: each.sustained.ms for each in forward if each.sustained}
-    if not {"naive", "ours"} <= took.keys():  # a recording may leave them out
-        return acts[:-1]
-    known = {"run": measured[-1], "faster": round(took["naive"] / took["ours"])}
-    acts[-1]["says"], took["under"] = (acts[-1].pop(name).format(**known) for name in ("says", "under"))
-    acts[-1]["took"] = took
+    ms = {each.peer: each.sustained.ms for each in forward if each.sustained}
+    if not {"naive", "ours"} <= ms.keys():  # a recording may leave them out
+        return acts[:-2]
+    ledger = standard_ledger(problem)
+    squares = ledger["S"] + ledger["P"]
+    rest = sum(ledger.values()) - squares
+    known = {
+        "run": measured[-1],
+        "faster": round(ms["naive"] / ms["ours"]),
+        "moved": format_bytes(squares),
+        "all": format_bytes(squares + rest),
+    }
+    moved = _bar("S and P", squares, format_bytes), _bar("Q, K, V and O", rest, format_bytes)
+    took = _bar("Standard attention", ms["naive"], format_ms), _bar("FlashAttention", ms["ours"], format_ms)
+    for act, bars, big in zip(acts[-2:], (moved, took), ("", f"{known['faster']}× faster"), strict=True):
+        act["says"], under = (act.pop(name).format(**known) for name in ("says", "under"))
+        act["took"] = {"bars": bars, "big": big, "under": under}
     return acts
+
+
+def _bar(name: str, value: float, words: Callable[[float], str]) -> dict[str, Any]:
+    return {"name": name, "value": value, "words": words(value)}
 
 
 def encode(values: np.ndarray, dtype: str) -> str:

@@ -1,8 +1,8 @@
 // What a first visitor sees: what attention is, what standard attention stores, then FlashAttention, slowly.
 
 import { clamp, lerp, within } from "./run/easing.js";
-import { goodTile, rowNamed, softmaxState, toldRow } from "./run/figure.js";
-import { digitsFor, formatBytes, formatSteady, inDigits } from "./run/formats.js";
+import { goodTile, rowNamed, softmaxState, tellingKey, toldRow } from "./run/figure.js";
+import { formatBytes, formatSteady } from "./run/formats.js";
 import { sum } from "./run/model.js";
 import { rowCalled, wordsOf } from "./run/sentences.js";
 
@@ -11,26 +11,13 @@ const [SLOW, LETTER_MS] = [0.2, 50];
 
 const between = (value, part) => (Array.isArray(value) ? lerp(...value, part) : value);
 
-// What becomes of an old weight of a row, of its key that is told apart best from the largest one.
-function correctedOf(model, good, row) {
-  const opens = model.turnFirst[good];
-  const weights = rowNamed(model, "P", opens, row) ?? [];
-  const kept = Math.max(...weights.filter((each) => each < 0.9));
-  const key = model.kv[opens] * model.data.problem.block_n + weights.indexOf(kept);
-  const factors = [kept, softmaxState(model, good, row).alpha];
-  const digits = digitsFor(factors, (weight, alpha) => weight * alpha);
-  const [weight, alpha] = factors.map((each) => inDigits(each, digits));
-  const corrected = `${weight} × ${alpha} = ${formatSteady(factors[0] * factors[1])}`;
-  return { corrected, old: model.data.words?.[1][key] };
-}
-
 // The acts of film.toml, for a run.
 export function overtureOf(model, film = model.data.film) {
   const { phases, phaseStart, bytes, count } = model;
-  const { label, problem, standard_parts: parts, tensors } = model.data;
+  const { problem, standard_parts: parts, tensors } = model.data;
   const good = goodTile(model);
-  const [opens, after] = [model.turnFirst[good], model.turnLast[good] + 1];
-  const steps = { opens, good, after, last: count };
+  const [opens, closes] = [model.turnFirst[good], model.turnLast[good]];
+  const steps = { opens, good, closes, after: closes + 1, last: count };
   const row = toldRow(model, opens);
   const bytesOf = (some) => sum(parts.filter(some).map((part) => part.bytes));
   const unstored = bytesOf(({ name }) => tensors.every((each) => each.name !== name));
@@ -38,9 +25,13 @@ export function overtureOf(model, film = model.data.film) {
   const sizes = { all, unstored, skipped: all - unstored - bytes[count] };
   const told = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, formatBytes(size)]));
   const { block_m: q, block_n: kv, rows: n } = problem;
-  const many = Math.max(...film.map((act) => act.many ?? 0));
-  const [most, times] = [many, many / n].map((each) => (each ** 2).toLocaleString("en-US"));
-  const words = { label, who, q, kv, n, most, times, ...told, ...correctedOf(model, good, row) };
+  const most = (Math.max(...film.map((act) => act.many ?? 0)) ** 2).toLocaleString("en-US");
+  const weights = rowNamed(model, "P", opens, row) ?? [];
+  const index = tellingKey(weights);
+  const old = model.data.words?.[1][model.kv[opens] * kv + index];
+  const both = [1, softmaxState(model, good, row).alpha].map((factor) => factor * weights[index]);
+  const [weight, corrected] = both.map(formatSteady);
+  const words = { who, q, kv, n, most, old, weight, corrected, ...told };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;
@@ -54,11 +45,9 @@ export function overtureOf(model, film = model.data.film) {
     const [head, body] = [title, says].map(filled);
     if (scene.count) scene.count = filled(scene.count);
     const shape = (part) => within(part, waits, 1 - rests);
-    const valueAt =
-      (part) =>
-      ([key, value]) => [key, between(value, clamp(part / (1 - rests)))];
-    const valuesAt = (part) => Object.fromEntries(Object.entries(scene).map(valueAt(part)));
+    const values = Object.entries({ about: closes, ...scene });
+    const shown = (part) => values.map(([is, value]) => [is, between(value, clamp(part / (1 - rests)))]);
     const time = { from, to: place, shape, rate: () => rate, ms: beat + LETTER_MS * body.length };
-    return { ...time, says: `${head}\n${body}`, scene: (part) => ({ about: after - 1, ...valuesAt(part) }) };
+    return { ...time, says: `${head}\n${body}`, scene: (part) => Object.fromEntries(shown(part)) };
   });
 }

@@ -1,7 +1,7 @@
 // The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
 import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text, wrapped } from "./draw.js";
-import { formatKib, formatMs, formatNumber, meant } from "../run/formats.js";
+import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
 import { figureOf, goodTile, stepToOpen, toldRow } from "../run/figure.js";
@@ -126,7 +126,8 @@ export function drawBench(context, chip, bench, given) {
   if (strong > 0.3 && room.w && isTold) drawWords(context, bench, room, how);
   if (how.only !== null) return;
   if (strong > 0.5) markValues(context, bench.slots, how);
-  const isBegun = !(model.data.ticks || at.about >= 0) || drawn.some(({ name }) => "SO".includes(name));
+  const isWhole = !(model.data.ticks || at.about >= 0) || drawn.some(({ name }) => "SO".includes(name));
+  const isBegun = isWhole && !at.plain;
   if (bench.state && isBegun) drawState(context, bench, how);
   if (strong > 0.5) frameRow(context, bench, drawn, how);
   const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
@@ -226,7 +227,7 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const name = nameIn(model, at, slot.name);
   // P is divided by the sum of its row, which is not known yet where it is summed up
-  const short = name === "P" && model.kernels[at.kernel].bars === "l" ? "e^(S − m)" : name;
+  const short = name === "P" && model.kernels[at.kernel].bars === "l" && !at.plain ? "e^(S − m)" : name;
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650", alpha: strong };
@@ -359,24 +360,23 @@ function drawLanding(context, layout, places, size, how) {
   });
 }
 
-// Recorded times of a forward pass, as bars that race: the film's last picture.
+// What was recorded or modelled of a longer text, as bars that race: the film's last pictures.
 export function drawTimes(context, { x, y, w, h }, { palette, at }) {
-  const { naive, ours, under } = at.took;
-  const draw = (name, ms, color, top) => {
-    const passed = Math.min(at.races * naive, ms);
-    const bar = { x: x + 24, y: top + 18, w: ((w - 150) * passed) / naive, h: 0.17 * h };
+  const { bars, big, under } = at.took;
+  const most = bars[0].value;
+  bars.forEach(({ name, value, words }, i) => {
+    const [color, top] = [i ? palette.now : palette.text, y + (0.08 + 0.32 * i) * h];
+    const passed = Math.min(at.races * most, value);
+    const bar = { x: x + 24, y: top + 18, w: ((w - 150) * passed) / most, h: 0.17 * h };
     text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
     fillBox(context, color, bar);
-    const style = { size: 22, weight: "700", alpha: Number(passed === ms) };
-    text(context, formatMs(ms), bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
-  };
-  draw("Standard attention", naive, palette.text, y + 0.08 * h);
-  draw("FlashAttention", ours, palette.now, y + 0.4 * h);
-  const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };
-  text(context, `${Math.round(naive / ours)}× faster`, x + 24, y + 0.78 * h, palette.now, style);
-  context.font = `15px ${FONT}`;
-  const lines = wrapped(context, under, w - 48);
-  lines.toReversed().forEach((line, i) => {
-    text(context, line, x + 24, y + h - 14 - 18 * i, palette.muted, { size: 15 });
+    const style = { size: 22, weight: "700", alpha: Number(passed === value) };
+    text(context, words, bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
   });
+  const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };
+  text(context, big, x + 24, y + 0.78 * h, palette.now, style);
+  context.font = `15px ${FONT}`;
+  const lines = wrapped(context, under, w - 48).toReversed();
+  for (const [i, line] of lines.entries())
+    text(context, line, x + 24, y + h - 14 - 18 * i, palette.muted, { size: 15 });
 }

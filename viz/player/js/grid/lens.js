@@ -5,8 +5,8 @@ import { FONT, fillBox, roundBox, text } from "./draw.js";
 import { middles } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn } from "../run/bench.js";
-import { lerp, smooth } from "../run/easing.js";
-import { figureOf, scoresOf, softmaxState } from "../run/figure.js";
+import { lerp, smooth, within } from "../run/easing.js";
+import { figureOf, rowNamed, scoresOf, softmaxState, stepBefore, tellingKey } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
@@ -16,7 +16,6 @@ const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it 
 const [HEAD, NAME, NUMBER, PAD] = [26, 36, 48, 8];
 const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
 const [WORDS, CELLS, LEGIBLE, NO_O] = [12, 22, 24, 0.55]; // words, scores, pixels of a word; part without O
-const BOTH = 112; // the least room of "old" and "new", with their numbers
 
 // Above m and l, from `top` on; as far as it is `near`, over the chip.
 export function drawLens(context, { state, chip }, top, how) {
@@ -38,12 +37,11 @@ export function drawLens(context, { state, chip }, top, how) {
 
 function drawTold(context, { w, h }, state, how) {
   const { model, palette, at, strong, row, kernel, open } = how;
-  const { oldM, oldL, m, l, alpha } = state;
+  const { oldM, oldL, m, alpha } = state;
   const [max, rescale] = ["max", "rescale"].map((role) => progressIn(model, at, role, 1));
   const isSeen = rescale > 0 && oldL > 0 && at.melt < 1 && !finishOf(model, at);
   const shrinks = isSeen && alpha < UNCHANGED && at.phase.rescales;
-  const kept = rescale < 0.25 ? oldL : alpha * oldL;
-  const [was, is, old, fresh] = [oldM, m, kept, l - alpha * oldL].map(formatSteady);
+  const [was, is] = [oldM, m].map(formatSteady);
   const grows = open > 0.5 && oldL > 0 && was !== is ? `${was} → ${is}` : is;
   const factor = open > 0.5 ? rescaleWords(state).factor : `α = ${formatSteady(alpha)}`;
   const named = shrinks ? factor : `${open > 0.5 ? "max " : ""}m = ${max < 0.5 ? was : grows}`;
@@ -58,16 +56,19 @@ function drawTold(context, { w, h }, state, how) {
   write(rowCalled(model, at.step, row), left, 13, palette.now, { size: 15 });
   atEnd(named, right, 13, shrinks ? 20 : 14);
 
-  if (open > 0.5) drawCells(context, { x: from, y: HEAD + WORDS, w: right - from, h: CELLS }, how, max);
+  const cells = { x: from, y: HEAD + WORDS, w: right - from, h: CELLS };
+  const isOld = shrinks && rescale <= 0.5;
+  if (open > 0.5) drawCells(context, cells, how, { state, max, rescale, isOld, isSeen });
   const middle = HEAD + 8 + open * (WORDS + CELLS + 8);
   const ranges = { most: Math.max(largestSum(model, at, row), oldL) };
   const bar = { palette, strong, tall: 28, ranges, place: { l: from, end } };
-  const long = drawL(context, state, middle, { ...bar, rescale });
+  const [kept, added] = drawL(context, state, middle, { ...bar, rescale });
   write("sum l", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
+  const [old, fresh, all] = [kept, added, kept + added].map(formatSteady);
   if (isSeen) below(`old ${old}`, from, palette.state, "left");
-  if (isSeen && rescale > 0.5) below(`new ${fresh}`, from + Math.max(long, BOTH), palette.text, "right");
-  atEnd(formatSteady(rescale < (oldL > 0 ? 0.5 : 0.01) ? oldL : l), right, middle);
+  if (isSeen && rescale > 0.5) below(`new ${fresh}`, lerp(right, end, open), palette.text, "right");
+  atEnd(all, right, middle);
 
   const slot = kernel.slots.find(({ name }) => name === "O");
   const figure = slot && figureOf(model, at.step);
@@ -76,26 +77,35 @@ function drawTold(context, { w, h }, state, how) {
   const box = { x: from, y: middle + 24, w: end - from, h: h - middle - 27 };
   drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O") }, [model.offsets[row]]);
   write("O", left, box.y + box.h / 2, palette.output);
-  if (shrinks) atEnd("×α", right, box.y + box.h / 2, 22);
+  const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld ? "×α" : "";
+  atEnd(by, right, box.y + box.h / 2, by.length > 2 ? 16 : 22);
 }
 
-// The scores of the row, or its weights, below their words; the largest is ringed once it is known.
-function drawCells(context, box, how, max) {
+// The scores of the row, or its weights, below their words; the largest is ringed once it is known. While old
+// sums shrink, the weights of the tile before, which were dropped, are there again: each takes the factor.
+function drawCells(context, box, how, { state, max, rescale, isOld, isSeen }) {
   const { model, palette, at, row, kernel, zoom } = how;
   const slot = kernel.slots.find(({ name }) => name === "S");
-  const shown = matricesIn(model, figureOf(model, at.step), slot, at);
-  const scores = scoresOf(model, at.step, row);
-  if (!shown) return;
-  drawMatrix(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "S"), only: model.offsets[row] });
-  const [unit, best] = [box.w / scores.length, scores.indexOf(Math.max(...scores))];
+  const step = isOld ? stepBefore(model, at.step) : at.step;
+  const numbers = isOld ? rowNamed(model, "P", step, row) : scoresOf(model, step, row);
+  const kept = lerp(1, state.alpha, smooth(2 * rescale));
+  const recorded = isOld
+    ? { now: { columns: numbers.length, at: (_, c) => kept * numbers[c] }, part: 1 }
+    : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };
+  if (!recorded.now || recorded.used === 1) return;
+  const strong = isOld ? Math.min(1, 100 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
+  drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
+  const told = isOld ? tellingKey(numbers) : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
+  const unit = box.w / numbers.length;
   const words = unit * zoom > LEGIBLE ? model.data.words[1] : [];
-  middles(box.x, box.w, scores.length).forEach((x, i) => {
-    const color = i === best && max > 0.3 ? palette.now : palette.text;
-    const word = words[model.kv[at.step] * scores.length + i] ?? "";
+  middles(box.x, box.w, numbers.length).forEach((x, i) => {
+    const color = i === told ? palette.now : palette.text;
+    const word = words[model.kv[step] * numbers.length + i] ?? "";
     context.font = `8px ${FONT}`;
     const size = 8 * Math.min(1, unit / context.measureText(word).width);
-    text(context, word, x, box.y - 6, color, { size, align: "center" });
+    text(context, word, x, box.y - 6, color, { size, align: "center", alpha: strong });
   });
-  const ring = { x: box.x + best * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
-  if (max > 0.3) roundBox(context, ring, 3, { line: palette.now, width: 2 });
+  const ring = { x: box.x + told * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
+  if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong });
+  if (isOld) text(context, "old", PAD, box.y + box.h / 2, palette.state, { size: 13, weight: "650" });
 }

@@ -31,15 +31,15 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     const middle = rowBox(model, box, row).y + tall / 2;
     if (!state) continue;
     if (!isFolded) drawMax(context, state, middle, how);
-    const bar = isFolded ? 0 : drawL(context, state, middle, how);
+    const [kept, added] = isFolded ? [0, 0] : drawL(context, state, middle, how);
     if (!isTold) continue;
     const now = isFolded ? state.lse : max < 0.5 ? state.oldM : state.m;
     const color = row === told ? palette.now : palette.text;
     const write = (words, x, more) =>
       text(context, words, x, middle, color, { size: TOLD, weight: "700", alpha: strong, ...more });
     write(formatSteady(now), isFolded ? m : place.m + place.half + 5);
-    const length = (bar / (place.end - place.l)) * how.ranges.most; // the number goes with its bar
-    if (!isFolded) write(formatSteady(rescale < 1 ? length : state.l), right, { align: "right" });
+    if (!isFolded) write(formatSteady(kept + added), right, { align: "right" });
+    const bar = ((kept + added) * (place.end - place.l)) / how.ranges.most;
     const isScaled = at.phase?.rescales && rescale > 0 && state.oldL > 0 && place.l + bar + TWO < right;
     if (isScaled) write(`α ${formatSteady(state.alpha)}`, right - ROOM, { align: "right" });
   }
@@ -63,21 +63,21 @@ function drawMax(context, { oldM, m }, middle, { palette, strong, place, tall, r
   fillBox(context, color, tick, (isFirst ? max : 1) * strong);
 }
 
-// The old sum shrinks, then what the tile adds stands on it. Returns how long both are.
+// The old sum shrinks, then what the tile adds stands on it. Returns both, as they are at this moment.
 export function drawL(context, { oldL, l, alpha }, middle, how) {
   const { palette, strong, place, ranges, tall, rescale } = how;
   const unit = (place.end - place.l) / ranges.most;
   const hasOld = oldL > 0;
   const shrinks = hasOld && alpha < UNCHANGED && rescale > 0;
-  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) * unit : 0;
-  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(hasOld ? rescale * 2 - 1 : rescale) * unit;
+  const kept = hasOld ? oldL * lerp(1, alpha, smooth(rescale * 2)) : 0;
+  const added = (l - (hasOld ? alpha * oldL : 0)) * smooth(hasOld ? rescale * 2 - 1 : rescale);
   const from = { x: place.l, y: middle - barOf(tall) / 2, h: barOf(tall) };
   const was = { ...from, w: oldL * unit };
   if (shrinks && rescale <= 0.5) roundBox(context, was, 1, { line: palette.state, alpha: strong });
   const [old, fresh] = tones(palette);
-  fillBox(context, old, { ...from, w: kept }, strong);
-  fillBox(context, fresh, { ...from, x: place.l + kept, w: added }, strong);
-  return kept + added;
+  fillBox(context, old, { ...from, w: kept * unit }, strong);
+  fillBox(context, fresh, { ...from, x: place.l + kept * unit, w: added * unit }, strong);
+  return [kept, added];
 }
 
 function rangesOf(model, at) {

@@ -1,18 +1,18 @@
 // What standard attention does, with the numbers of a run of FlashAttention: S and P go to HBM and back.
 
 import { benchOf } from "./bench.js";
-import { namePlace, roundBox, text } from "./draw.js";
+import { fillBox, namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { middles, stripTile } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { toldRow } from "../run/figure.js";
-import { meant } from "../run/formats.js";
+import { softmaxState, toldRow } from "../run/figure.js";
+import { formatNumber, meant } from "../run/formats.js";
 import { range, rowNumber } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
-const [ROW, DOT] = [34, 6]; // pixels of a score of a row that stands alone, at most, and of all of a text
+const [DOT, SMALL] = [6, 0.7]; // pixels of all scores of a text beside those of a long one, and the chip then
 const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
@@ -33,7 +33,10 @@ function tensorsOf(layout, model) {
 }
 
 // Three programs work where FlashAttention does, on as many rows at a time: P takes the place of S.
-export function drawStored(context, { layout, chip, model, palette, at }) {
+export function drawStored(context, { layout, chip: whole, model, palette, at }) {
+  const [far, stays] = at.many ? [smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)] : [0, 1];
+  const small = lerp(1, SMALL, far * stays); // all scores of a long text do not fit: it is seen from afar
+  const chip = { ...whole, w: whole.w * small, h: whole.h * small };
   const tensors = tensorsOf(layout, model);
   const { slots: own } = benchOf(chip, model.kernels[at.kernel], model);
   const onChip = { ...own, P: own.S };
@@ -49,12 +52,13 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
   roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", "small and fast, magnified", chip, palette);
   const leaves = 1 - within(at.stored, 3.8, 4);
-  [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(at.stored, i, i + 0.1) * leaves));
+  const since = [Math.max(at.stored, (at.told ?? 0) - 1.2), at.stored - 1]; // a told row goes there first
+  [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(since[i], 0, 0.1) * leaves));
   const steps = storedTiles(at.stored, model.qTiles);
   for (const { reads, writes, q, read, made, written } of steps) {
     // what is read is there until what is made of it has left, or has taken its place
-    const stays = reads[0] === "S" ? made < 1 : written < 1;
-    const there = [...(read === 1 && stays ? reads : []), ...(made > 0 && written < 1 ? [writes] : [])];
+    const isKept = reads[0] === "S" ? made < 1 : written < 1;
+    const there = [...(read === 1 && isKept ? reads : []), ...(made > 0 && written < 1 ? [writes] : [])];
     const other = reads[0] === "S" && (made < 0.5 ? "P" : "S"); // both have one place, and it one name
     for (const name of there) if (name !== other) frame(name, onChip[name], 1);
     for (const name of there)
@@ -69,57 +73,59 @@ export function drawStored(context, { layout, chip, model, palette, at }) {
       drawCopy(context, tensors[name].placeOf(q), onChip[name], comes ? read : written, how);
     }
   }
-  if (at.many) drawAll(context, { chip, paint, frame, model, palette, at });
-  const gone = at.many ? 1 - clamp(5 * at.zooms - 10) : leaves;
-  const come = at.many ? 2 * smooth(at.zooms) - 1 : within(at.stored, 3, 3.2);
-  const style = { size: chip.w / 16, weight: "700", align: "center", alpha: come * gone };
-  text(context, at.count ?? "", chip.x + chip.w / 2, chip.y + chip.h / 2, palette.text, style);
-  if (at.told >= 0) drawRow(context, { chip, paint, model, palette, at });
+  if (at.many) drawAll(context, { chip, far, stays, paint, frame, model, palette, at });
+  const come = at.many ? (2 * far - 1) * stays : within(at.stored, 3, 3.2) * leaves;
+  const style = { size: whole.w / 16, weight: "700", align: "center", alpha: come };
+  text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + whole.h / 2, palette.text, style);
+  if (at.told >= 0) drawRow(context, { chip, square: tensors.S.square, paint, model, palette, at });
 }
 
 // All scores of this text, which come as its queries meet its keys; then, to scale, those of a text of so
-// `many` words, as far as they have room.
-function drawAll(context, { chip, paint, frame, model, palette, at }) {
+// `many` words, which go beyond the chip.
+function drawAll(context, { chip, far, stays, paint, frame, model, palette, at }) {
   const { kv_len: keys } = model.data.problem;
-  const [met, far, stays] = [at.zooms + 1, smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)];
   const [corner, near] = [chip.y + NAME + PAD, chip.h - NAME - 2 * PAD - MEETS - ASIDE];
   const w = near * (DOT / near) ** far;
   const x = lerp(chip.x + (chip.w - near) / 2, chip.x + PAD, far);
   const y = lerp(corner + MEETS + ASIDE, corner, far);
-  const all = (w * at.many) / keys;
-  const whole = {
-    x,
-    y,
-    w: Math.min(all, chip.x + chip.w - x - 1),
-    h: Math.min(all, chip.y + chip.h - y - 1),
-  };
-  roundBox(context, whole, [0, 0, 11, 0], { fill: palette.muted, alpha: 0.28 * far * stays });
-  paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(met), alpha: stays });
+  const all = (w * at.many) / keys; // more than there is of the stage
+  fillBox(context, palette.muted, { x, y, w: all, h: all }, 0.28 * far * stays);
+  paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
+  const style = { size: 16, weight: "650", alpha: (2 * far - 1) * stays };
+  text(context, `${keys} × ${keys}`, x + w + 8, y + w / 2, palette.text, style);
   roundBox(context, { x, y, w, h: w }, 1, { line: palette.text, width: 2, alpha: far * stays });
-  const sides = {
-    Q: { x: x - MEETS - ASIDE, y, w: MEETS, h: w },
-    K: { x, y: y - MEETS - ASIDE / 2, w, h: MEETS },
-  };
-  for (const [name, box] of Object.entries(far > 0 ? {} : sides)) {
+  if (far > 0) return;
+  const beside = { x: x - MEETS - ASIDE, y, w: MEETS, h: w };
+  const above = { x, y: y - MEETS - ASIDE / 2, w, h: MEETS };
+  for (const [name, box] of Object.entries({ Q: beside, K: above })) {
     frame(name, box, 1);
     paint(name, [0, model.qTiles], box, {});
   }
 }
 
-// The scores of one row, as they come, below the words that they are of.
-function drawRow(context, { chip, paint, model, palette, at }) {
+// The scores of one row, as they come, below the words that they are of; once all are there and their sum
+// is known, the row goes to HBM.
+function drawRow(context, { chip, square, paint, model, palette, at }) {
   const { block_m: size, kv_len: keys } = model.data.problem;
-  const row = rowNumber(model, { q: model.q[at.about], row: toldRow(model, at.about) });
+  const told = toldRow(model, at.about);
+  const row = rowNumber(model, { q: model.q[at.about], row: told });
   const [asking, asked] = model.data.words;
-  const [seen, room] = [row + 1, chip.w - 2 * PAD];
-  const unit = Math.min(ROW, room / seen);
-  const left = chip.x + (chip.w - unit * seen) / 2;
-  const box = { x: left, y: chip.y + 0.48 * chip.h, w: unit * keys, h: 0.26 * chip.h };
-  paint("S", [row / size, (row + 1) / size], box, { part: (at.told * seen) / keys });
-  const title = `One row: the scores of “${asking[row]}”`;
-  text(context, title, left, box.y + box.h + 22, palette.text, { size: 18, weight: "650" });
-  middles(left, unit * seen, seen).forEach((x, i) => {
-    const style = { size: Math.min(15, unit), turned: true, weight: i === row ? "700" : "" };
-    if (i < at.told * seen) text(context, asked[i], x, box.y - 8, palette.text, style);
+  const box = { x: chip.x + PAD, y: chip.y + 0.48 * chip.h, w: chip.w - 2 * PAD, h: 0.26 * chip.h };
+  const [come, goes] = [clamp(at.told), within(at.told, 1.3, 2)];
+  const [seen, part, h] = [row + 1, (row + 1) / keys, square.h / keys];
+  const tiles = [row / size, (row + 1) / size];
+  const scores = ({ w, ...place }) => paint("S", tiles, { ...place, w: w / part }, { part: come * part });
+  const home = { ...square, y: square.y + row * h, w: square.w * part, h };
+  if (goes === 1) return scores(home);
+  if (goes === 0) scores(box);
+  drawCopy(context, home, box, goes, { palette, paint: scores });
+  const alpha = 1 - within(goes, 0, 0.3);
+  const write = (words, x, y, style) => text(context, words, x, y, palette.text, { alpha, ...style });
+  const all = come < 1 ? "?" : formatNumber(Math.exp(softmaxState(model, at.about, told).lse));
+  const title = `Scores of “${asking[row]}”: sum of e^score = ${all}`;
+  write(title, box.x, box.y + box.h + 22, { size: 18, weight: "650" });
+  middles(box.x, box.w, seen).forEach((x, i) => {
+    const style = { size: Math.min(15, box.w / seen), turned: true, weight: i === row ? "700" : "" };
+    if (i < come * seen) write(asked[i], x, box.y - 8, style);
   });
 }
