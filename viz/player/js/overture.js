@@ -30,8 +30,8 @@ export function overtureOf(model, film = model.data.film) {
   const index = tellingKey(weights);
   const old = model.data.words?.[1][model.kv[opens] * kv + index];
   const both = [1, softmaxState(model, good, row).alpha].map((factor) => factor * weights[index]);
-  const [weight, corrected] = both.map(formatSteady);
-  const words = { who, q, kv, n, most, old, weight, corrected, ...told };
+  const [before, corrected] = both.map(formatSteady);
+  const words = { who, q, kv, n, most, old, before, corrected, ...told };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;

@@ -13,7 +13,7 @@ import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
 
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it the factor alone is there
-const [HEAD, NAME, NUMBER, PAD] = [26, 36, 48, 8];
+const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong old weights are
 const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
 const [WORDS, CELLS, LEGIBLE, NO_O] = [12, 22, 24, 0.55]; // words, scores, pixels of a word; part without O
 
@@ -93,7 +93,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen }) {
     ? { now: { columns: numbers.length, at: (_, c) => kept * numbers[c] }, part: 1 }
     : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };
   if (!recorded.now || recorded.used === 1) return;
-  const strong = isOld ? Math.min(1, 100 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
+  const strong = isOld ? Math.min(GHOST, 1000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
   drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
   const told = isOld ? tellingKey(numbers) : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
   const unit = box.w / numbers.length;

@@ -49,7 +49,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, palette[tensors[name].color], style);
   };
   if (at.lands < 1) return; // it comes once all is filed
-  roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
+  roundBox(context, chip, 12, { fill: palette.background, line: at.many ? palette.muted : palette.line });
   namePlace(context, "Chip", "small and fast, magnified", chip, palette);
   const leaves = 1 - within(at.stored, 3.8, 4);
   const since = [Math.max(at.stored, (at.told ?? 0) - 1.2), at.stored - 1]; // a told row goes there first
@@ -74,9 +74,9 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     }
   }
   if (at.many) drawAll(context, { chip, far, stays, paint, frame, model, palette, at });
-  const come = at.many ? (2 * far - 1) * stays : within(at.stored, 3, 3.2) * leaves;
+  const [come, high] = at.many ? [(2 * far - 1) * stays, 0.85] : [within(at.stored, 3, 3.2) * leaves, 0.5];
   const style = { size: whole.w / 16, weight: "700", align: "center", alpha: come };
-  text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + whole.h / 2, palette.text, style);
+  text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + high * whole.h, palette.text, style);
   if (at.told >= 0) drawRow(context, { chip, square: tensors.S.square, paint, model, palette, at });
 }
 
