@@ -60,16 +60,17 @@ def film() -> list[dict[str, Any]]:
         "moved": format_bytes(squares),
         "all": format_bytes(squares + rest),
     }
-    moved = _bar("S and P", squares, format_bytes), _bar("Q, K, V and O", rest, format_bytes)
-    took = _bar("Standard attention", ms["naive"], format_ms), _bar("FlashAttention", ms["ours"], format_ms)
+    moved = _bars({"S and P": squares, "Q, K, V and O": rest}, format_bytes)
+    took = _bars({"Standard attention": ms["naive"], "FlashAttention": ms["ours"]}, format_ms)
     for act, bars, big in zip(acts[-2:], (moved, took), ("", f"{known['faster']}× faster"), strict=True):
         act["says"], under = (act.pop(name).format(**known) for name in ("says", "under"))
         act["took"] = {"bars": bars, "big": big, "under": under}
     return acts
 
 
-def _bar(name: str, value: float, words: Callable[[float], str]) -> dict[str, Any]:
-    return {"name": name, "value": value, "words": words(value)}
+def _bars(values: dict[str, float], words: Callable[[float], str]) -> list[dict[str, Any]]:
+    most = max(values.values())
+    return [{"name": name, "share": value / most, "words": words(value)} for name, value in values.items()]
 
 
 def encode(values: np.ndarray, dtype: str) -> str:

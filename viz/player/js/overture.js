@@ -1,7 +1,7 @@
 // What a first visitor sees: what attention is, what standard attention stores, then FlashAttention, slowly.
 
 import { clamp, lerp, within } from "./run/easing.js";
-import { goodTile, rowNamed, softmaxState, tellingKey, toldRow } from "./run/figure.js";
+import { goodTile, rowNamed, softmaxState, toldRow } from "./run/figure.js";
 import { formatBytes, formatSteady } from "./run/formats.js";
 import { sum } from "./run/model.js";
 import { rowCalled, wordsOf } from "./run/sentences.js";
@@ -20,18 +20,16 @@ export function overtureOf(model, film = model.data.film) {
   const steps = { opens, good, closes, after: closes + 1, last: count };
   const row = toldRow(model, opens);
   const bytesOf = (some) => sum(parts.filter(some).map((part) => part.bytes));
-  const unstored = bytesOf(({ name }) => tensors.every((each) => each.name !== name));
-  const [all, who] = [bytesOf(() => true), rowCalled(model, opens, row)];
-  const sizes = { all, unstored, skipped: all - unstored - bytes[count] };
-  const told = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, formatBytes(size)]));
+  const [total, own] = [() => true, ({ name }) => tensors.every((each) => each.name !== name)].map(bytesOf);
+  const [all, unstored, skipped] = [total, own, total - own - bytes[count]].map(formatBytes);
+  const who = rowCalled(model, opens, row);
   const { block_m: q, block_n: kv, rows: n } = problem;
-  const most = (Math.max(...film.map((act) => act.many ?? 0)) ** 2).toLocaleString("en-US");
   const weights = rowNamed(model, "P", opens, row) ?? [];
-  const index = tellingKey(weights);
+  const index = weights.indexOf(Math.max(...weights.filter((each) => each < 0.9))); // not the largest
   const old = model.data.words?.[1][model.kv[opens] * kv + index];
   const both = [1, softmaxState(model, good, row).alpha].map((factor) => factor * weights[index]);
   const [before, corrected] = both.map(formatSteady);
-  const words = { who, q, kv, n, most, old, before, corrected, ...told };
+  const words = { who, q, kv, n, old, before, corrected, all, unstored, skipped };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;
@@ -45,7 +43,7 @@ export function overtureOf(model, film = model.data.film) {
     const [head, body] = [title, says].map(filled);
     if (scene.count) scene.count = filled(scene.count);
     const shape = (part) => within(part, waits, 1 - rests);
-    const values = Object.entries({ about: closes, ...scene });
+    const values = Object.entries({ about: closes, key: index, ...scene });
     const shown = (part) => values.map(([is, value]) => [is, between(value, clamp(part / (1 - rests)))]);
     const time = { from, to: place, shape, rate: () => rate, ms: beat + LETTER_MS * body.length };
     return { ...time, says: `${head}\n${body}`, scene: (part) => Object.fromEntries(shown(part)) };

@@ -363,14 +363,13 @@ function drawLanding(context, layout, places, size, how) {
 // What was recorded or modelled of a longer text, as bars that race: the film's last pictures.
 export function drawTimes(context, { x, y, w, h }, { palette, at }) {
   const { bars, big, under } = at.took;
-  const most = bars[0].value;
-  bars.forEach(({ name, value, words }, i) => {
+  bars.forEach(({ name, share, words }, i) => {
     const [color, top] = [i ? palette.now : palette.text, y + (0.08 + 0.32 * i) * h];
-    const passed = Math.min(at.races * most, value);
-    const bar = { x: x + 24, y: top + 18, w: ((w - 150) * passed) / most, h: 0.17 * h };
+    const passed = Math.min(at.races, share);
+    const bar = { x: x + 24, y: top + 18, w: (w - 150) * passed, h: 0.17 * h };
     text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
     fillBox(context, color, bar);
-    const style = { size: 22, weight: "700", alpha: Number(passed === value) };
+    const style = { size: 22, weight: "700", alpha: Number(passed === share) };
     text(context, words, bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
   });
   const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };

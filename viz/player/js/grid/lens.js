@@ -6,7 +6,7 @@ import { middles } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn } from "../run/bench.js";
 import { lerp, smooth, within } from "../run/easing.js";
-import { figureOf, rowNamed, scoresOf, softmaxState, stepBefore, tellingKey } from "../run/figure.js";
+import { figureOf, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
 import { formatSteady } from "../run/formats.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
@@ -60,9 +60,8 @@ function drawTold(context, { w, h }, state, how) {
   const isOld = shrinks && rescale <= 0.5;
   if (open > 0.5) drawCells(context, cells, how, { state, max, rescale, isOld, isSeen });
   const middle = HEAD + 8 + open * (WORDS + CELLS + 8);
-  const ranges = { most: Math.max(largestSum(model, at, row), oldL) };
-  const bar = { palette, strong, tall: 28, ranges, place: { l: from, end } };
-  const [kept, added] = drawL(context, state, middle, { ...bar, rescale });
+  const [ranges, place] = [{ most: Math.max(largestSum(model, at, row), oldL) }, { l: from, end }];
+  const [kept, added] = drawL(context, state, middle, { palette, strong, rescale, tall: 28, ranges, place });
   write("sum l", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
   const [old, fresh, all] = [kept, added, kept + added].map(formatSteady);
@@ -95,7 +94,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen }) {
   if (!recorded.now || recorded.used === 1) return;
   const strong = isOld ? Math.min(GHOST, 1000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
   drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
-  const told = isOld ? tellingKey(numbers) : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
+  const told = isOld ? at.key : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
   const unit = box.w / numbers.length;
   const words = unit * zoom > LEGIBLE ? model.data.words[1] : [];
   middles(box.x, box.w, numbers.length).forEach((x, i) => {

@@ -80,8 +80,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
   if (at.told >= 0) drawRow(context, { chip, square: tensors.S.square, paint, model, palette, at });
 }
 
-// All scores of this text, which come as its queries meet its keys; then, to scale, those of a text of so
-// `many` words, which go beyond the chip.
+// All scores of this text, as queries meet keys; then, to scale, those of so `many` words, beyond the chip.
 function drawAll(context, { chip, far, stays, paint, frame, model, palette, at }) {
   const { kv_len: keys } = model.data.problem;
   const [corner, near] = [chip.y + NAME + PAD, chip.h - NAME - 2 * PAD - MEETS - ASIDE];
@@ -103,8 +102,7 @@ function drawAll(context, { chip, far, stays, paint, frame, model, palette, at }
   }
 }
 
-// The scores of one row, as they come, below the words that they are of; once all are there and their sum
-// is known, the row goes to HBM.
+// The scores of one row, as they come, below their words; once their sum is known, the row goes to HBM.
 function drawRow(context, { chip, square, paint, model, palette, at }) {
   const { block_m: size, kv_len: keys } = model.data.problem;
   const told = toldRow(model, at.about);
@@ -116,8 +114,7 @@ function drawRow(context, { chip, square, paint, model, palette, at }) {
   const tiles = [row / size, (row + 1) / size];
   const scores = ({ w, ...place }) => paint("S", tiles, { ...place, w: w / part }, { part: come * part });
   const home = { ...square, y: square.y + row * h, w: square.w * part, h };
-  if (goes === 1) return scores(home);
-  if (goes === 0) scores(box);
+  if (goes === 0 || goes === 1) scores(goes ? home : box);
   drawCopy(context, home, box, goes, { palette, paint: scores });
   const alpha = 1 - within(goes, 0, 0.3);
   const write = (words, x, y, style) => text(context, words, x, y, palette.text, { alpha, ...style });

@@ -166,9 +166,6 @@ export function rowNamed(model, name, step, row) {
   return values.every(Number.isNaN) ? null : values; // of a row that was not recorded all is NaN
 }
 
-// The key whose old weight is told: the largest that differs from the largest one.
-export const tellingKey = (weights) => weights.indexOf(Math.max(...weights.filter((each) => each < 0.9)));
-
 export const nameOfScores = ({ phases }, step) =>
   phases[step].some(({ tells }) => tells === "mask") ? "S" : "QK^T";
 
