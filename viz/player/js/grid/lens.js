@@ -92,7 +92,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen }) {
     ? { now: { columns: numbers.length, at: (_, c) => kept * numbers[c] }, part: 1 }
     : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };
   if (!recorded.now || recorded.used === 1) return;
-  const strong = isOld ? Math.min(GHOST, 1000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
+  const strong = isOld ? Math.min(GHOST, 4000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
   drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
   const told = isOld ? at.key : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
   const unit = box.w / numbers.length;
