@@ -165,14 +165,14 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 
 const nameWide = ({ w }) => (w > 600 ? 178 : 62); // with its words, or alone
 
-// The memories that have a gauge: none if a program takes less than a fiftieth, which would not be seen.
+// The memories that have a gauge: none if a program takes less than a sixteenth of each, which is hardly seen.
 function memoriesOf(model, kernel, chip) {
   const memories = Object.entries(model.data.gpu.limits).map(([name, limit]) => {
     const parts = kernel.parts.filter(({ memory }) => memory === name);
     const all = sum(parts.map(({ bytes }) => bytes));
     return { name, limit, parts, all, high: GAUGE + (all > limit ? TALLER : 0) };
   });
-  const isSeen = chip.h > LOW && chip.w > NARROW_CHIP && memories.some(({ all, limit }) => all > limit / 50);
+  const isSeen = chip.h > LOW && chip.w > NARROW_CHIP && memories.some(({ all, limit }) => all > limit / 16);
   return isSeen ? memories : [];
 }
 
@@ -227,7 +227,7 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const name = nameIn(model, at, slot.name);
   // P is divided by the sum of its row, which is not known yet where it is summed up
-  const short = name === "P" && model.kernels[at.kernel].bars === "l" && !at.plain ? "e^(S − m)" : name;
+  const short = name === "P" && model.kernels[at.kernel].bars === "l" ? "e^(S − m)" : name;
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650", alpha: strong };

@@ -22,14 +22,14 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const strip = model.strips.find((each) => each.name === name);
       const tiles = strip && tilesOf(model, strip.along, at.step);
       const out = placeInHbm(layout, model, at.step, name, strip, tiles);
-      if (name === model.data.hides || !out) return;
-      // without a slot: beside m and l
-      const { state } = bench;
-      const other =
-        strip?.lists || !state ? chipEdge(chip, out, i) : { ...state, x: state.x + APART * i, w: EDGE };
-      const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
-      const words = slot === other && name; // nothing else says what it is
       const comes = i < phase.loads.length;
+      const moves = comes || model.stepBytes[at.step].written[numberOf(model, name)] > 0;
+      if (name === model.data.hides || !out || !moves) return;
+      const { state } = bench;
+      const isAtEdge = strip?.lists || !state; // else beside m and l, which need no words
+      const other = isAtEdge ? chipEdge(chip, out, i) : { ...state, x: state.x + APART * i, w: EDGE };
+      const slot = bench.slots[slotOf(name)] ?? bench.slots[name.replace("partial ", "")] ?? other;
+      const words = isAtEdge && slot === other && name;
       const own = model.kernels[at.kernel].slots.find((each) => each.name === slotOf(name));
       const lies = own?.transposed && "flat"; // as on the chip, from the start: it need not turn
       const isEmpty = comes && strip?.isFilled && !stripState(model, strip, at, ...tiles).level;
@@ -45,6 +45,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
   });
 }
 
+const numberOf = ({ data }, name) => data.tensors.findIndex((each) => each.name === name);
 const chipEdge = (chip, { y, h }, i) => ({ x: chip.x + 8 + APART * i, y, w: EDGE, h });
 
 // Where a step's tile of a tensor lies in HBM: on its strip, on the map, or (a number a row) beside it.

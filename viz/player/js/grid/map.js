@@ -135,7 +135,8 @@ function drawNumbers(context, layout, { model, palette, at }, step) {
 export function drawMap(context, { layouts, layoutOf, model, palette, steps, running = [], at }) {
   layouts.forEach((layout) => drawGround(context, layout, model, palette));
   const inNumbers = layouts.length === 1 && isDrawnInNumbers(layouts[0], model);
-  const drops = inNumbers && !isInHbm(model, at) && (!at.finished || model.data.ticks);
+  const isKept = isInHbm(model, at) || showsKeys(model);
+  const drops = !isKept && (model.data.ticks || (inNumbers && !at.finished));
   for (const step of steps.filter((each) => hasTile(model, each))) {
     const layout = layoutOf(step);
     const { x, y, w, h } = cellBox(layout, model, step);
@@ -177,7 +178,7 @@ export function nameMap(context, layout, model, palette, at) {
   context.setLineDash(isStored ? [] : [3, 3]);
   roundBox(context, edge, 2, { line: isStored ? palette.text : palette.muted, width: isStored ? 1.5 : 1 });
   context.setLineDash([]);
-  const isLit = (at.finished && !model.data.ticks) || !isDrawnInNumbers(layout, model);
+  const isLit = !model.data.ticks && (at.finished || !isDrawnInNumbers(layout, model));
   const hasTiles = model.kernels[at.kernel].cells; // the first kernel of a backward pass has none
   const dropped = hasTicks(layout) ? "✓ used on the chip, and dropped" : "filled: used, and dropped";
   const unlit = hasTiles ? dropped : "weights, P: not in HBM";

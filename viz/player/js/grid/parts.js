@@ -18,7 +18,8 @@ export const isMerge = ({ bars }) => bars === "weight";
 
 // A line per part below the O of the part at hand, and above the O of all.
 export function partsLayout(chip, model, step) {
-  const count = stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]).length;
+  const stepsHere = stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]);
+  const count = stepsHere.length;
   const high = (chip.h - ABOVE - HEADING - GAP - PAD) / (count + 2);
   const h = clamp(high, 3, TALL);
   const size = clamp(h, SMALLEST, LARGEST);
@@ -28,8 +29,9 @@ export function partsLayout(chip, model, step) {
   box.w = chip.x + chip.w - box.x - (SHARE + (isNarrow ? 0 : WHY)) * size;
   const lines = { ...box, y: box.y + h + HEADING };
   const y = lines.y + count * h + GAP;
-  const all = { ...term, y: lines.y, h: count * h };
-  const slots = { "partial O": box, "partial lse": all, O: { ...box, y }, lse: { ...term, y, h } };
+  const now = stepsHere.indexOf(step);
+  const own = { ...term, y: lines.y + Math.max(now, 0) * h, h };
+  const slots = { "partial O": box, "partial lse": own, O: { ...box, y }, lse: { ...term, y, h } };
   return { slots, lines, size, isNarrow, draw: drawParts, state: null };
 }
 

@@ -2,7 +2,6 @@
 // all that began have ended, each that had one.
 
 import { namePlace, roundBox, text } from "./draw.js";
-import { formatMs } from "../run/formats.js";
 import { range } from "../run/model.js";
 
 const [PAD, TOP, COLUMNS] = [14, 72, 11];
@@ -15,10 +14,9 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   const [had, now] = [begun, running].map((steps) => new Set(steps.map((step) => model.sm[step])));
   const used = running.length ? now : had;
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
-  const clock = model.data.clock.measured && at.started ? `${formatMs(at.time / 1e6)}, traced` : "";
-  namePlace(context, "Chip", clock, box, palette);
-  const size = Math.min(16, box.w / 12.6);
-  const words = `${used.size} of ${sms} SMs ${running.length ? "at work" : "had work"}`;
+  namePlace(context, "Chip", `${sms} SMs`, box, palette);
+  const size = Math.min(16, box.w / 10.8);
+  const words = `${used.size} of ${sms} ${running.length ? "at work" : "had work"}`;
   text(context, words, box.x + PAD, box.y + 48, palette.now, { size, weight: "700" });
   const wide = (box.w - 2 * PAD) / COLUMNS;
   const high = (box.h - TOP - PAD) / Math.ceil(sms / COLUMNS);
