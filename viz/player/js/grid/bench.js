@@ -165,7 +165,7 @@ function drawPointed(context, { slots }, { model, palette, pointed, lines, at, o
 
 const nameWide = ({ w }) => (w > 600 ? 178 : 62); // with its words, or alone
 
-// The memories that have a gauge: none if a program takes less than a sixteenth of each, which is hardly seen.
+// The memories that have a gauge: none if a program takes less than a sixteenth of each.
 function memoriesOf(model, kernel, chip) {
   const memories = Object.entries(model.data.gpu.limits).map(([name, limit]) => {
     const parts = kernel.parts.filter(({ memory }) => memory === name);
@@ -364,7 +364,8 @@ function drawLanding(context, layout, places, size, how) {
 export function drawTimes(context, { x, y, w, h }, { palette, at }) {
   const { bars, big, under } = at.took;
   bars.forEach(({ name, share, words }, i) => {
-    const [color, top] = [i ? palette.now : palette.text, y + (0.08 + 0.32 * i) * h];
+    const second = big ? palette.now : palette.muted;
+    const [color, top] = [i ? second : palette.text, y + (0.08 + 0.32 * i) * h];
     const passed = Math.min(at.races, share);
     const bar = { x: x + 24, y: top + 18, w: (w - 150) * passed, h: 0.17 * h };
     text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
