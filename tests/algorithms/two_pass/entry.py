@@ -56,8 +56,7 @@ OUTPUT = Kernel(
     requested_bytes=output_bytes,
     products=2,
     row_fields=("row_share",),
-    sums=(RecordedSum("acc", "q_tile", "output"),),
-    series=("share", "shares", "distance"),
+    sums=(RecordedSum("acc", "q_tile"),),
     bars="share",
 )
 
