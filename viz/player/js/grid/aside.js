@@ -24,7 +24,7 @@ export class Aside {
   draw({ model, palette, pinned }, at, picked) {
     if (!this.node.clientWidth) return; // it has no place, and costs nothing
     drawRows(this.rows, model, palette, at, picked);
-    const kept = pinned && !model.data.observed ? " (picked; click it again to let go)" : "";
+    const kept = pinned ? " (picked; click it again to let go)" : "";
     write(this.title, rowWords(model, at, picked) + kept);
     this.light(model, at);
   }
@@ -73,6 +73,7 @@ export class Aside {
       }
     }
     const curves = recordedSeries(model, index);
+    this.rows.hidden = this.title.hidden = !curves.length;
     this.rows.title = curves.map((curve) => `${curve.name}: ${curve.title}`).join("\n");
   }
 }

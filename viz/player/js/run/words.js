@@ -21,7 +21,6 @@ export function countWords(timeline, at) {
 export const headName = (model, head) => `${model.data.problem.packed ? "K head" : "head"} ${head}`;
 
 export function rowWords(model, at, pinned) {
-  if (model.data.observed) return "scores, m and l: not seen";
   const shown = shownRow(model, at, pinned);
   const { head } = shown;
   const { q_len, rows, packed } = model.data.problem;
