@@ -247,7 +247,7 @@ class Kernel:
     series: tuple[str, ...] = ()
     """Curves that the player draws beside the grid, by their names in run/series.js."""
     bars: str = ""
-    """What the height of a row of the sum shows: "l" or "share"; "weight" for a merge of parts, "" for none."""
+    """What the height of a row of the sum shows: "l" or "share"; "weight" for a merge, "" for none."""
     figure: TileFigure | None = None
     """How a step of small tiles is shown number by number; None if it is not."""
     cells: str = "share"
