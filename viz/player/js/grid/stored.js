@@ -5,8 +5,8 @@ import { fillBox, namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { middles, stripTile } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { softmaxState, toldRow } from "../run/figure.js";
-import { formatNumber, meant } from "../run/formats.js";
+import { toldRow } from "../run/figure.js";
+import { meant } from "../run/formats.js";
 import { range, rowNumber } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
@@ -118,8 +118,7 @@ function drawRow(context, { chip, square, paint, model, palette, at }) {
   drawCopy(context, home, box, goes, { palette, paint: scores });
   const alpha = 1 - within(goes, 0, 0.3);
   const write = (words, x, y, style) => text(context, words, x, y, palette.text, { alpha, ...style });
-  const all = come < 1 ? "?" : formatNumber(Math.exp(softmaxState(model, at.about, told).lse));
-  const title = `Scores of “${asking[row]}”: sum of e^score = ${all}`;
+  const title = `Scores of “${asking[row]}”: sum of e^score = ?`;
   write(title, box.x, box.y + box.h + 22, { size: 18, weight: "650" });
   middles(box.x, box.w, seen).forEach((x, i) => {
     const style = { size: Math.min(15, box.w / seen), turned: true, weight: i === row ? "700" : "" };
