@@ -162,7 +162,7 @@ CLAIMS = {
     ),
     (BACKWARD, 5): lambda s: s.trace.tensor_bytes_written.sum() < matrix_bytes(s.trace.problem),
     (BACKWARD, 6): lambda s: (
-        [kernels_at(s, stop) for stop in range(2)] == [([0], [1]), ([0], [1])]
+        [kernels_at(s, stop) for stop in range(2)] == [([0], [1]), ([0, 1], [])]
         and s.figure("products") == "5"
         and Shown(BACKWARD, 4).figure("products") == "7"
     ),

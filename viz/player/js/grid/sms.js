@@ -16,7 +16,7 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", `${sms} SMs`, box, palette);
   const size = Math.min(16, box.w / 10.8);
-  const words = `${used.size} of ${sms} ${running.length ? "at work" : "had work"}`;
+  const words = `${used.size} of ${sms} ${running.length || !begun.length ? "at work" : "had work"}`;
   text(context, words, box.x + PAD, box.y + 48, palette.now, { size, weight: "700" });
   const wide = (box.w - 2 * PAD) / COLUMNS;
   const high = (box.h - TOP - PAD) / Math.ceil(sms / COLUMNS);

@@ -1,7 +1,7 @@
 // Where a talk stands: the scene, and its beat. Each stop is one, but for the place that a scene opens from.
 
 // The first stop that a scene shows: 1 if it opens in motion, on the way to it.
-export const firstStop = ({ stops, chart }) => Number(!chart && stops[1]?.seconds > 0);
+export const firstStop = ({ stops, chart }) => Number(!chart && stops[1]?.seconds >= 1);
 
 export const beatsOf = (scene) => scene.stops.length - firstStop(scene);
 
