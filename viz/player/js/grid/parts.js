@@ -12,14 +12,14 @@ const [PAD, ABOVE, HEADING, GAP] = [14, 48, 22, 8]; // beside and above all, and
 const [NAME, TERM, SHARE, WHY] = [3, 4.5, 4, 8]; // of a part, its lse, its share, and e^(…), in text heights
 const NARROW = 420; // width of a chip that does not say why
 const middleOf = (box) => box.y + box.h / 2;
-const [TALL, LARGEST, SMALLEST] = [26, 16, 7]; // of a line, and of its numbers
+const [TALL, LARGEST, SMALLEST] = [40, 16, 7]; // of a line, and of its numbers
 
 export const isMerge = ({ bars }) => bars === "weight";
 
 // A line per part below the O of the part at hand, and above the O of all.
 export function partsLayout(chip, model, step) {
-  const stepsHere = stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]);
-  const count = stepsHere.length;
+  const steps = stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]);
+  const count = steps.length;
   const high = (chip.h - ABOVE - HEADING - GAP - PAD) / (count + 2);
   const h = clamp(high, 3, TALL);
   const size = clamp(h, SMALLEST, LARGEST);
@@ -29,8 +29,7 @@ export function partsLayout(chip, model, step) {
   box.w = chip.x + chip.w - box.x - (SHARE + (isNarrow ? 0 : WHY)) * size;
   const lines = { ...box, y: box.y + h + HEADING };
   const y = lines.y + count * h + GAP;
-  const now = stepsHere.indexOf(step);
-  const own = { ...term, y: lines.y + Math.max(now, 0) * h, h };
+  const own = { ...term, y: lines.y + steps.indexOf(step) * h, h };
   const slots = { "partial O": box, "partial lse": own, O: { ...box, y }, lse: { ...term, y, h } };
   return { slots, lines, size, isNarrow, draw: drawParts, state: null };
 }

@@ -64,8 +64,7 @@ function largestOfRows(model, slot, at) {
 // A sum by its rows, each as high as the weight that it holds: what is kept, and what the tile adds on top.
 export function drawSumOfRows(context, slot, box, { model, palette, at, strong, held }, isSum) {
   const color = palette[slot.color];
-  const come = progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1);
-  const added = smooth(come);
+  const added = smooth(progressOfPhase(model, at, (phase) => isSum(phase) && !phase.rescales, 1));
   if (model.q[at.step] < 0 || slot.rows !== "q_tile" || !weightsOfRow(model, at, slot, 0))
     return fillBox(context, color, box, (0.35 + 0.4 * added) * held * strong);
   for (let row = 0; row < rowCount(model, model.q[at.step]); row++) {
