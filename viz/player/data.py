@@ -60,17 +60,24 @@ def film() -> list[dict[str, Any]]:
         "moved": format_bytes(squares),
         "all": format_bytes(squares + rest),
     }
-    moved = _bars({"S and P": squares, "Q, K, V and O": rest}, format_bytes)
-    took = _bars({"Standard attention": ms["naive"], "FlashAttention": ms["ours"]}, format_ms)
+    colors = [[theme.TENSOR_COLORS[name] for name in names] for names in ("SP", "QKVO")]
+    moved = _bars({"S and P": squares, "Q, K, V and O": rest}, format_bytes, colors)
+    times = {"Standard attention": ms["naive"], "FlashAttention": ms["ours"]}
+    took = _bars(times, format_ms, [["text"], ["now"]])
     for act, bars, big in zip(acts[-2:], (moved, took), ("", f"{known['faster']}× faster"), strict=True):
         act["says"], under = (act.pop(name).format(**known) for name in ("says", "under"))
         act["took"] = {"bars": bars, "big": big, "under": under}
     return acts
 
 
-def _bars(values: dict[str, float], words: Callable[[float], str]) -> list[dict[str, Any]]:
+def _bars(
+    values: dict[str, float], words: Callable[[float], str], colors: list[list[str]]
+) -> list[dict[str, Any]]:
     most = max(values.values())
-    return [{"name": name, "share": value / most, "words": words(value)} for name, value in values.items()]
+    return [
+        {"name": name, "share": value / most, "words": words(value), "colors": own}
+        for (name, value), own in zip(values.items(), colors, strict=True)
+    ]
 
 
 def encode(values: np.ndarray, dtype: str) -> str:

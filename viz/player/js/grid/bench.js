@@ -98,6 +98,7 @@ const boxed = ({ slots }, boxes) =>
   slots.flatMap((slot) => (boxes[slot.name] ? { ...slot, ...boxes[slot.name] } : []));
 
 // `how` has model, palette, at, `row` (the drawn row that is told) and `strong` (below 1 in fast playback).
+// Returns where V is in the row that is told alone, if it is.
 export function drawBench(context, chip, bench, given) {
   const { model, palette, at, strong } = given;
   const how = { ...given, isFlat: bench.isFlat };
@@ -132,7 +133,7 @@ export function drawBench(context, chip, bench, given) {
   if (strong > 0.5) frameRow(context, bench, drawn, how);
   const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
   const tells = strong > 0.5 && bench.state && isBegun && (at.marks || at.about === undefined);
-  if (tells) drawLens(context, { ...bench, chip }, top, { ...how, kernel });
+  return tells ? drawLens(context, { ...bench, chip }, top, { ...how, kernel }) : null;
 }
 
 // The number under a point, {slot, row, column}, or null. `only` is the row that is drawn alone.
@@ -227,7 +228,8 @@ function drawSlot(context, slot, box, how) {
   const said = shown?.old && shown.part < 0.5 ? shown.old : shown?.now;
   const name = nameIn(model, at, slot.name);
   // P is divided by the sum of its row, which is not known yet where it is summed up
-  const short = name === "P" && model.kernels[at.kernel].bars === "l" ? "e^(S − m)" : name;
+  const isUndivided = name === "P" && model.kernels[at.kernel].bars === "l";
+  const short = isUndivided ? (at.plain ? "weights" : "e^(S − m)") : name;
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650", alpha: strong };
@@ -334,19 +336,21 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
 
 export const FADES = 0.25; // until then, before they land, words become what is stored of them
 const TOLD = 0.08; // a weight that is told in percent
-const LANDING = 40; // how many words are on their way at once
+const [FLIGHT, APART] = [0.45, 0.12]; // of the time of all: a line's way, and by how much its end is late
 
 // Each word is a row of Q, and a column of K and of V, which lie below each other where it stood.
 function drawLanding(context, layout, places, size, how) {
   const { model, at } = how;
-  const come = within(at.lands, FADES, 1) * (places.length + LANDING);
+  const come = within(at.lands, FADES, 1);
+  const lines = [...new Set(places.map(({ y }) => y))];
   const read = model.strips.filter(({ isFilled }) => !isFilled);
   const strips = model.data.tensors.flatMap(({ name }) => read.filter((strip) => strip.name === name));
   const look = { size: 0.6 * size, weight: "650" };
   strips.forEach((strip, k) => {
     const unit = strip.edges.at(-1) / places.length; // tiles of a word
     places.forEach(({ x, y, wide }, i) => {
-      const part = within(come, i, i + LANDING);
+      const late = (lines.indexOf(y) / lines.length) * (1 - FLIGHT) + (APART * i) / places.length;
+      const part = within(come, late, late + FLIGHT - APART);
       const tiles = [i * unit, (i + 1) * unit];
       const to = stripTile(strip, layout, ...tiles);
       const [way, falls] = [0.9, 1].map((end) => smooth(within(part, 0, end)));
@@ -363,13 +367,15 @@ function drawLanding(context, layout, places, size, how) {
 // What was recorded or modelled of a longer text, as bars that race: the film's last pictures.
 export function drawTimes(context, { x, y, w, h }, { palette, at }) {
   const { bars, big, under } = at.took;
-  bars.forEach(({ name, share, words }, i) => {
-    const second = big ? palette.now : palette.muted;
-    const [color, top] = [i ? second : palette.text, y + (0.08 + 0.32 * i) * h];
+  bars.forEach(({ name, share, words, colors }, i) => {
+    const top = y + (0.08 + 0.32 * i) * h;
     const passed = Math.min(at.races, share);
     const bar = { x: x + 24, y: top + 18, w: (w - 150) * passed, h: 0.17 * h };
     text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
-    fillBox(context, color, bar);
+    const wide = bar.w / colors.length; // of parts that are alike
+    for (const [k, color] of colors.entries())
+      fillBox(context, palette[color], { ...bar, x: bar.x + k * wide, w: wide });
+    const color = palette[colors.at(-1)];
     const style = { size: 22, weight: "700", alpha: Number(passed === share) };
     text(context, words, bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
   });

@@ -1,13 +1,13 @@
 // The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number. In a
 // film it opens over the whole chip, with its scores.
 
-import { FONT, fillBox, roundBox, text } from "./draw.js";
+import { FONT, colorsOf, fillBox, roundBox, text } from "./draw.js";
 import { middles } from "./layout.js";
-import { drawMatrix } from "./matrix.js";
-import { finishOf, heldIn, matricesIn, progressIn } from "../run/bench.js";
-import { lerp, smooth, within } from "../run/easing.js";
-import { figureOf, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
-import { formatSteady } from "../run/formats.js";
+import { columnsUsed, drawMatrix } from "./matrix.js";
+import { finishOf, heldIn, matricesIn, progressIn, sumOf } from "../run/bench.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { figureOf, matrixNamed, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
+import { cell, formatSteady } from "../run/formats.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
@@ -15,28 +15,30 @@ import { drawSum, largestSum } from "./sums.js";
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it the factor alone is there
 const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong old weights are
 const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
-const [WORDS, CELLS, LEGIBLE, NO_O] = [12, 22, 24, 0.55]; // words, scores, pixels of a word; part without O
+const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and of scores; pixels of a flat word
+const VALUES = 14; // height of those of a key
 
-// Above m and l, from `top` on; as far as it is `near`, over the chip.
+// Above m and l, from `top` on; as far as it is `near`, over the chip. Returns where V is there, if it is.
 export function drawLens(context, { state, chip }, top, how) {
   const { model, palette, at, row } = how;
   const now = softmaxState(model, at.step, row);
   if (!now) return;
-  const [open, part] = [smooth(at.near ?? 0), now.oldL > 0 ? 1 : NO_O];
+  const open = smooth(at.near ?? 0);
   const high = Math.min(state.y - HEAD - top, HIGHEST);
   const card = { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
-  const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: part * (chip.h - HEAD) - 1 };
+  const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
   const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => lerp(card[side], whole[side], open));
-  const zoom = lerp(1, Math.min(LARGEST, whole.h / part / HIGH, whole.w / WIDE), open);
+  const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
   fillBox(context, palette.background, { x, y, w, h }, 4 * open);
   context.save();
   context.transform(zoom, 0, 0, zoom, x, y);
-  drawTold(context, { w: w / zoom, h: h / zoom }, now, { ...how, open, zoom });
+  const V = drawTold(context, { w: w / zoom, h: h / zoom }, now, { ...how, open, zoom });
   context.restore();
+  return V && { x: x + zoom * V.x, y: y + zoom * V.y, w: zoom * V.w, h: zoom * V.h };
 }
 
 function drawTold(context, { w, h }, state, how) {
-  const { model, palette, at, strong, row, kernel, open } = how;
+  const { model, palette, at, strong, row, kernel, open, zoom } = how;
   const { oldM, oldL, m, alpha } = state;
   const [max, rescale] = ["max", "rescale"].map((role) => progressIn(model, at, role, 1));
   const isSeen = rescale > 0 && oldL > 0 && at.melt < 1 && !finishOf(model, at);
@@ -50,16 +52,25 @@ function drawTold(context, { w, h }, state, how) {
     text(context, words, x, y, color, { size: 14, weight: "650", alpha: strong, ...more });
   const atEnd = (words, x, y, size = 14) => write(words, x, y, palette.now, { align: "right", size });
   const isNarrow = w < NARROWEST; // else each row has its own factor
-  if (!open && (isNarrow || h < LOWEST)) return isNarrow && shrinks && atEnd(named, right, h - 4, 16);
+  if (!open && (isNarrow || h < LOWEST)) {
+    if (isNarrow && shrinks) atEnd(named, right, h - 4, 16);
+    return null;
+  }
 
   roundBox(context, { x: 0, y: 0, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
   write(rowCalled(model, at.step, row), left, 13, palette.now, { size: 15 });
   atEnd(named, right, 13, shrinks ? 20 : 14);
 
-  const cells = { x: from, y: HEAD + WORDS, w: right - from, h: CELLS };
+  const isFlat = zoom * (right - from) > LEGIBLE * model.data.problem.block_n;
+  const [above, tall] = isFlat ? FLAT : TURNED;
+  const cells = { x: from, y: HEAD + above, w: right - from, h: tall };
   const isOld = shrinks && rescale <= 0.5;
-  if (open > 0.5) drawCells(context, cells, how, { state, max, rescale, isOld, isSeen });
-  const middle = HEAD + 8 + open * (WORDS + CELLS + 8);
+  const slot = kernel.slots.find(({ name }) => name === "O");
+  const figure = slot && figureOf(model, at.step);
+  const shown = figure && matricesIn(model, figure, slot, at);
+  const adds = open > 0.5 && shown ? addedIn(model, at, row, shown) : null;
+  if (open > 0.5) drawCells(context, cells, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
+  const middle = HEAD + 8 + open * (above + tall + 8);
   const [ranges, place] = [{ most: Math.max(largestSum(model, at, row), oldL) }, { l: from, end }];
   const [kept, added] = drawL(context, state, middle, { palette, strong, rescale, tall: 28, ranges, place });
   write("sum l", left, middle, palette.state, { size: 13 });
@@ -69,21 +80,50 @@ function drawTold(context, { w, h }, state, how) {
   if (isSeen && rescale > 0.5) below(`new ${fresh}`, lerp(right, end, open), palette.text, "right");
   atEnd(all, right, middle);
 
-  const slot = kernel.slots.find(({ name }) => name === "O");
-  const figure = slot && figureOf(model, at.step);
-  const shown = figure && matricesIn(model, figure, slot, at);
-  if (!shown?.isSum || h - middle < 40) return;
-  const box = { x: from, y: middle + 24, w: end - from, h: h - middle - 27 };
-  drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O") }, [model.offsets[row]]);
-  write("O", left, box.y + box.h / 2, palette.output);
+  const V = { x: from, y: middle + 24, w: end - from, h: open > 0.5 ? VALUES : 0 };
+  const box = { ...V, y: V.y + 1.5 * V.h, h: h - V.y - 1.5 * V.h - 3 };
+  if (box.h < 16) return null;
+  if (adds) drawValues(context, V, how, adds);
+  if (adds) atEnd(`× ${cell(adds.weight)}`, right, V.y + V.h / 2);
+  if (V.h || shown?.isSum) write("O", left, box.y + box.h / 2, palette.output);
   const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld ? "×α" : "";
   atEnd(by, right, box.y + box.h / 2, by.length > 2 ? 16 : 22);
+  const own = [model.offsets[row]];
+  if (shown?.isSum) drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O"), adds }, own);
+  return V.h && V;
+}
+
+// What P V adds to O of a row right now: of which key, its weight, and O before it and at this moment.
+function addedIn(model, { step }, row, { old, part, phase }) {
+  const [P, V] = [rowNamed(model, "P", step, row), matrixNamed(model, "V", step)];
+  if (!(phase && sumOf(phase) && part < 1) || !P || !V) return null;
+  const used = clamp(columnsUsed(part, P.length), 0, P.length);
+  const key = Math.min(Math.floor(used), P.length - 1);
+  const upTo = (c, count) =>
+    P.reduce(
+      (all, weight, k) => all + clamp(count - k) * weight * V.at(k, c),
+      old?.at(model.offsets[row], c) ?? 0,
+    );
+  return { V, key, part: used - key, weight: P[key], was: (c) => upTo(c, key), now: (c) => upTo(c, used) };
+}
+
+// The values of the key that is added now; those of the next one come from below.
+function drawValues(context, box, how, { V, key, part }) {
+  const slot = how.kernel.slots.find(({ name }) => name === "V");
+  const [colorOf, w] = [colorsOf(slot, how), box.w / V.columns];
+  const next = box.h * smooth(within(part, 0.6, 1)) * Number(key + 1 < V.rows);
+  middles(box.x, box.w, V.columns).forEach((x, c) => {
+    const draw = (k, y, h) => fillBox(context, colorOf(V, V.at(k, c)), { x: x - w / 2, y, w, h }, how.strong);
+    draw(key, box.y, box.h - next);
+    if (next) draw(key + 1, box.y + box.h - next, next);
+  });
+  text(context, "V", PAD, box.y + box.h / 2, how.palette[slot.color], { size: 14, weight: "650" });
 }
 
 // The scores of the row, or its weights, below their words; the largest is ringed once it is known. While old
 // sums shrink, the weights of the tile before, which were dropped, are there again: each takes the factor.
-function drawCells(context, box, how, { state, max, rescale, isOld, isSeen }) {
-  const { model, palette, at, row, kernel, zoom } = how;
+function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds }) {
+  const { model, palette, at, row, kernel, isFlat } = how;
   const slot = kernel.slots.find(({ name }) => name === "S");
   const step = isOld ? stepBefore(model, at.step) : at.step;
   const numbers = isOld ? rowNamed(model, "P", step, row) : scoresOf(model, step, row);
@@ -94,15 +134,16 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen }) {
   if (!recorded.now || recorded.used === 1) return;
   const strong = isOld ? Math.min(GHOST, 4000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
   drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
-  const told = isOld ? at.key : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
+  const told = isOld ? at.key : adds ? adds.key : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
   const unit = box.w / numbers.length;
-  const words = unit * zoom > LEGIBLE ? model.data.words[1] : [];
+  const all = model.data.words?.[1] ?? [];
   middles(box.x, box.w, numbers.length).forEach((x, i) => {
     const color = i === told ? palette.now : palette.text;
-    const word = words[model.kv[step] * numbers.length + i] ?? "";
+    const word = all[model.kv[step] * numbers.length + i] ?? "";
     context.font = `8px ${FONT}`;
-    const size = 8 * Math.min(1, unit / context.measureText(word).width);
-    text(context, word, x, box.y - 6, color, { size, align: "center", alpha: strong });
+    const flat = { size: 8 * Math.min(1, unit / context.measureText(word).width), align: "center" };
+    const look = isFlat ? flat : { size: Math.min(11, unit), turned: true, widest: TURNED[0] - 6 };
+    text(context, word, isFlat ? x : x + 1, box.y - 5, color, { ...look, alpha: strong });
   });
   const ring = { x: box.x + told * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
   if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong });

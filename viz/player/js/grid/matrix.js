@@ -63,7 +63,8 @@ function comes(role, part, { i, j, down, across }) {
 }
 
 // What is left of a cell in a column that a product uses up.
-const left = (used, column, columns) => 1 - smooth((used * (columns + 2) - column - 0.6) / 1.6);
+const left = (used, column, columns) => 1 - smooth((columnsUsed(used, columns) - column) / 1.6);
+export const columnsUsed = (used, columns) => used * (columns + 2) - 0.6;
 
 const FULL = 0.75; // how strong a tensor's colour is
 

@@ -137,10 +137,12 @@ export class Pane {
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
     const strong = Math.max(0, 1 - (model.data.words && this.onPick ? 2 : 0.75) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
-    drawBench(context, chip, bench, how);
+    const V = drawBench(context, chip, bench, how);
     if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk has a pale chip
     if (isOpen) this.shown.cellAt = (x, y) => cellAt(bench, model, only, x, y);
-    if (at.scan < 0.5) drawFlights(context, { layout, bench, chip, model, palette, at, reduced });
+    const slots = V ? { ...bench.slots, V } : bench.slots;
+    const places = { layout, bench: { ...bench, slots }, chip };
+    if (at.scan < 0.5) drawFlights(context, { ...places, model, palette, at, reduced });
   }
 
   drawAround(context, hbm, layouts, heads, at) {

@@ -8,9 +8,9 @@ import { countsOf } from "./layout.js";
 import { once, range, rowAbove, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 // A running sum as one row of bars per row of the tile, `own` or all: it shrinks by alpha, grows by what is
-// added, and is divided by l, on one scale. Between recorded states the bars are between them.
+// added, and is divided by l, on one scale. Between recorded states the bars are between them, or as it `adds`.
 export function drawSum(context, slot, box, how, own = null) {
-  const { now, old, part, phase, held, model, palette, at, strong } = how;
+  const { now, old, part, phase, held, model, palette, at, strong, adds } = how;
   const [down, across] = countsOf(model, slot);
   const [cw, ch] = [box.w / across, box.h / (own?.length ?? down)];
   const deep = slot.transposed ? cw : ch; // its bars stand across it
@@ -24,15 +24,22 @@ export function drawSum(context, slot, box, how, own = null) {
     fillBox(context, palette.line, { ...box, ...line }, 0.6 * strong);
     const unit = (deep / 2 - 0.4) / (largest[r] ?? largest[0]); // of one row alone
     const l = softmaxState(model, at.step, rowAbove(model, r))?.l || 1;
-    const bar = (c, size, alpha) => {
+    const bar = (c, size, alpha, fill = color) => {
       const high = clamp(size * unit, -deep / 2, deep / 2) * (slot.transposed ? -1 : 1);
       const [from, long] = [Math.min(middle, middle - high), Math.abs(high)];
       const place = slot.transposed
         ? { x: from, y: box.y + c * ch, w: long, h: Math.max(ch - 0.6, 0.5) }
         : { x: box.x + c * cw, y: from, w: Math.max(cw - 0.6, 0.5), h: long };
-      fillBox(context, color, place, alpha);
+      fillBox(context, fill, place, alpha);
     };
     for (let c = 0; c < now.columns; c++) {
+      if (adds) {
+        const [was, is] = [adds.was(c), adds.now(c)];
+        const stays = was * is > 0 && Math.abs(was) < Math.abs(is) ? was : is;
+        for (const size of [was, is]) bar(c, size, strong, palette.value);
+        bar(c, stays, strong);
+        continue;
+      }
       const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
       bar(c, divided ? to : phase?.rescales && part <= 0.5 ? from : 0, 0.25 * strong * held);
       bar(c, lerp(from, to, come) / lerp(1, l, divided), strong * held);
