@@ -10,8 +10,7 @@ STATE = "first_visit"
 SIDEBAR = "sidebar"
 """How the sidebar of Explore begins: "expanded" once its fields were asked for, on a phone too."""
 FIRST_PROBLEM = PRESETS[FIRST_VISIT].problem
-SAYS = "How a GPU computes [[attention]] and stores no [[score|scores]]"
-HEADLINE = f'<span class="first-words">{SAYS}</span>'
+SAYS = "FlashAttention: how a GPU computes [[attention]] and stores no [[score|scores]]"
 
 
 def is_first_visit() -> bool:

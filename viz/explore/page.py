@@ -9,14 +9,14 @@ from kernels.recordings import recorded_measurements
 from kernels.traffic.modelled import least_bytes
 from viz.explore import asked_here, cards, panels
 from viz.explore.figures import ledger_table, ledgers_of
-from viz.explore.first_visit import FIRST_PROBLEM, HEADLINE, end_first_visit, is_first_visit
+from viz.explore.first_visit import FIRST_PROBLEM, SAYS, end_first_visit, is_first_visit
 from viz.explore.panels import shown_run, this_machine
 from viz.player.lanes import LanesRun
 from viz.shared import problem_form as controls
 from viz.shared import runs, theme
 from viz.shared.browser import is_painted
 from viz.shared.fragment import fragment
-from viz.shared.glossary import glossary_list, glossary_style, say
+from viz.shared.glossary import glossary_list, glossary_style, mark, say
 from viz.shared.layout import colors, draw_cards, header
 from viz.shared.link import takes_from_link
 from viz.shared.provenance import looks_of
@@ -28,7 +28,7 @@ OWN = "Your own sizes and words"
 def show() -> None:
     machine = this_machine()
     is_first = is_first_visit()
-    header("FlashAttention, played back", machine.store, has_chip=not is_first)
+    header(mark(SAYS) if is_first else "FlashAttention, played back", machine.store, has_chip=not is_first)
     glossary_style(colors())
     algorithm, versus = FIRST, None
     if not is_first:
@@ -37,7 +37,8 @@ def show() -> None:
         versus = controls.versus_controls(problem) if problem else None
     else:
         problem, offers = FIRST_PROBLEM, None
-    say(HEADLINE if is_first else looks_of(ALGORITHMS[algorithm]).headline)
+    if not is_first:
+        say(looks_of(ALGORITHMS[algorithm]).headline)
     if not problem:
         return
     first, versus, words = own_tiles(RunRequest(problem, algorithm), versus)

@@ -52,31 +52,37 @@ def film() -> list[dict[str, Any]]:
     if not {"naive", "ours"} <= ms.keys():  # a recording may leave them out
         return acts[:-2]
     ledger = standard_ledger(problem)
-    squares = ledger["S"] + ledger["P"]
-    rest = sum(ledger.values()) - squares
+    kept = {name: size for name, size in ledger.items() if name not in "SP"}
+    total = sum(ledger.values())
     known = {
         "run": measured[-1],
         "faster": round(ms["naive"] / ms["ours"]),
-        "moved": format_bytes(squares),
-        "all": format_bytes(squares + rest),
+        "moved": format_bytes(total - sum(kept.values())),
+        "all": format_bytes(total),
     }
-    colors = [[theme.TENSOR_COLORS[name] for name in names] for names in ("SP", "QKVO")]
-    moved = _bars({"S and P": squares, "Q, K, V and O": rest}, format_bytes, colors)
-    times = {"Standard attention": ms["naive"], "FlashAttention": ms["ours"]}
-    took = _bars(times, format_ms, [["text"], ["now"]])
+    moved = _bars({"Standard attention": ledger, "FlashAttention": kept}, format_bytes)
+    times = {"Standard attention": {"": ms["naive"]}, "FlashAttention": {"": ms["ours"]}}
+    took = _bars(times, format_ms)
     for act, bars, big in zip(acts[-2:], (moved, took), ("", f"{known['faster']}× faster"), strict=True):
         act["says"], under = (act.pop(name).format(**known) for name in ("says", "under"))
         act["took"] = {"bars": bars, "big": big, "under": under}
     return acts
 
 
-def _bars(
-    values: dict[str, float], words: Callable[[float], str], colors: list[list[str]]
-) -> list[dict[str, Any]]:
-    most = max(values.values())
+def _bars(bars: dict[str, dict[str, float]], words: Callable[[float], str]) -> list[dict[str, Any]]:
+    """Each bar by its name, with its parts by tensor, or of one part without a name."""
+    totals = {name: sum(parts.values()) for name, parts in bars.items()}
     return [
-        {"name": name, "share": value / most, "words": words(value), "colors": own}
-        for (name, value), own in zip(values.items(), colors, strict=True)
+        {
+            "name": name,
+            "share": total / max(totals.values()),
+            "words": words(total),
+            "parts": [
+                {"tensor": tensor, "color": theme.TENSOR_COLORS.get(tensor), "part": value / total}
+                for tensor, value in bars[name].items()
+            ],
+        }
+        for name, total in totals.items()
     ]
 
 

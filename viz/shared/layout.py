@@ -51,7 +51,7 @@ def header(title: str, store: runs.RunStore | None, has_chip: bool = True) -> No
     follow_appearance()
     one_step_per_act()
     left, right = st.columns([3, 1], vertical_alignment="center")
-    left.markdown(f"#### {title}")
+    left.markdown(f"#### {title}", unsafe_allow_html=True)
     with right:
         words, icon, color = CHIPS[runs.backend(store)]
         if has_chip:

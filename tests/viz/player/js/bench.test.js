@@ -4,7 +4,8 @@ import { benchLayout, placesOf } from "../../../../viz/player/js/grid/layout.js"
 import { filledOf, heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/js/run/bench.js";
 import { overtureOf } from "../../../../viz/player/js/overture.js";
 import { movedOf, storedTiles } from "../../../../viz/player/js/run/stored.js";
-import { figureOf, goodTile } from "../../../../viz/player/js/run/figure.js";
+import { figureOf, goodTile, matrixNamed, rowNamed } from "../../../../viz/player/js/run/figure.js";
+import { addedIn } from "../../../../viz/player/js/grid/lens.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
 import { bytesSoFar, sum } from "../../../../viz/player/js/run/model.js";
 import { given, givenRun, isNear, range } from "./given.js";
@@ -226,12 +227,35 @@ test("the first film asks early, tells the factor in its first 50 seconds, and e
   assert.ok(places.every((each, i) => !i || each >= places[i - 1])); // never back
   const begins = (is) => sum(acts.slice(0, acts.findIndex(is)).map(({ ms }) => ms)) / 1000;
   assert.ok(begins((act) => act.scene(0).many) < 10);
-  assert.ok(begins((act) => act.scene(0).told >= 0) < begins((act) => act.scene(1).stored === 1));
   assert.ok(begins(({ says }) => says.includes("α")) < 50);
   assert.ok(sum(acts.map(({ ms }) => ms)) < 75_000);
   assert.ok(acts.every(({ ms, says }) => ms >= 50 * says.split("\n")[1].length)); // 20 letters a second
   const told = acts.filter((act) => act.scene(1).near === 1);
   assert.ok(told.every(({ rate }) => rate(0.5) < 1));
+});
+
+test("value by value, what is added to O comes to what the kernel recorded", () => {
+  const { model } = givenRun("causal");
+  const [step, row] = [goodTile(model), 1];
+  const [before, after] = ["rescale", "PV"].map((phase) => {
+    const { name } = model.kernels[0].figure.matrices.find(
+      (each) => each.slot === "O" && each.phase === phase,
+    );
+    return matrixNamed(model, name, step);
+  });
+  const phase = model.phases[step].find(({ name }) => name === "PV");
+  const addsAt = (part) => addedIn(model, { step }, row, { old: before, part, phase });
+  const [all, r] = [addsAt(0.999), model.offsets[row]];
+  const weights = rowNamed(model, "P", step, row);
+  for (const c of range(after.columns)) {
+    const most =
+      sum(weights.map((weight, k) => weight * Math.abs(all.V.at(k, c)))) + Math.abs(before.at(r, c));
+    assert.ok(Math.abs(all.now(c) - after.at(r, c)) <= 2 ** -9 * most); // P and what is sent are float16
+    assert.equal(addsAt(0.01).now(c), before.at(r, c));
+  }
+  const third = addsAt(3.2 / (weights.length + 2));
+  assert.equal(third.weight, weights[third.key]);
+  assert.ok(third.key === 2 && third.part > 0 && third.part < 1);
 });
 
 test("tiles count as bytes when they land, and never more than the phase moves", () => {

@@ -229,7 +229,7 @@ function drawSlot(context, slot, box, how) {
   const name = nameIn(model, at, slot.name);
   // P is divided by the sum of its row, which is not known yet where it is summed up
   const isUndivided = name === "P" && model.kernels[at.kernel].bars === "l";
-  const short = isUndivided ? (at.plain ? "weights" : "e^(S − m)") : name;
+  const short = isUndivided ? (at.about >= 0 ? "raw weights" : "e^(S − m)") : name;
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650", alpha: strong };
@@ -367,17 +367,23 @@ function drawLanding(context, layout, places, size, how) {
 // What was recorded or modelled of a longer text, as bars that race: the film's last pictures.
 export function drawTimes(context, { x, y, w, h }, { palette, at }) {
   const { bars, big, under } = at.took;
-  bars.forEach(({ name, share, words, colors }, i) => {
+  bars.forEach(({ name, share, words, parts }, i) => {
+    const own = i ? palette.now : palette.text; // of one that has no tensors
     const top = y + (0.08 + 0.32 * i) * h;
     const passed = Math.min(at.races, share);
     const bar = { x: x + 24, y: top + 18, w: (w - 150) * passed, h: 0.17 * h };
     text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
-    const wide = bar.w / colors.length; // of parts that are alike
-    for (const [k, color] of colors.entries())
-      fillBox(context, palette[color], { ...bar, x: bar.x + k * wide, w: wide });
-    const color = palette[colors.at(-1)];
+    let from = bar.x;
+    for (const { tensor, color, part } of parts) {
+      const [fill, long] = [palette[color] ?? own, bar.w * part];
+      fillBox(context, fill, { ...bar, x: from, w: long });
+      const look = { size: 18, weight: "650", align: "center" };
+      if (long > 100)
+        text(context, meant(tensor), from + long / 2, bar.y + bar.h / 2, inkOn(fill, palette), look);
+      from += long;
+    }
     const style = { size: 22, weight: "700", alpha: Number(passed === share) };
-    text(context, words, bar.x + bar.w + 10, bar.y + bar.h / 2, color, style);
+    text(context, words, bar.x + bar.w + 10, bar.y + bar.h / 2, own, style);
   });
   const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };
   text(context, big, x + 24, y + 0.78 * h, palette.now, style);

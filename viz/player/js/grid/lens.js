@@ -29,7 +29,7 @@ export function drawLens(context, { state, chip }, top, how) {
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
   const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => lerp(card[side], whole[side], open));
   const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
-  fillBox(context, palette.background, { x, y, w, h }, 4 * open);
+  fillBox(context, palette.background, { ...whole, y: chip.y + HEAD - 1 }, within(open, 0, 0.4));
   context.save();
   context.transform(zoom, 0, 0, zoom, x, y);
   const V = drawTold(context, { w: w / zoom, h: h / zoom }, now, { ...how, open, zoom });
@@ -69,7 +69,7 @@ function drawTold(context, { w, h }, state, how) {
   const figure = slot && figureOf(model, at.step);
   const shown = figure && matricesIn(model, figure, slot, at);
   const adds = open > 0.5 && shown ? addedIn(model, at, row, shown) : null;
-  if (open > 0.5) drawCells(context, cells, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
+  if (open > 0.8) drawCells(context, cells, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
   const middle = HEAD + 8 + open * (above + tall + 8);
   const [ranges, place] = [{ most: Math.max(largestSum(model, at, row), oldL) }, { l: from, end }];
   const [kept, added] = drawL(context, state, middle, { palette, strong, rescale, tall: 28, ranges, place });
@@ -94,7 +94,7 @@ function drawTold(context, { w, h }, state, how) {
 }
 
 // What P V adds to O of a row right now: of which key, its weight, and O before it and at this moment.
-function addedIn(model, { step }, row, { old, part, phase }) {
+export function addedIn(model, { step }, row, { old, part, phase }) {
   const [P, V] = [rowNamed(model, "P", step, row), matrixNamed(model, "V", step)];
   if (!(phase && sumOf(phase) && part < 1) || !P || !V) return null;
   const used = clamp(columnsUsed(part, P.length), 0, P.length);
@@ -143,9 +143,15 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
     context.font = `8px ${FONT}`;
     const flat = { size: 8 * Math.min(1, unit / context.measureText(word).width), align: "center" };
     const look = isFlat ? flat : { size: Math.min(11, unit), turned: true, widest: TURNED[0] - 6 };
-    text(context, word, isFlat ? x : x + 1, box.y - 5, color, { ...look, alpha: strong });
+    text(context, word, isFlat ? x : x + 1, box.y - 6.5, color, { ...look, alpha: strong });
   });
   const ring = { x: box.x + told * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
   if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong });
-  if (isOld) text(context, "old", PAD, box.y + box.h / 2, palette.state, { size: 13, weight: "650" });
+  if (!isOld) return;
+  text(context, "gone", PAD, box.y + box.h / 2, palette.muted, { size: 13, weight: "650" });
+  context.setLineDash([3, 3]);
+  roundBox(context, { ...box, x: box.x - 3, y: box.y - 3, w: box.w + 5, h: box.h + 5 }, 3, {
+    line: palette.muted,
+  });
+  context.setLineDash([]);
 }

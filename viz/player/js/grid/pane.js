@@ -114,7 +114,7 @@ export class Pane {
     if (!at.finished) active.forEach(frame);
     const layout = this.onPick && this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
-    if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.75 * smooth(at.near));
+    if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.55 * smooth(at.near));
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
     return active.length;
   }

@@ -5,13 +5,13 @@ import { fillBox, namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { stripTile } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { formatNumber, meant } from "../run/formats.js";
+import { formatBytes, formatNumber, meant } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
-const NAMED = 160; // room for the name of a small chip
+const NAMED = 190; // room for the name of a small chip
 const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
@@ -35,8 +35,8 @@ function tensorsOf(layout, model) {
 export function drawStored(context, { layout, chip: whole, model, palette, at }) {
   const [far, stays] = at.many ? [smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)] : [0, 1];
   const side = Math.min(whole.h, whole.w / 2); // of all scores of a long text: seen from afar
-  const held = (wordsOnChip(model) * side) / at.many; // beside them, the side of those that the chip could hold
-  const small = at.many ? lerp(1, held / Math.sqrt(whole.w * whole.h), far * stays) : 1;
+  const fits = Math.sqrt(bytesOnChip(model) / bytesOfScores(model, at.many)); // the side of those that the chip could hold
+  const small = at.many ? lerp(1, (fits * side) / Math.sqrt(whole.w * whole.h), far * stays) : 1;
   const chip = { ...whole, w: whole.w * small, h: whole.h * small };
   const tensors = tensorsOf(layout, model);
   const { slots: own } = benchOf(chip, model.kernels[at.kernel], model);
@@ -51,7 +51,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
   };
   if (at.lands < 1) return; // it comes once all is filed
   roundBox(context, chip, 12, { fill: palette.background, line: at.many ? palette.muted : palette.line });
-  const size = far > 0.5 ? "to scale" : "small and fast, magnified";
+  const size = far > 0.5 ? `${formatBytes(bytesOnChip(model))}, to scale` : "small and fast, magnified";
   namePlace(context, "Chip", size, { ...chip, w: Math.max(chip.w, NAMED) }, palette);
   const leaves = 1 - within(at.stored, 3.8, 4);
   [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(at.stored - i, 0, 0.1) * leaves));
@@ -85,10 +85,12 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
   else text(context, at.count ?? "", middle.x, middle.y, palette.text, style);
 }
 
-// How many words have as many scores as registers and shared memory of all SMs could hold.
-function wordsOnChip({ data }) {
+// Registers and shared memory of all SMs.
+const bytesOnChip = ({ data }) => data.sms * sum(Object.values(data.gpu.limits));
+
+function bytesOfScores({ data }, words) {
   const { bytes } = data.standard_parts.find(({ name }) => name === "S"); // written and read
-  return data.problem.kv_len * Math.sqrt((data.sms * sum(Object.values(data.gpu.limits))) / (bytes / 2));
+  return (bytes / 2) * (words / data.problem.kv_len) ** 2;
 }
 
 // All scores of this text, as queries meet keys; then, to scale, those of so `many` words, beyond the chip.
@@ -101,9 +103,12 @@ function drawAll(context, { whole, side, far, stays, paint, frame, model, palett
   const all = (w * at.many) / keys;
   fillBox(context, palette.muted, { x, y, w: all, h: all }, 0.28 * far * stays);
   paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
-  const style = { weight: "700", alpha: within(far, 0.5, 1) * stays };
-  const size = (whole.w - side) / 9.5;
-  text(context, at.count ?? "", whole.x, whole.y + 0.7 * whole.h, palette.text, { ...style, size });
+  const style = { weight: "700", alpha: within(far, 0.8, 1) * stays };
+  const many = `${at.count}: ${formatBytes(bytesOfScores(model, at.many))}`;
+  text(context, many, whole.x, whole.y + 0.6 * whole.h, palette.text, {
+    ...style,
+    size: (whole.w - side) / 13,
+  });
   const middle = { size: side / 14, align: "center" };
   const edge = formatNumber(at.many, 5);
   text(context, `${edge} × ${edge}`, x + all / 2, y + all / 2, palette.text, { ...style, ...middle });
@@ -114,4 +119,6 @@ function drawAll(context, { whole, side, far, stays, paint, frame, model, palett
     frame(name, box, 1);
     paint(name, [0, model.qTiles], box, {});
   }
+  const hidden = { size: 13, align: "right", alpha: within(at.zooms, -0.4, -0.2) };
+  text(context, "later words: hidden", x + w - 8, y + 0.2 * w, palette.muted, hidden);
 }

@@ -1,16 +1,20 @@
 // How far standard attention has come, of which no run is played: its three kernels, as the bars model them.
 
-import { within } from "./easing.js";
+import { lerp, within } from "./easing.js";
 import { range, sum } from "./model.js";
 
 const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it writes
+const FIRST = 0.46; // of a kernel's time is for its first tile, which is looked at
 
 // Each tile of queries of each kernel if `stored` kernels are over: how far it was read, made and written.
 export const storedTiles = (stored, tiles) =>
   KERNELS.flatMap((names, i) =>
     range(tiles).map((q) => {
-      const [from, long] = [i + q / tiles, 1 / (3 * tiles)]; // none meets another on its way
-      const [read, made, written] = [0, 1, 2].map((k) => within((stored - from) / long, k, k + 1));
+      const [from, end] = [q, q + 1].map(
+        (each) => i + (each && lerp(FIRST, 1, (each - 1) / (tiles - 1 || 1))),
+      );
+      const part = within(stored, from, tiles > 1 ? end : i + 1); // none meets another on its way
+      const [read, made, written] = [0, 1, 2].map((k) => within(3 * part, k, k + 1));
       return { program: i, reads: [...names].slice(0, -1), writes: names.at(-1), q, read, made, written };
     }),
   );
