@@ -1,6 +1,6 @@
 // Where the tracks of the shown SMs lie, and what is drawn of them: only what is seen.
 
-import { FONT, fillBox, outline, text } from "../grid/draw.js";
+import { FONT, drawLine, fillBox, outline, text } from "../grid/draw.js";
 import { visibleEvents } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
 import { sum } from "../run/model.js";
@@ -13,7 +13,7 @@ const [ROW_GAP, RUN_GAP] = [5, 8];
 const [NARROW_LABELS, WIDE_LABELS, STAGE_LABELS] = [94, 132, 160];
 const TEXT_SIZE = 10.5;
 const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOMY] = [1, 4, 14, 620]; // pixels
-const TICK_ROOM = 84;
+const [TICK_ROOM, PERIOD_ROOM] = [84, 112]; // of words
 
 const lines = (tracks) => tracks.filter(({ joins }) => !joins).length; // on a stage
 
@@ -73,9 +73,22 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
   context.restore();
   for (const placed of layout.runs) {
+    if (layout.room) drawPeriod(context, layout, span, placed, { palette, head });
     if (head < span.to) drawHead(context, layout, span, placed, { palette, head });
     else drawElsewhere(context, layout, placed, { palette, marked, tiles });
   }
+}
+
+// How long a tile takes: from the end of a softmax to that of the next.
+function drawPeriod(context, layout, span, { run, y, tracks }, { palette, head }) {
+  const { track } = tracks.find((each) => !each.track.product) ?? tracks[0];
+  const [first] = visibleEvents(run, track, span.from, span.to);
+  const [from, to] = run.end.subarray(first, Math.min(first + 2, track.end));
+  const [left, right, top] = [xOf(layout, span, from), xOf(layout, span, to), y + HEADING / 2];
+  if (!(to <= head && right < layout.width - PERIOD_ROOM)) return;
+  drawLine(context, palette.now, 2, [left, top + 8, left, top, right, top, right, top + 8]);
+  const words = `${((to - from) / 1000).toFixed(2)} µs per tile`;
+  text(context, words, right + 8, top, palette.now, { size: 13, weight: "700" });
 }
 
 // What comes later is pale.

@@ -6,7 +6,7 @@ import { BYTES, TIMES } from "../run/formats.js";
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [114, 690, 62, 448]; // of the curves
 const LABEL_HEIGHT = 62;
-const GROWS_MS = 900; // a bar, one after the other
+const RACES_MS = 3000; // the largest bar: all begin together, and grow at one speed
 const DRAWS_MS = 3000; // from left to right: each point, then the value at the end, then how it compares
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
@@ -77,16 +77,16 @@ export class ChartView {
       const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
       const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isBest ? now : plain });
       const number = svg("text", { ...looks, x: width + 20, fill: isBest ? now : text }, [words]);
-      const turn = { duration: GROWS_MS, delay: i * GROWS_MS, fill: "backwards" };
-      if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, turn);
-      if (flows) number.animate({ opacity: [0, 0, 1] }, turn);
+      const duration = (RACES_MS * sizes[i]) / Math.max(...sizes);
+      if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, duration);
+      if (flows) number.animate({ opacity: [0, 1], easing: "steps(1, end)" }, duration);
       const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [title]);
       return svg("g", {}, [name, bar, number]);
     });
     const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": bars.join("; ") };
     const ends = [0, bars.length - 1].map((i) => TOP + (i + 0.6) * high);
     const ratios = ratio(...ends, /[\d.]+×/.exec(sentence)?.[0], 0);
-    const after = { duration: GROWS_MS, delay: bars.length * GROWS_MS, fill: "backwards" };
+    const after = { duration: RACES_MS / 4, delay: RACES_MS, fill: "backwards" };
     if (flows) ratios.forEach((each) => each.animate({ opacity: [0, 1] }, after));
     drawn.at(-1).append(...ratios);
     this.root.replaceChildren(svg("svg", about, drawn));
