@@ -9,12 +9,10 @@ import { filledOf, hasNumbers, heldIn, isSquare, matricesIn, nameIn, slotOf, sum
 import { drawBlock, drawMatrix, isReadable } from "./matrix.js";
 import { drawSum } from "./sums.js";
 import { KIND, rowBox, rowNumber, stepsOfTile, sum, tileKind, tileNumber } from "../run/model.js";
-import { weightsOf } from "./map.js";
 import { drawLens } from "./lens.js";
 import { drawState } from "./state.js";
-
 import { RESTS } from "./strips.js";
-import { liesIn, paintTiles } from "./tensor.js";
+import { liesIn, paintTiles, weightsOf } from "./tensor.js";
 
 const PAD = 14;
 const NARROW_CHIP = 420; // width of one that has neither them nor the words of its rows
@@ -132,7 +130,7 @@ export function drawBench(context, chip, bench, given) {
   if (bench.state && isBegun) drawState(context, bench, how);
   if (strong > 0.5) frameRow(context, bench, drawn, how);
   const top = chip.y + HEAD + (memories.length ? MEMORIES : 0) + 8;
-  const tells = strong > 0.5 && bench.state && isBegun && (at.marks || at.about === undefined);
+  const tells = strong > 0.5 && bench.state && isBegun && at.marks;
   return tells ? drawLens(context, { ...bench, chip }, top, { ...how, kernel }) : null;
 }
 

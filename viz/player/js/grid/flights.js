@@ -3,10 +3,10 @@
 import { roundBox, text } from "./draw.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
-import { KIND, tileKind, tilesOf } from "../run/model.js";
+import { tilesOf } from "../run/model.js";
 import { stripState } from "./strips.js";
-import { paintTiles } from "./tensor.js";
-import { finishes, isSquare, movedPart, slotOf } from "../run/bench.js";
+import { paintTiles, tileOfMap } from "./tensor.js";
+import { finishes, movedPart, slotOf } from "../run/bench.js";
 
 const FALLS = 0.45; // of its way: in that next to HBM a tile goes up or down, clear of the names on the chip
 const SHADE = "rgb(0 0 0 / 0.35)"; // of a copy that has lifted off
@@ -19,7 +19,8 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
     if (part <= 0 || part >= 1) return;
     const flies = finishes(phase) ? within(part, 0.5, 1) : movedPart(phase, part);
     [...phase.loads, ...phase.stores].forEach((name, i) => {
-      const strip = model.strips.find((each) => each.name === name);
+      const onStrip = model.strips.find((each) => each.name === name);
+      const strip = model.data.grid.includes(name) ? tileOfMap(model, at.step, name) : onStrip;
       const tiles = strip && tilesOf(model, strip.along, at.step);
       const out = placeInHbm(layout, model, at.step, name, strip, tiles);
       const comes = i < phase.loads.length;
@@ -37,8 +38,7 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
         strip &&
         !isEmpty &&
         ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
-      const isHidden = isSquare({ ...own }) && tileKind(model, at.step) === KIND.hidden;
-      const plain = isHidden ? "hidden" : name === "P" ? "now" : (own?.color ?? "state");
+      const plain = name === "P" ? "now" : (own?.color ?? "state");
       const color = palette[isEmpty ? "surface" : (strip?.color ?? plain)];
       drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes, words });
     });
@@ -50,8 +50,8 @@ const chipEdge = (chip, { y, h }, i) => ({ x: chip.x + 8 + APART * i, y, w: EDGE
 
 // Where a step's tile of a tensor lies in HBM: on its strip, on the map, or (a number a row) beside it.
 function placeInHbm(layout, model, step, name, strip, tiles) {
-  if (strip) return tiles[0] < 0 ? null : stripTile(strip, layout, ...tiles);
   if (model.data.grid.includes(name) && model.kv[step] >= 0) return cellBox(layout, model, step);
+  if (strip) return tiles[0] < 0 ? null : stripTile(strip, layout, ...tiles);
   if (model.q[step] < 0) return null;
   return {
     x: layout.x + layout.width + 1,

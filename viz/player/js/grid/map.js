@@ -1,11 +1,11 @@
 // The map between the strips: the tile on the chip, and at the end the weights of all that were visited.
 
-import { colorsOf, drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
+import { drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers } from "../run/bench.js";
 import { APART, cellBox, showsKeys } from "./layout.js";
 import { clamp } from "../run/easing.js";
-import { extent, matrixNamed, softmaxState } from "../run/figure.js";
-import { KIND, hasTile, holds, keysOfRow, range, stepsOfTile, tileKind, tileNumber } from "../run/model.js";
+import { KIND, hasTile, keysOfRow, range, tileKind, tileNumber, tilesOf } from "../run/model.js";
+import { paintTiles, tileOfMap } from "./tensor.js";
 
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
 const TICK = 20; // size of the mark of a tile of which nothing is kept
@@ -64,7 +64,8 @@ function* skippedTiles({ kinds, kvTiles }) {
 // The ground: what the mask skips is one flat shade. Others stay empty, in lines, until they are visited.
 function drawGround(context, layout, model, palette) {
   const { x: left, y: top, width, height, cellWidth, cellHeight } = layout;
-  roundBox(context, { x: left, y: top, w: width, h: height }, 2, { fill: palette.background });
+  const fill = palette[showsKeys(model) ? "line" : "background"]; // keys are seen before they are read
+  roundBox(context, { x: left, y: top, w: width, h: height }, 2, { fill });
   for (const [first, end] of skippedTiles(model)) {
     const x = left + (first % model.kvTiles) * cellWidth;
     const y = top + Math.floor(first / model.kvTiles) * cellHeight;
@@ -85,49 +86,12 @@ function isDrawnInNumbers(layout, model) {
   return isLarge && model.offsets.length >= Math.min(rows, model.data.problem.rows);
 }
 
-// The weight of each row and key of a step's tile: e^(score - m), or with the sums of a later step `end`
-// e^(score - m) / l; or as the kernel has it. null if the numbers were not recorded.
-export function weightsOf(model, step, end) {
-  const scores = model.matrices["QK^T"];
-  const last = model.phases[step].findLast(({ name, makes }) => name === "mask" || makes.includes("P"));
-  const known = (last?.name === "mask" && model.matrices.masked) || model.matrices.P;
-  const hasSums = model.kernels[model.kernel[step]].bars === "l"; // else it has the weights themselves
-  const sent = hasSums ? scores : known;
-  if (!sent) return null;
-  const { problem } = model.data;
-  const firstKey = model.kv[step] * problem.block_n;
-  const firstRow = tileNumber(model, model.q[step]) * problem.block_m;
-  const states = model.offsets.map((_, row) => hasSums && softmaxState(model, end ?? step, row));
-  return (r, c) => {
-    if (!holds(keysOfRow(problem, firstRow + r, model.head[step]), firstKey + c)) return NaN;
-    const value = sent.values[(step * sent.rows + r) * sent.columns + c];
-    const { m, l } = states[r] ?? {};
-    return hasSums ? Math.exp(value * problem.scale - m) / (end === undefined ? 1 : l) : value;
-  };
-}
-
 // A tile in its numbers, as far as its columns have `come`.
 function drawNumbers(context, layout, { model, palette, at }, step) {
-  const { cells, slots } = model.kernels[model.kernel[step]];
-  const scores = cells === "share" ? null : matrixNamed(model, "S", step);
-  const steps = at.finished ? stepsOfTile(model, model.kernel[step], model.head[step], model.q[step]) : [];
-  const weight = scores ? scores.at : cells === "share" && weightsOf(model, step, steps.at(-1));
-  if (!weight) return false;
-  const square = slots.find(({ name }) => name === "S");
-  const colorOf = scores ? colorsOf(square, { model, palette }) : (_, value) => shareColor(palette, value);
-  const { block_m, block_n } = model.data.problem;
-  const box = cellBox(layout, model, step);
-  const [high, wide] = ["q_tile", "kv_tile"].map((what) => extent(model, what, step));
-  const [w, h] = [box.w / block_n, box.h / block_m];
-  for (let c = 0; c < wide * (at.come ?? 1); c++) {
-    for (let r = 0; r < high; r++) {
-      const value = weight(r, c);
-      if (Number.isNaN(value)) continue;
-      const cell = { x: box.x + c * w, y: box.y + r * h, w: w + 0.3, h: h + 0.3 };
-      fillBox(context, colorOf(scores, value), cell);
-    }
-  }
-  return true;
+  const tile = tileOfMap(model, step, model.kernels[model.kernel[step]].cells === "share" ? "P" : "S");
+  const [tiles, box] = [tilesOf(model, "q", step), cellBox(layout, model, step)];
+  if (tile) paintTiles(context, { model, palette, at }, tile, tiles, box, { lies: "", part: at.come });
+  return tile;
 }
 
 // What is there at a moment: of the `steps` that are done what HBM keeps, or a tick, and at the end all of
@@ -180,7 +144,8 @@ export function nameMap(context, layout, model, palette, at) {
   context.setLineDash([]);
   const isLit = !model.data.ticks && (at.finished || !isDrawnInNumbers(layout, model));
   const hasTiles = model.kernels[at.kernel].cells; // the first kernel of a backward pass has none
-  const dropped = hasTicks(layout) ? "✓ used on the chip, and dropped" : "filled: used, and dropped";
+  const inParts = model.data.ticks && model.keyParts.length > 0;
+  const dropped = inParts ? "keys, in parts" : `${hasTicks(layout) ? "✓" : "filled:"} used and dropped`;
   const unlit = hasTiles ? dropped : "weights, P: not in HBM";
   const own = isLit ? "weights, drawn for you" : unlit;
   const done = model.phases.filter((_, i) => i === at.step || at.isDone(i)).flat();

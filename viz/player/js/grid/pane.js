@@ -135,7 +135,8 @@ export class Pane {
     const only = isAlone ? model.offsets[row] : null;
     const bench = benchWith(only);
     const lines = isOpen && pointed ? factorLines(model, at, pointed) : [];
-    const strong = Math.max(0, 1 - (model.data.words && this.onPick ? 2 : 0.75) * at.scan);
+    const fades = !this.onPick && bench.lines ? 0 : 0.75; // of a talk a merge stays
+    const strong = Math.max(0, 1 - (model.data.words && this.onPick ? 2 : fades) * at.scan);
     const how = { model, palette, at, strong, row, only, isOpen, pointed: isOpen && pointed, lines };
     const V = drawBench(context, chip, bench, how);
     if (!isOpen && this.onPick) drawFar(context, chip, how, this.pinned); // a talk has a pale chip

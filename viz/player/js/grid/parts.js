@@ -6,7 +6,6 @@ import { clamp, lerp, smooth } from "../run/easing.js";
 import { lseOfPart } from "../run/figure.js";
 import { difference, formatSteady } from "../run/formats.js";
 import { stepsOfTile, sum, valueAt } from "../run/model.js";
-import { rowCalled } from "../run/sentences.js";
 
 const [PAD, ABOVE, HEADING, GAP] = [14, 48, 22, 8]; // beside and above all, and above the lines and O
 const [NAME, TERM, SHARE, WHY] = [3, 4.5, 4, 8]; // of a part, its lse, its share, and e^(…), in text heights
@@ -52,14 +51,9 @@ function drawParts(context, { slots, lines, size, isNarrow }, { model, palette, 
     write(words, x, y, color, { size: Math.max(size, 13), weight: "650", widest });
   name("partial O", left, middleOf(own), palette.output);
   name("O", left, middleOf(whole), palette.output);
+  name("part", left, lines.y - 11, palette.text, lse.x - left);
   name("lse", lse.x, lines.y - 11, palette.state);
-  name(
-    `share of ${rowCalled(model, at.step, row)}`,
-    lines.x,
-    lines.y - 11,
-    palette.state,
-    lines.w + SHARE * size,
-  );
+  name("share of all weights", lines.x, lines.y - 11, palette.state, lines.w);
   const isRead = heldIn(model, at, "partial lse").held === 1;
   for (const [i, share] of shares.entries()) {
     const y = lines.y + (i + 0.5) * lines.h;

@@ -130,7 +130,8 @@ export function drawParts(context, layout, model, palette) {
   const thick = Math.min(4, (layout.width / (model.keyParts.length - 1)) * 0.3);
   for (const tile of model.keyParts.slice(1, -1)) {
     const x = layout.x + tile * layout.cellWidth - 0.5 - thick / 2;
-    fillBox(context, palette.surface, { x, y: layout.y, w: thick, h: layout.height });
+    const color = palette[showsKeys(model) ? "background" : "surface"];
+    fillBox(context, color, { x, y: layout.y, w: thick, h: layout.height });
   }
 }
 

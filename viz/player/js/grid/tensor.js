@@ -2,10 +2,9 @@
 
 import { colorsOf, fillBox, shareColor } from "./draw.js";
 import { hasNumbers, slotOf } from "../run/bench.js";
-import { figureOf, largestOf, matrixNamed, nameOfScores, rowOf } from "../run/figure.js";
+import { figureOf, largestOf, matrixNamed, nameOfScores, rowOf, softmaxState } from "../run/figure.js";
 import { stripBox } from "./layout.js";
-import { weightsOf } from "./map.js";
-import { once, range, stepsOfTile, tilesOf } from "../run/model.js";
+import { holds, keysOfRow, once, range, stepsOfTile, tileNumber, tilesOf } from "../run/model.js";
 
 const slotNamed = (model, name) => model.kernels.flatMap(({ slots }) => slots).find((s) => s.name === name);
 
@@ -22,6 +21,27 @@ function namedIn(model, name, step) {
   if (name === "S") return [nameOfScores(model, step), name].find(isThere);
   const isIts = (each) => (name === "P" ? each.name : each.slot) === name && model.matrices[each.name];
   return figure?.matrices.findLast(isIts)?.name;
+}
+
+// The weight of each row and key of a step's tile: e^(score - m), or with the sums of a later step `end`
+// e^(score - m) / l; or as the kernel has it. null if the numbers were not recorded.
+export function weightsOf(model, step, end) {
+  const scores = model.matrices["QK^T"];
+  const last = model.phases[step].findLast(({ name, makes }) => name === "mask" || makes.includes("P"));
+  const known = (last?.name === "mask" && model.matrices.masked) || model.matrices.P;
+  const hasSums = model.kernels[model.kernel[step]].bars === "l"; // else it has the weights themselves
+  const sent = hasSums ? scores : known;
+  if (!sent) return null;
+  const { problem } = model.data;
+  const firstKey = model.kv[step] * problem.block_n;
+  const firstRow = tileNumber(model, model.q[step]) * problem.block_m;
+  const states = model.offsets.map((_, row) => hasSums && softmaxState(model, end ?? step, row));
+  return (r, c) => {
+    if (!holds(keysOfRow(problem, firstRow + r, model.head[step]), firstKey + c)) return NaN;
+    const value = sent.values[(step * sent.rows + r) * sent.columns + c];
+    const { m, l } = states[r] ?? {};
+    return hasSums ? Math.exp(value * problem.scale - m) / (end === undefined ? 1 : l) : value;
+  };
 }
 
 // null if no number is known. Of a sum each row has a scale of its own, and weights are as at the end.
@@ -66,9 +86,17 @@ export function paintTiles(context, how, strip, [from, end], { x, y, w, h }, { l
   const box = { x, y, w: w * part, h };
   if (!picture) return fillBox(context, how.palette[strip.color], box, alpha);
   const unit = picture[lies ? "width" : "height"] / strip.edges.at(-1);
-  const [long, deep] = [(end - from) * unit, picture[lies ? "height" : "width"]];
-  const source = lies ? [from * unit, 0, long * part, deep] : [0, from * unit, deep * part, long];
-  Object.assign(context, { globalAlpha: alpha, imageSmoothingEnabled: w < source[2] });
+  const { left = 0, wide = 1 } = strip; // of a tile of the map: its number, and its part of a row
+  const [long, deep] = [(end - from) * unit, wide * picture[lies ? "height" : "width"]];
+  const source = lies ? [from * unit, 0, long * part, deep] : [left * deep, from * unit, deep * part, long];
+  Object.assign(context, { globalAlpha: alpha, imageSmoothingEnabled: box.w < source[2] });
   context.drawImage(picture, ...source, box.x, box.y, box.w, box.h);
   context.globalAlpha = 1;
+}
+
+// A tile of the map, as a strip that has all of its row; null if its numbers are not known.
+export function tileOfMap(model, step, name) {
+  if (!hasNumbers(model) || !namedIn(model, name, step)) return null;
+  const [left, wide] = [model.kv[step], 1 / model.kvTiles];
+  return { name, along: "q", edges: range(model.qTiles + 1), left, wide };
 }
