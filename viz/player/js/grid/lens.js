@@ -143,15 +143,13 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
     context.font = `8px ${FONT}`;
     const flat = { size: 8 * Math.min(1, unit / context.measureText(word).width), align: "center" };
     const look = isFlat ? flat : { size: Math.min(11, unit), turned: true, widest: TURNED[0] - 6 };
-    text(context, word, isFlat ? x : x + 1, box.y - 6.5, color, { ...look, alpha: strong });
+    text(context, word, isFlat ? x : x + 1, box.y - 8, color, { ...look, alpha: strong });
   });
   const ring = { x: box.x + told * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
   if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong });
   if (!isOld) return;
   text(context, "gone", PAD, box.y + box.h / 2, palette.muted, { size: 13, weight: "650" });
   context.setLineDash([3, 3]);
-  roundBox(context, { ...box, x: box.x - 3, y: box.y - 3, w: box.w + 5, h: box.h + 5 }, 3, {
-    line: palette.muted,
-  });
+  roundBox(context, { ...box, w: box.w - 1, h: box.h - 1 }, 1, { line: palette.muted, width: 2 });
   context.setLineDash([]);
 }
