@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 PAPER = "() => [...document.querySelectorAll('.fa-print-page')].map((page) => page.textContent)"
 LOOK = """() => [...document.querySelectorAll('.fa-print-page')].map((page) => {
   const seen = (css) => [...page.querySelectorAll(css)].filter((node) => node.clientWidth > 0);
-  const background = getComputedStyle(page.querySelector('.fa-screen')).backgroundColor;
+  const background = getComputedStyle(page.closest('.fa-print')).backgroundColor;
   const isDrawn = (canvas) => {
     const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
     return new Set(new Uint32Array(pixels.buffer)).size > 20;

@@ -256,11 +256,12 @@ def test_the_keys_are_an_owners_until_it_drops_them_and_space_is_that_of_what_it
 def test_enter_follows_a_link_during_a_talk(run):
     script = f"""(() => {{
       {OWNERS}
-      const drop = keys.takeTalkKeys((action, name) => did.push(action ?? name), () => {{}});
+      const ends = new AbortController();
+      keys.takeTalkKeys((action, name) => did.push(action ?? name), ends.signal);
       const link = document.createElement("a");
       document.body.append(link);
       const taken = [press("Enter", link), press(" ", link), press("Enter")];
-      drop();
+      ends.abort();
       return [taken, did];
     }})()"""
     assert run(script) == [[False, True, True], ["next", "Enter"]]
@@ -306,7 +307,7 @@ CALLS = """(async () => {
   const report = () => {
     press("ArrowRight");
     return {
-      players: root.querySelectorAll(".fa-controls").length,
+      players: root.querySelectorAll(".fa-transport").length,
       lines: root.querySelectorAll(".fa-line").length > 5,
       step: root.querySelector(".fa-count").textContent,
     };

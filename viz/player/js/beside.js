@@ -47,7 +47,7 @@ export class Beside extends Playback {
       element("div", { class: `fa-duel ${looks}` }, this.columns),
       this.caption,
       ...more,
-      this.controls.panel([this.save.button], [this.notes]),
+      ...this.controls.rows([this.save.button], [this.notes]),
       this.save.node,
     );
     this.begin(canvases);

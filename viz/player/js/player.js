@@ -62,7 +62,7 @@ export class Player extends Playback {
       this.caption,
       this.lanes.node,
       this.bytes,
-      this.controls.panel(tools, [this.notes], [this.more]),
+      ...this.controls.rows(tools, [this.notes], [this.more]),
       this.lanes.more,
       this.save.node,
       this.keys.node,

@@ -36,7 +36,6 @@ export class RanksRace extends Beside {
     this.shown = data;
     this.palette = usePalette(this.root, data.palettes);
     this.columns.forEach((column, i) => (column.hidden = !data.runs[i]));
-    this.columns[0].parentElement.classList.toggle("fa-alone", data.runs.length === 1);
     const isRace = data.runs.length > 1;
     data.runs.forEach(({ name, title }, i) => write(this.titles[i], isRace ? `${name}  ${title}` : title));
     this.root.setAttribute("aria-label", `Playback of ${data.title}`);

@@ -104,14 +104,13 @@ export function controls(owner, sliderLabel) {
     saidAt = now;
     write(said, words);
   };
-  // All of it as one panel, with more tools beside the speed and more words below.
-  const panel = (tools, words, last = []) =>
-    element("div", { class: "fa-controls" }, [
-      element("div", { class: "fa-transport" }, [buttons, slider, count, speed, ...last, full]),
-      element("div", { class: "fa-tools" }, tools),
-      element("div", { class: "fa-foot" }, [said, ...words]),
-    ]);
-  return { panel, slider, count, rate, tell, showPlaying };
+  // All of it in rows, with more tools beside the speed and more words below.
+  const rows = (tools, words, last = []) => [
+    element("div", { class: "fa-transport" }, [buttons, slider, count, speed, ...last, full]),
+    element("div", { class: "fa-tools" }, tools),
+    element("div", { class: "fa-foot" }, [said, ...words]),
+  ];
+  return { rows, slider, count, rate, tell, showPlaying };
 }
 
 // Bars of bytes on one scale, to `most` at least, each as long as at its end. A row is {name, title, parts},
