@@ -12,7 +12,7 @@ const arrive = {};
 const choices = document.querySelectorAll(".site-choice");
 const views = charts.map(() => new ChartView());
 const moves = !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-let [player, asked, shown] = [null, "", null];
+let [player, asked] = [null, ""];
 
 window.recording = (name, data) => arrive[name](data);
 
@@ -38,7 +38,6 @@ function show(name, data, state) {
   root.setAttribute("aria-label", data.title);
   write(title, data.title);
   player = new (kindOf(data))(root, remember);
-  shown = data;
   player.load(data, state);
   for (const choice of choices) {
     choice.value = name;
@@ -71,7 +70,7 @@ async function follow() {
 }
 
 function useTheme() {
-  player?.load(shown);
+  player?.load(player.shown);
   views.forEach((view, i) => view.draw(charts[i], charts[i].series.length, firstRun.palettes));
 }
 

@@ -2,7 +2,7 @@
 // window; the audience's window drops the notes before it shows anything.
 
 import { onAppearance } from "./controls/dom.js";
-import { Printing } from "./talk/print.js";
+import { paperOf } from "./talk/print.js";
 import { Speaker } from "./talk/speaker.js";
 import { Talk } from "./talk/talk.js";
 
@@ -21,6 +21,6 @@ const notes = isSpeaker ? JSON.parse(new TextDecoder().decode(bytes)) : [];
 const speakerUrl = () => (encoded ? `${location.href.split("#")[0]}#speaker` : "");
 const shown = isSpeaker ? new Speaker(root, talk, notes) : new Talk(root, talk, speakerUrl);
 onAppearance(() => shown.useTheme());
-const printing = new Printing(talk, notes);
-window.addEventListener("beforeprint", () => printing.build());
-window.addEventListener("afterprint", () => printing.node.remove());
+let paper = null;
+window.addEventListener("beforeprint", () => (paper = paperOf(talk, notes)));
+window.addEventListener("afterprint", () => paper.remove());

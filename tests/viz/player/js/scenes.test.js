@@ -71,13 +71,14 @@ test("windows that write at once end with the same state, and one that opens lat
   const { location } = nobody;
   Object.assign(globalThis, { window: { ...nobody, BroadcastChannel }, document: nobody, location });
   const heard = [];
-  const links = [0, 1, 2].map(() => new Link("t", () => {}));
+  const ends = new AbortController();
+  const links = [0, 1, 2].map(() => new Link("t", () => {}, null, ends.signal));
   for (let i = 0; i < 50; i++) links[i % 3].send(i);
   links.forEach((link, i) => link.send(`last of ${i}`));
   await until(() => new Set(links.map(({ known }) => known.state)).size === 1);
-  const late = new Link("t", (state) => heard.push(state), "its own");
-  const other = new Link("another talk", () => heard.push("another talk"));
+  links.push(new Link("t", (state) => heard.push(state), "its own", ends.signal)); // late
+  links.push(new Link("another talk", () => heard.push("another talk"), null, ends.signal));
   await until(() => heard.length > 0);
-  [...links, late, other].forEach((link) => link.destroy());
+  ends.abort();
   assert.deepEqual(heard, [links[0].known.state]);
 });

@@ -15,8 +15,9 @@ export class LanesAlone {
     this.observer.observe(this.view.canvas);
   }
 
-  load({ lanes, palettes }) {
-    this.view.load(lanes, usePalette(this.root, palettes));
+  load(data) {
+    this.shown = data;
+    this.view.load(data.lanes, usePalette(this.root, data.palettes));
     this.view.draw();
   }
 

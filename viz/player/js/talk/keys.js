@@ -28,10 +28,9 @@ function nameOf({ key, shiftKey }) {
   return shiftKey && ACTIONS.has(`Shift+${name}`) ? `Shift+${name}` : name;
 }
 
-// Take the keys of the window. `press(action, name)` is called for keys that are pressed, and returns whether
-// they were of use. A focused button keeps Space and Enter, a link Enter.
-export function takeTalkKeys(press) {
-  const listening = new AbortController();
+// Take the keys of the window until the signal. `press(action, name)` is called for a key that is pressed,
+// and returns whether it was of use. A focused button keeps Space and Enter, a link Enter.
+export function takeTalkKeys(press, signal) {
   const pressed = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const name = nameOf(event);
@@ -44,6 +43,5 @@ export function takeTalkKeys(press) {
     event.preventDefault();
     event.stopImmediatePropagation();
   };
-  window.addEventListener("keydown", pressed, { capture: true, signal: listening.signal });
-  return () => listening.abort();
+  window.addEventListener("keydown", pressed, { capture: true, signal });
 }

@@ -3,19 +3,15 @@
 import { element, write } from "../controls/dom.js";
 import { Panel } from "../controls/help.js";
 
-export class Overlay extends Panel {
-  constructor(name, label, children = []) {
-    const about = { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label };
-    super(element("div", about, children));
-  }
-}
+export const overlay = (name, label, children) =>
+  element("div", { class: `fa-over fa-over-${name}`, role: "dialog", "aria-label": label }, children);
 
 // Lists the scenes and asks for the number of one, digit by digit. `goTo(number)` is called with it.
-export class NumberPrompt extends Overlay {
+export class NumberPrompt extends Panel {
   constructor(titles, goTo) {
     const asked = element("div", { "aria-live": "polite" });
     const items = titles.map((title) => element("li", {}, [title]));
-    super("prompt", "all scenes", [asked, element("ol", {}, items)]);
+    super(overlay("prompt", "all scenes", [asked, element("ol", {}, items)]));
     Object.assign(this, { count: titles.length, goTo, asked });
   }
 

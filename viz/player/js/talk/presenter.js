@@ -9,25 +9,20 @@ const NOTHING_OVER_IT = { open: "", isBlack: false, isEnded: false, stands: fals
 // answers with its own. It speaks over a BroadcastChannel, and also to the window that opened it or that it
 // opened, since some browsers have no channel between files on disk.
 export class Link {
-  // `receive` gets a state that another window made. `standing`, that of the address, gives way to any other.
-  constructor(name, receive, standing = null) {
+  // `receive` gets a state that another window made. `standing`, that of the address or null, gives way to
+  // any other. It listens until the signal.
+  constructor(name, receive, standing, signal) {
     Object.assign(this, { name, receive, id: Math.random().toString(36).slice(2) });
     this.known = { version: standing ? 0 : -1, from: "", state: standing };
     this.windows = new Set(window.opener ? [window.opener] : []);
     this.channel = window.BroadcastChannel && new BroadcastChannel(`talk ${name}`);
-    this.listening = new AbortController();
-    const options = { signal: this.listening.signal };
-    this.channel?.addEventListener("message", ({ data }) => this.hear(data), options);
+    this.channel?.addEventListener("message", ({ data }) => this.hear(data));
+    signal.addEventListener("abort", () => this.channel?.close());
     const hear = ({ source, data }) => this.windows.has(source) && this.hear(data);
-    window.addEventListener("message", hear, options);
+    window.addEventListener("message", hear, { signal });
     // a hidden tab may have missed something
-    document.addEventListener("visibilitychange", () => document.hidden || this.tell(), options);
+    document.addEventListener("visibilitychange", () => document.hidden || this.tell(), { signal });
     this.tell();
-  }
-
-  destroy() {
-    this.listening.abort();
-    this.channel?.close();
   }
 
   send(state) {
@@ -54,11 +49,11 @@ export class Link {
 }
 
 export class Presenter {
-  constructor({ id, scenes }, place, show) {
+  constructor({ id, scenes }, place, show, signal) {
     Object.assign(this, { scenes, show });
     this.state = { ...placeOfText(scenes, place), ...NOTHING_OVER_IT, startedAt: 0 };
     this.state.isEnded = !place; // without a place, its title is shown first
-    this.link = new Link(id, (state) => this.take(state), place ? this.state : null);
+    this.link = new Link(id, (state) => this.take(state), place ? this.state : null, signal);
   }
 
   take(state) {

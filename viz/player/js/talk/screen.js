@@ -27,7 +27,6 @@ export class Screen {
     this.chart = new ChartView();
     this.picture.append(this.chart.root);
     this.owners = {}; // the player and the duel, once a scene needs them
-    this.loaded = {}; // the data of each
     this.observer = new ResizeObserver(() => this.size());
     this.observer.observe(root);
   }
@@ -73,7 +72,7 @@ export class Screen {
   }
 
   useTheme() {
-    for (const [kind, owner] of Object.entries(this.owners)) owner.load(this.loaded[kind]);
+    for (const owner of Object.values(this.owners)) owner.load(owner.shown);
     if (!this.chart.root.hidden) this.showChart();
   }
 
@@ -94,8 +93,7 @@ export class Screen {
     const owner = this.owners[kind];
     const { runs, duels } = this.data;
     const data = scene.duel ? duelOf(duels[scene.duel], runs) : runs[scene.run];
-    if (this.loaded[kind] !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
-    this.loaded[kind] = data;
+    if (owner.shown !== data) owner.load(data, this.stateOf(scene, scene.stops[this.stop].step));
     return owner;
   }
 

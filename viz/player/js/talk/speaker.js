@@ -12,8 +12,8 @@ export class Speaker extends TalkWindow {
     this.ticking = setInterval(() => this.tick(), 500);
   }
 
-  actions() {
-    return { ...super.actions(), speaker: () => window.opener?.focus() };
+  goToSpeaker() {
+    window.opener?.focus();
   }
 
   build(sceneRoot) {

@@ -18,10 +18,6 @@ export class Talk extends TalkWindow {
     this.warming = setTimeout(() => this.screen.warm());
   }
 
-  actions() {
-    return { ...super.actions(), speaker: () => this.openSpeaker(this.speakerUrl()) };
-  }
-
   build(sceneRoot) {
     this.black = element("div", { class: "fa-black", hidden: "" });
     const titles = this.data.scenes.map(({ title }) => element("li", {}, [title]));
@@ -34,7 +30,6 @@ export class Talk extends TalkWindow {
 
   destroy() {
     clearTimeout(this.warming);
-    this.swipes.abort();
     super.destroy();
   }
 
@@ -52,14 +47,14 @@ export class Talk extends TalkWindow {
     history.replaceState(history.state, "", `${location.pathname}${location.search}#${placeText(state)}`);
   }
 
-  openSpeaker(url) {
+  goToSpeaker() {
+    const url = this.speakerUrl();
     const opened = url && window.open(url, `speaker ${this.data.id}`, "popup,width=1200,height=760");
     if (opened) this.presenter.link.windows.add(opened);
   }
 
   listenToSwipes() {
-    this.swipes = new AbortController();
-    const options = { signal: this.swipes.signal, passive: true };
+    const options = { signal: this.listening.signal, passive: true };
     const on = (name, listener) => this.root.addEventListener(name, listener, options);
     let touch = null;
     on("touchstart", ({ touches }) => (touch = touches.length === 1 ? touches[0] : null));

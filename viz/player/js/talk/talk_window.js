@@ -2,38 +2,41 @@
 
 import { element, toggleFullScreen } from "../controls/dom.js";
 import { usePalette } from "../grid/draw.js";
-import { keyList } from "../controls/help.js";
+import { Panel, keyList } from "../controls/help.js";
 import { HELP, takeTalkKeys } from "./keys.js";
-import { NumberPrompt, Overlay } from "./overlays.js";
+import { NumberPrompt, overlay } from "./overlays.js";
 import { Presenter } from "./presenter.js";
 import { Screen } from "./screen.js";
 
 export class TalkWindow {
-  // `place` is that of the address. `build(sceneRoot)` lays it out, `show(state, glides)` shows a state.
+  // `place` is that of the address. `build(sceneRoot)` lays it out, `show(state, glides)` shows a state, and
+  // `goToSpeaker()` another window.
   constructor(root, data, place) {
     Object.assign(this, { root, data });
-    this.help = new Overlay("help", "keys", [keyList(HELP)]);
+    this.help = new Panel(overlay("help", "keys", [keyList(HELP)]));
     const titles = data.scenes.map(({ title }) => title);
     this.prompt = new NumberPrompt(titles, (number) => this.presenter.goTo(number));
     this.line = element("p", { class: "fa-notice", role: "status", hidden: "" });
     const sceneRoot = document.createElement("div");
     this.screens = [];
+    this.listening = new AbortController(); // until it is destroyed
     this.screen = this.makeScreen(sceneRoot, (step) => this.presenter.set({ open: step }));
     this.build(sceneRoot);
     root.append(this.help.node, this.prompt.node);
-    this.presenter = new Presenter(data, place, (state, glides) => {
+    const { signal } = this.listening;
+    const show = (state, glides) => {
       this.say("");
       this.show(state, glides);
-    });
-    this.dropKeys = takeTalkKeys((action, key) => this.press(action, key));
+    };
+    this.presenter = new Presenter(data, place, show, signal);
+    takeTalkKeys((action, key) => this.press(action, key), signal);
     this.useTheme();
     this.show(this.presenter.state, !this.presenter.state.isEnded);
     root.focus();
   }
 
   destroy() {
-    this.dropKeys();
-    this.presenter.link.destroy();
+    this.listening.abort();
     this.screens.forEach((screen) => screen.destroy());
   }
 
@@ -75,8 +78,9 @@ export class TalkWindow {
       ask: () => this.prompt.open(),
       help: () => this.help.toggle(),
       numbers: () => this.openNumbers(),
+      speaker: () => this.goToSpeaker(),
       fullScreen: () => toggleFullScreen(this.root),
-      escape: () => this.escape(),
+      escape: () => (this.help.isOpen ? this.help.close() : presenter.escape()),
     };
   }
 
@@ -89,10 +93,5 @@ export class TalkWindow {
   say(words) {
     this.line.textContent = words;
     this.line.hidden = !words;
-  }
-
-  escape() {
-    if (this.help.isOpen) this.help.close();
-    else this.presenter.escape();
   }
 }

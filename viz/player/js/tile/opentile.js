@@ -120,13 +120,10 @@ export class OpenTile {
   }
 
   toggle() {
-    if (this.isOpen) {
-      this.close();
-    } else {
-      const step = this.stepToOpen(this.pane.pinned);
-      if (step >= 0) this.open(step);
-      else this.player.controls.tell(this.whyNot());
-    }
+    if (this.isOpen) return this.close();
+    const step = this.stepToOpen(this.pane.pinned);
+    if (step >= 0) this.open(step);
+    else this.player.controls.tell(this.whyNot());
   }
 
   // The step whose tile is opened now, -1 if there is none; of a picked row, one that holds it.
