@@ -45,6 +45,17 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
   });
 }
 
+// Of all programs at once: what a step adds to a tile in HBM leaves its cell, and lands as the step ends.
+export function drawStores(context, { layout, model, palette, reduced: fades }, running) {
+  for (const strip of model.strips)
+    for (const [step, part] of running) {
+      const tiles = tilesOf(model, strip.along, step);
+      if (!strip.filling[tiles[0]]?.includes(step)) continue;
+      const [to, from] = [stripTile(strip, layout, ...tiles), cellBox(layout, model, step)];
+      drawCopy(context, to, from, within(part, 0.2, 1), { color: palette[strip.color], palette, fades });
+    }
+}
+
 const numberOf = ({ data }, name) => data.tensors.findIndex((each) => each.name === name);
 const chipEdge = (chip, { y, h }, i) => ({ x: chip.x + 8 + APART * i, y, w: EDGE, h });
 

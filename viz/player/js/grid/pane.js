@@ -3,7 +3,7 @@
 import { FADES, benchOf, cellAt, drawBench, drawFar, drawTimes, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
-import { drawFlights } from "./flights.js";
+import { drawFlights, drawStores } from "./flights.js";
 import { NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
 import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
@@ -112,6 +112,7 @@ export class Pane {
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
     const frame = (step) => outline(context, cellBox(layoutOf(step), model, step), palette, thin ? 1 : 2.5);
     if (!at.finished) active.forEach(frame);
+    if (layouts.length === 1) drawStores(context, { layout: layouts[0], ...this }, running);
     const layout = this.onPick && this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.55 * smooth(at.near));
