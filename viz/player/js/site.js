@@ -69,15 +69,10 @@ async function follow() {
   }
 }
 
-function useTheme() {
-  player?.load(player.shown);
-  views.forEach((view, i) => view.draw(charts[i], charts[i].series.length, firstRun.palettes));
-}
-
 document.querySelectorAll(".site-chart").forEach((figure, i) => figure.prepend(views[i].root));
 views.forEach(({ root: chart }) => (chart.hidden = false));
-useTheme();
-onAppearance(useTheme);
+views.forEach((view, i) => view.draw(charts[i], charts[i].series.length));
+onAppearance(() => player?.load(player.shown));
 for (const choice of choices)
   choice.addEventListener("change", () => choice.value && (location.hash = `run=${choice.value}`));
 window.addEventListener("hashchange", follow);

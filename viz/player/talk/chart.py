@@ -80,12 +80,13 @@ def chart_data(chart: Chart) -> dict:
     """What the stage draws: title, ticks, each peer's name, colour, mark and points. Raises InvalidChart."""
     drawn = drawn_curves(chart)
     xs = sorted({x for _, values in drawn for x, _ in values})
-    ticks = sweep.value_ticks([y for _, values in drawn for _, y in values], chart.metric)
+    ys = [y for _, values in drawn for _, y in values]
+    ticks = sweep.value_ticks(ys, chart.metric)
     return {
         "title": f"{sweep.TITLES[chart.metric]}{' per sequence' * (chart.metric == 'memory')}, "
         f"{chart.direction}, against {chart.axis} ({sweep.LETTERS[chart.axis]}), both on log scales",
         "x": [[math.log(x), format_length(x)] for x in xs],
-        "y": [[math.log(tick), words] for tick, words in ticks],
+        "y": [[math.log(tick), words] for tick, words in ticks if min(ys) <= 2 * tick <= 4 * max(ys)],
         "series": [
             {
                 "name": SHOWN.get(curve.peer, sweep.peer_label(curve.peer).split(",")[0]),

@@ -25,6 +25,7 @@ from viz.player.drawn import Drawn, drawn_of, is_large
 from viz.player.html_page import CSS, html_page, json_element, style_sheets
 from viz.player.lanes import lanes_data, recorded_lane_runs
 from viz.player.places import tile_at, wrong_row, wrong_step
+from viz.player.talk.bars import Parts, bar_of, parts_of
 from viz.player.talk.chart import InvalidChart, chart_data, chart_figures
 from viz.player.talk.scene import Scene, Talk, wrong
 from viz.player.tiles import KIND_CODES, tile_kinds
@@ -174,6 +175,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | STAGED for run, gpu in asked}
     data |= {"duels": {}, "scenes": [], "notes": []}
     earlier: dict[str, str] = {}
+    parts: Parts = {}
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs:
@@ -190,8 +192,10 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
             chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
             raise wrong(where, f"chart: {error}") from None
-        said = _said(scene, figures, where)
+        parts |= parts_of(runs[scene.run][0]) if scene.run else {}
+        said = _said(scene, figures, parts, where)
         earlier |= {f"scene_{number}_{name}": text for name, text in figures.items() if "scene_" not in name}
+        parts |= {f"scene_{number}_{name}": own for name, own in parts.items() if "scene_" not in name}
         data["notes"].append(said.pop("notes"))
         shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
         if scene.versus:
@@ -220,7 +224,7 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 
 
-def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
+def _said(scene: Scene, figures: dict[str, str], parts: Parts, where: str) -> dict:
     """The words of a scene with their numbers."""
 
     def said(field: str, words: str) -> str:
@@ -233,7 +237,7 @@ def _said(scene: Scene, figures: dict[str, str], where: str) -> dict:
     stops = [
         msgspec.to_builtins(stop)
         | {"sentence": said(f"stops, {stop.step}", stop.sentence)}
-        | {"bars": [said(f"stops, {stop.step}, bars", each) for each in stop.bars]}
+        | {"bars": [bar_of(said(f"stops, {stop.step}, bars", each), each, parts) for each in stop.bars]}
         for stop in scene.stops
     ]
     return words | {"stops": stops}

@@ -1,7 +1,7 @@
 // Numbers in words. viz/shared/formats.py has the same functions; a test holds these against them.
 
-export const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
-export const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 1e-6 };
+const BYTES = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3 };
+const TIMES = { s: 1e3, ms: 1, µs: 1e-3, ns: 1e-6 };
 const MOST_DIGITS = 7;
 const digitsOf = (value, least) => least + Number(Math.abs(value) >= 10);
 

@@ -1,13 +1,13 @@
 // A chart on a stage. Points and ticks of curves come as logarithms; each has a mark and a name of its own.
 
-import { element, isDark, svg } from "../controls/dom.js";
-import { BYTES, TIMES } from "../run/formats.js";
+import { element, svg } from "../controls/dom.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
 const [LEFT, RIGHT, TOP, BOTTOM] = [114, 690, 62, 448]; // of the curves
 const LABEL_HEIGHT = 62;
 const RACES_MS = 3000; // the largest bar: all begin together, and grow at one speed
 const DRAWS_MS = 3000; // from left to right: each point, then the value at the end, then how it compares
+const inked = (color) => `var(--fa-${color})`;
 
 const MARKS = { square: "■", diamond: "◆", "triangle-up": "▲", "triangle-down": "▼", star: "★" };
 
@@ -32,29 +32,29 @@ export class ChartView {
   }
 
   // Draw the first `count` curves; if it `flows`, the last of them draws itself.
-  draw(chart, count, palettes, flows = false) {
-    const palette = palettes[isDark(this.root) ? "dark" : "light"];
+  draw(chart, count, flows = false) {
     const words = chart.series.map(({ name, last }) => `${name}, ${last} at the end`).join("; ");
     const ys = chart.series.flatMap((each) => each.points.map(([, y]) => y));
-    const near = chart.y.filter(([y]) => y >= Math.min(...ys) - 0.7 && y <= Math.max(...ys) + 0.7);
-    const xs = chart.x.map(([at]) => at);
-    const x = scaled(xs, LEFT, RIGHT);
-    const y = scaled([...ys, ...near.map(([at]) => at)], BOTTOM, TOP);
+    const x = scaled(
+      chart.x.map(([at]) => at),
+      LEFT,
+      RIGHT,
+    );
+    const y = scaled([...ys, ...chart.y.map(([at]) => at)], BOTTOM, TOP);
     const ends = chart.series.map((each) => y(each.points.at(-1)[1]));
     const labels = spread(ends, LABEL_HEIGHT, TOP, BOTTOM);
     const curves = chart.series.slice(0, count).map(({ points, ...series }, i) => {
       const placed = points.map(([px, py]) => [x(px), y(py)]);
-      return svg("g", {}, curve(placed, series, palette[series.color], labels[i]));
+      return svg("g", {}, curve(placed, series, inked(series.color), labels[i]));
     });
-    const newest = count - 1; // it is compared with the first, and with its neighbour
-    const ratios = [...new Set([0, newest - 1])].flatMap((i, k) =>
-      ratio(ends[i], ends[newest], chart.series[newest].ratios[i], k),
-    );
+    const [last, own] = [ends[count - 1], chart.series[count - 1].ratios]; // the newest curve
+    const compared = [...new Set([0, count - 2])]; // with the first, and with its neighbour
+    const ratios = compared.flatMap((i, k) => ratio(ends[i], last, own[i], k));
     const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
     const about = { viewBox, role: "img", "aria-label": `${chart.title}: ${words}` };
     const title = svg("text", { "font-weight": 600, x: 0, y: 16 }, [chart.title]);
     const under = { y: BOTTOM + 26, "text-anchor": "middle" };
-    const lines = near.flatMap(([at, tick]) => [
+    const lines = chart.y.flatMap(([at, tick]) => [
       svg("line", { stroke: "var(--fa-line)", x1: LEFT, x2: RIGHT, y1: y(at), y2: y(at) }),
       svg("text", { x: LEFT - 20, y: y(at), "text-anchor": "end" }, [tick]),
     ]);
@@ -65,25 +65,30 @@ export class ChartView {
     if (flows) curves.at(-1).animate(clips, DRAWS_MS);
   }
 
-  // Names with numbers, "ours 23.4 µs", as bars of one scale, beside them the “4.9×” of their sentence.
-  drawBars(bars, palettes, flows, sentence) {
-    const { now, plain, text } = palettes[isDark(this.root) ? "dark" : "light"];
-    const named = bars.map((words) => [words.replace(/ [^ ]+$/, ""), inFull(words.split(" ").at(-1))]);
-    const sizes = named.map(([, number]) => sizeOf(number));
-    const high = (HEIGHT - TOP) / bars.length;
-    const drawn = named.map(([title, words], i) => {
-      const [y, width] = [TOP + i * high, Math.max(3, (sizes[i] / Math.max(...sizes)) * 0.66 * WIDTH)];
-      const isBest = i === bars.length - 1 && sizes.every((size, k) => !k || size < sizes[k - 1]);
-      const looks = { y: y + 0.6 * high, "font-size": Math.min(64, high / 2), "font-weight": 700 };
-      const bar = svg("rect", { y: y + 0.35 * high, width, height: 0.5 * high, fill: isBest ? now : plain });
-      const number = svg("text", { ...looks, x: width + 20, fill: isBest ? now : text }, [words]);
-      const duration = (RACES_MS * sizes[i]) / Math.max(...sizes);
-      if (flows) bar.animate({ transform: ["scaleX(0)", "none"] }, duration);
-      if (flows) number.animate({ opacity: [0, 1], easing: "steps(1, end)" }, duration);
+  // {title, number, size, parts} as bars of one scale, beside them the “4.9×” of their sentence.
+  drawBars(bars, flows, sentence) {
+    const [high, most] = [(HEIGHT - TOP) / bars.length, Math.max(...bars.map(({ size }) => size))];
+    const drawn = bars.map(({ title, number, size, parts }, i) => {
+      const [y, width] = [TOP + i * high, Math.max(3, (size / most) * 0.66 * WIDTH)];
+      const isBest = i === bars.length - 1 && bars.every((each, k) => !k || each.size < bars[k - 1].size);
+      const [box, middle] = [{ y: y + 0.35 * high, height: 0.5 * high }, y + 0.6 * high];
+      const inside = { y: middle, "font-size": 28, "text-anchor": "middle", fill: inked("background") };
+      const pieces = parts.flatMap(({ name, from, part, color = isBest ? "now" : "plain" }) => {
+        const [x, w] = [from * width, Math.max(1, part * width - 1)];
+        const named = svg("text", { ...inside, x: x + w / 2 }, [w > 8 + 15 * name.length ? name : ""]);
+        return [svg("rect", { ...box, x, width: w, fill: inked(color) }), named];
+      });
+      const looks = { y: middle, x: width + 20, "font-size": Math.min(64, high / 2), "font-weight": 700 };
+      const bar = svg("g", {}, pieces);
+      const end = svg("text", { ...looks, fill: inked(isBest ? "now" : "text") }, [number]);
+      const duration = (RACES_MS * size) / most;
+      if (flows) bar.animate({ clipPath: ["inset(0 100% 0 0)", "inset(0)"] }, duration);
+      if (flows) end.animate({ opacity: [0, 1], easing: "steps(1, end)" }, duration);
       const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [title]);
-      return svg("g", {}, [name, bar, number]);
+      return svg("g", {}, [name, bar, end]);
     });
-    const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": bars.join("; ") };
+    const label = bars.map(({ title, number }) => `${title} ${number}`).join("; ");
+    const about = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label };
     const ends = [0, bars.length - 1].map((i) => TOP + (i + 0.6) * high);
     const ratios = ratio(...ends, /[\d.]+×/.exec(sentence)?.[0], 0);
     const after = { duration: RACES_MS / 4, delay: RACES_MS, fill: "backwards" };
@@ -91,13 +96,6 @@ export class ChartView {
     drawn.at(-1).append(...ratios);
     this.root.replaceChildren(svg("svg", about, drawn));
   }
-}
-
-// "41 kB" with all of its digits, "41.0 kB"; and as a number of one scale.
-const inFull = (words) => words.replace(/^[\d.]+(?=\u00a0)/, (number) => Number(number).toPrecision(3));
-function sizeOf(words) {
-  const [number, unit] = words.replace(",", "").split("\u00a0");
-  return Number(number) * ({ ...BYTES, ...TIMES }[unit] ?? 1);
 }
 
 // How many times as large one end is as the other, at their heights.
@@ -114,16 +112,13 @@ function ratio(from, to, words, k) {
 
 // A curve with its marks, and its name at the height `label`, to which a thin line leads from its end.
 function curve(placed, { symbol, name, last }, color, label) {
-  const line = (points, width) =>
-    svg("polyline", { points, fill: "none", stroke: color, "stroke-width": width });
+  const line = (points, w) => svg("polyline", { points, fill: "none", stroke: color, "stroke-width": w });
   const [x, y] = placed.at(-1);
   const leader = `${x + 12},${y} ${RIGHT + 26},${label} ${RIGHT + 34},${label}`;
   const beside = (words, away, size) =>
     svg("text", { x: RIGHT + 40, y: label + away, "font-weight": 650, "font-size": size }, [words]);
   const words = [beside(last, -12, 34), beside(name, 18, 24)];
   const looks = { fill: color, "font-size": 26, "text-anchor": "middle" };
-  const marks = placed.map(([at, height]) =>
-    svg("text", { x: at, y: height, ...looks }, [MARKS[symbol] ?? "●"]),
-  );
+  const marks = placed.map(([px, py]) => svg("text", { ...looks, x: px, y: py }, [MARKS[symbol] ?? "●"]));
   return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), ...words];
 }

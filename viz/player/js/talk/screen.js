@@ -73,15 +73,14 @@ export class Screen {
 
   useTheme() {
     for (const owner of Object.values(this.owners)) owner.load(owner.shown);
-    if (!this.chart.root.hidden) this.showChart();
   }
 
   // The stop of a chart is how many of its curves are drawn; if it flows, the last one draws itself.
-  showChart(flows = false) {
+  showChart(flows) {
     const { step, bars } = this.scene.stops[this.stop];
     this.reveal("chart");
-    if (bars?.length) this.chart.drawBars(bars, this.data.palettes, flows, sentenceAt(this.scene, this.stop));
-    else this.chart.draw(this.scene.chart, Number(step), this.data.palettes, flows);
+    if (bars?.length) this.chart.drawBars(bars, flows, sentenceAt(this.scene, this.stop));
+    else this.chart.draw(this.scene.chart, Number(step), flows);
     this.say();
   }
 
