@@ -14,6 +14,7 @@ from kernels.recordings import recorded_document, recorded_measurement, recorded
 from tests.viz.player.runs import GPU
 from viz.player.drawn import drawn_of
 from viz.player.lanes import recorded_lane_runs
+from viz.player.talk.bars import bar_of, parts_of
 from viz.player.talk.chart import chart_curves, drawn_curves, recorded_curves
 from viz.player.talk.data import UnknownFigure, filled, run_figures, talk_data
 from viz.player.talk.read import read_talk
@@ -72,6 +73,9 @@ class Shown:
 
     def figure(self, name):
         return run_figures(self.trace, GPUS[self.scene.gpu])[name]
+
+    def parts(self, name):
+        return [each for each, _ in parts_of(self.trace)[name]]
 
 
 def rises(shown, step, row=0):
@@ -158,13 +162,18 @@ CLAIMS = {
     (BACKWARD, 4): lambda s: (
         tile_counts(s) == (136, 256)
         and written_once(s.trace, "dK", "dV", "dQ")
-        and [kernels_at(s, stop) for stop in range(3)] == [([0], [1]), ([0, 1], []), ([0, 1, 2], [])]
+        and [kernels_at(s, stop) for stop in range(4)]
+        == [([0], [1]), ([0, 1], []), ([0, 1], [2]), ([0, 1, 2], [])]
     ),
-    (BACKWARD, 5): lambda s: s.trace.tensor_bytes_written.sum() < matrix_bytes(s.trace.problem),
+    (BACKWARD, 5): lambda s: (
+        s.trace.tensor_bytes_written.sum() < matrix_bytes(s.trace.problem)
+        and [s.parts(name)[-3:] == ["P", "dP", "dS"] for name in ("standard_bytes", "bytes")] == [True, False]
+    ),
     (BACKWARD, 6): lambda s: (
         [kernels_at(s, stop) for stop in range(2)] == [([0], [1]), ([0, 1], [])]
         and s.figure("products") == "5"
-        and Shown(BACKWARD, 4).figure("products") == "7"
+        and s.parts("products") == ["S", "dP", "dV", "dK", "dQ"]
+        and Shown(BACKWARD, 4).parts("products") == ["S", "dV", "dP", "dK", "S", "dP", "dQ"]
     ),
     (BACKWARD, 7): lambda s: falls_at_each_length(s, "naive", "sdpa_flash", "ours"),
 }
@@ -242,6 +251,19 @@ def lse_is_right(shown):
 @pytest.mark.parametrize(("name", "number"), SCENES)
 def test_what_a_scene_says_holds_in_its_run(name, number):
     assert CLAIMS[name, number](Shown(name, number))
+
+
+def test_the_parts_of_a_bar_fill_it_and_a_bar_without_them_is_whole():
+    parts = {"bytes": [("Q", 1), ("O", 0), ("P", 3)]}
+    bar = bar_of("all 41\N{NO-BREAK SPACE}kB", "all {bytes}", parts)
+    assert (bar["title"], bar["number"], bar["size"]) == ("all", "41.0\N{NO-BREAK SPACE}kB", 41e3)
+    assert [(each["name"], each["from"], each["part"]) for each in bar["parts"]] == [
+        ("Q", 0, 0.25),
+        ("P", 0.25, 0.75),
+    ]
+    assert [(each["from"], each["part"]) for each in bar_of("no number", "no number", parts)["parts"]] == [
+        (0, 1)
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
