@@ -60,7 +60,7 @@ def test_words_that_stay_the_same_are_not_said_again(look_at, data):
       for (const name of ["fa-said", "fa-caption", "fa-count"])
         observer.observe(shown.root.querySelector(`.${name}`), told);
       const counts = [];
-      for (const move of [() => shown.draw(), () => shown.transport.step(1)]) {
+      for (const move of [() => shown.draw(), shown.transport.action("ArrowRight")]) {
         move();
         await null;
         counts.push(changes.splice(0).length);

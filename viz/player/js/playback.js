@@ -48,6 +48,7 @@ export class Playback {
 
   // What a key does that the transport does not know; undefined for the others.
   action(key) {
+    if (key === "f") return () => toggleFullScreen(this.root);
     const all = Object.values(this.panels);
     const panel = this.panels[key] ?? (key === "Escape" && all.find(({ isOpen }) => isOpen));
     return panel ? () => panel.toggle() : undefined;
@@ -61,9 +62,11 @@ export class Playback {
     return value;
   }
 
-  // Draw what is shown as it stands, as at so many tiles per second.
-  drawStill() {
+  // Draw it as it stands, without anything under way; as it looks at so many tiles per second.
+  drawStill(rate = 0) {
+    this.still = { rate };
     this.draw();
+    this.still = null;
   }
 
   // Another order of the track, from its start, or from its end if it has come there.
@@ -73,10 +76,6 @@ export class Playback {
     const finished = track.position >= track.last();
     track.order = order;
     this.transport.goTo(finished ? track.last() : 0);
-  }
-
-  fullScreen() {
-    toggleFullScreen(this.root);
   }
 
   settled() {

@@ -30,11 +30,6 @@ export class Player extends Playback {
     this.pane = new Pane((tile) => this.goToPicked(tile));
     this.opened = new OpenTile(this);
     this.lanes = new LanesView((tile, activity) => this.goToTile(tile, activity));
-    this.build();
-    this.begin([this.pane.stage, this.aside.rows, this.lanes.canvas]);
-  }
-
-  build() {
     this.aside = new Aside();
     const orders = Object.entries({ one: "one by one", gpu: "all at once" });
     const units = UNITS.map((unit) => [unit, unit]);
@@ -67,6 +62,7 @@ export class Player extends Playback {
       this.save.node,
       this.keys.node,
     );
+    this.begin([this.pane.stage, this.aside.rows, this.lanes.canvas]);
   }
 
   destroy() {
@@ -96,8 +92,7 @@ export class Player extends Playback {
     const { model } = this.pane;
     const compared = model.data.standard_parts.length ? [modelledRow(model)] : [];
     const rows = [countedRow(model, model.data.label), ...compared];
-    const most = model.data.ticks ? model.data.standard_bytes : 0; // scenes of a talk share a scale
-    this.showBytes = byteBars(this.bytes, rows, this.palette, most);
+    this.showBytes = byteBars(this.bytes, rows, this.palette, model.data.standard_bytes);
     const moves = isNew && !this.pane.reduced;
     const begins = this.isPlain && !this.showsLanes && this.timeline.position === 0;
     if (moves && state.plays) this.transport.direct(overtureOf(model));
@@ -170,7 +165,7 @@ export class Player extends Playback {
   }
 
   action(key, event) {
-    if (key === "l" && this.lanes.isThere) return () => this.toggleLanes();
+    if (key === "l" && this.lanes.model) return () => this.toggleLanes();
     if (key === "d") return () => this.toggleDetails();
     return super.action(key) ?? this.opened.action(key, event);
   }
@@ -192,8 +187,8 @@ export class Player extends Playback {
     press(this.numbers, opened.isOpen);
     press(this.more, !this.isPlain);
     this.root.classList.toggle("fa-plain", this.isPlain);
-    const showsLanes = this.showsLanes && this.lanes.isThere;
-    this.lanesButton.hidden = !this.lanes.isThere;
+    this.lanesButton.hidden = !this.lanes.model;
+    const showsLanes = this.showsLanes && !this.lanesButton.hidden;
     press(this.lanesButton, showsLanes);
     this.root.classList.toggle("fa-shows-lanes", showsLanes);
     this.draw();
@@ -223,13 +218,6 @@ export class Player extends Playback {
     return part === 1
       ? position
       : timeline.positionOf(lerp(timeline.timeOf(from), timeline.timeOf(position), part));
-  }
-
-  // As it stands, without anything under way; as it looks at so many tiles per second.
-  drawStill(rate = 0) {
-    this.still = { rate };
-    this.draw();
-    this.still = null;
   }
 
   draw(now = performance.now()) {

@@ -79,9 +79,9 @@ test("a key stops playback where it goes", () => {
 test("the owner hears once that a position has settled, and never while it plays", () => {
   const { player, log, pass } = made();
   const settled = () => log.filter((word) => word === "settled").length;
-  player.step(1);
+  player.action("ArrowRight")();
   pass(300);
-  player.step(1);
+  player.action("ArrowRight")();
   pass(300);
   assert.equal(settled(), 0);
   pass(200);

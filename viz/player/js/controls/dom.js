@@ -57,6 +57,8 @@ function icon(name) {
   return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" }, [path]);
 }
 
+const iconButton = (name, label, act) => button(icon(name), label, act, { "aria-label": label });
+
 export const canvas = (name, label) =>
   element("canvas", { class: `fa-${name}`, role: "img", "aria-label": label });
 
@@ -80,8 +82,7 @@ export function controls(owner, sliderLabel) {
   const count = element("span", { class: "fa-count" });
   const rate = element("span", { class: "fa-rate" });
   const said = element("div", { class: "fa-said", "aria-live": "polite" });
-  const pressed = (name, label, key) =>
-    button(icon(name), label, transport.action(key), { "aria-label": label });
+  const pressed = (name, label, key) => iconButton(name, label, transport.action(key));
   const play = pressed("play", "play or pause (space)", " ");
   const group = (...nodes) => element("div", { class: "fa-group" }, nodes);
   const buttons = group(
@@ -92,7 +93,7 @@ export function controls(owner, sliderLabel) {
     pressed("end", "last step (End)", "End"),
   );
   const speed = group(pressed("slower", "slower ([)", "["), rate, pressed("faster", "faster (])", "]"));
-  const full = pressed("full", "full screen (f)", "f");
+  const full = iconButton("full", "full screen (f)", () => toggleFullScreen(owner.root));
   const showPlaying = (playing) => {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
     press(play, playing);

@@ -52,10 +52,6 @@ export class LanesView {
     this.canvas.addEventListener("keydown", (event) => this.press(event));
   }
 
-  get isThere() {
-    return Boolean(this.model);
-  }
-
   // Show lanes (see lanes.py), or none. The same lanes again keep what is seen of them.
   load(data, palette) {
     this.palette = palette;

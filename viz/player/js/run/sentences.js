@@ -142,7 +142,7 @@ export function stateWords(model, at, row, name) {
   const hasMax = done > phases.findIndex((phase) => phase.tells.startsWith("row max"));
   const hasSum = done > phases.findIndex((phase) => phase.rescales);
   const [m, l] = [fromTo(hasMax, state.oldM, state.m), fromTo(hasSum, state.oldL, state.l)];
-  return `row ${name}:  max m = ${m}   sum l = ${hasSum && state.alpha % 1 ? sumWords(state) : l}`;
+  return `row ${name}:  max m = ${m}   sum l = ${hasSum && state.alpha % 1 ? rescaleWords(state).summed : l}`;
 }
 
 // How the first number of a row is made, in the backward pass.
@@ -157,11 +157,6 @@ function gradientWords(model, at, row, name) {
   };
   const words = at.part > 0.5 && made[at.phase?.tells];
   return words ? `row ${name}, key ${model.kv[at.step] * model.data.problem.block_n}:  ${words}` : "";
-}
-
-function sumWords({ oldL, l, alpha }) {
-  const [old, a, added] = toCount([oldL, alpha, l - alpha * oldL], (x, y, z) => x * y + z);
-  return `${old} × ${a} + ${added} = ${formatSteady(l)}`;
 }
 
 // The digits of a and b that give e^(a − b) so many.

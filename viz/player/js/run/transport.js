@@ -2,8 +2,8 @@
 //
 // A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow and `played(units)`
 // for so much of playback; `tileRate(speed)` and `tilesBetween(from, to)` say how many tiles are seen. The
-// owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()`
-// once the position has stayed, and `fullScreen()`.
+// owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, and
+// `settled()` once the position has stayed.
 
 import { clamp, smooth } from "./easing.js";
 import { sum } from "./model.js";
@@ -96,10 +96,6 @@ export class Transport {
     return this.playing ? this.track.tileRate(this.speed) : 0;
   }
 
-  step(direction) {
-    this.goTo(this.track.moved(direction));
-  }
-
   // Stop at a position.
   goTo(position) {
     const { track } = this;
@@ -135,13 +131,12 @@ export class Transport {
   action(key) {
     return {
       " ": () => this.toggle(),
-      ArrowRight: () => this.step(1),
-      ArrowLeft: () => this.step(-1),
+      ArrowRight: () => this.goTo(this.track.moved(1)),
+      ArrowLeft: () => this.goTo(this.track.moved(-1)),
       Home: () => this.goTo(0),
       End: () => this.goTo(this.track.last()),
       "[": () => this.changeSpeed(-1),
       "]": () => this.changeSpeed(1),
-      f: () => this.owner.fullScreen(),
     }[key];
   }
 }

@@ -68,9 +68,8 @@ export class Picture {
 
   papers(context, scale) {
     this.place();
-    const seen = this.parts
-      .flatMap((part) => [part, ...part.querySelectorAll("canvas")])
-      .filter((node) => node.matches("canvas") && node.clientWidth > 0);
+    const canvases = this.parts.flatMap((part) => [...part.querySelectorAll("canvas")]);
+    const seen = canvases.filter((canvas) => canvas.clientWidth > 0);
     return new Map(
       seen.map((canvas) => {
         const { left, top } = canvas.getBoundingClientRect();

@@ -19,15 +19,6 @@ export class OpenTile {
     this.isOpen = false; // whether a tile is shown in its numbers
     this.chosen = ""; // the row that was picked here and not by the reader, in words
     this.runsRows = false; // whether whoever shows the player runs the kernel again for the numbers of a row
-    this.build();
-    const { stage } = this.pane;
-    stage.addEventListener("mousemove", (event) => this.isShown && this.point(this.pane.cellAt(event)));
-    stage.addEventListener("mouseleave", () => this.point(null));
-    stage.addEventListener("click", (event) => this.pickAt(this.pane.cellAt(event)));
-    stage.addEventListener("dblclick", (event) => this.openAt(this.pane.hit(event)));
-  }
-
-  build() {
     this.title = element("div", { class: "fa-head" });
     this.missing = element("div", { class: "fa-panel fa-missing", role: "status" });
     this.state = element("div", { class: "fa-state" });
@@ -41,6 +32,11 @@ export class OpenTile {
       this.state,
       this.hint,
     ]);
+    const { stage } = this.pane;
+    stage.addEventListener("mousemove", (event) => this.isShown && this.point(this.pane.cellAt(event)));
+    stage.addEventListener("mouseleave", () => this.point(null));
+    stage.addEventListener("click", (event) => this.pickAt(this.pane.cellAt(event)));
+    stage.addEventListener("dblclick", (event) => this.openAt(this.pane.hit(event)));
   }
 
   get timeline() {
