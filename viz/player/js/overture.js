@@ -1,7 +1,7 @@
 // What a first visitor sees: what attention is, what standard attention stores, then FlashAttention, slowly.
 
 import { clamp, lerp, within } from "./run/easing.js";
-import { goodTile, rowNamed, softmaxState, toldRow } from "./run/figure.js";
+import { goodTile, rowNamed, scoresOf, softmaxState, toldRow } from "./run/figure.js";
 import { formatBytes, formatSteady } from "./run/formats.js";
 import { sum } from "./run/model.js";
 import { rowCalled, wordsOf } from "./run/sentences.js";
@@ -13,15 +13,15 @@ const between = (value, part) => (Array.isArray(value) ? lerp(...value, part) : 
 
 // The acts of film.toml, for a run.
 export function overtureOf(model, film = model.data.film) {
-  const { phases, phaseStart, bytes, count } = model;
+  const { phases, phaseStart, count } = model;
   const { problem, standard_parts: parts, tensors } = model.data;
   const good = goodTile(model);
   const [opens, closes] = [model.turnFirst[good], model.turnLast[good]];
   const steps = { opens, good, closes, after: closes + 1, last: count };
   const row = toldRow(model, opens);
   const bytesOf = (some) => sum(parts.filter(some).map((part) => part.bytes));
-  const [total, own] = [() => true, ({ name }) => tensors.every((each) => each.name !== name)].map(bytesOf);
-  const [all, unstored, skipped] = [total, own, total - own - bytes[count]].map(formatBytes);
+  const isUnstored = ({ name }) => tensors.every((each) => each.name !== name);
+  const [all, unstored] = [() => true, isUnstored].map((some) => formatBytes(bytesOf(some)));
   const who = rowCalled(model, opens, row);
   const { block_m: q, block_n: kv, rows: n } = problem;
   const weights = rowNamed(model, "P", opens, row) ?? [];
@@ -29,7 +29,13 @@ export function overtureOf(model, film = model.data.film) {
   const old = model.data.words?.[1][model.kv[opens] * kv + index];
   const both = [1, softmaxState(model, good, row).alpha].map((factor) => factor * weights[index]);
   const [before, corrected] = both.map(formatSteady);
-  const words = { who, q, kv, n, old, before, corrected, all, unstored, skipped };
+  const score = formatSteady(scoresOf(model, opens, row)?.[index] ?? 0);
+  const last = rowNamed(model, "P", closes, row) ?? [];
+  const most = Math.max(...last);
+  const best = model.data.words?.[1][model.kv[closes] * kv + last.indexOf(most)];
+  const percent = Math.round((100 * most) / softmaxState(model, closes, row).l);
+  const share = { best, most: formatSteady(most), percent };
+  const words = { who, q, kv, n, old, score, before, corrected, ...share, all, unstored };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;

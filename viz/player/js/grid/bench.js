@@ -311,7 +311,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
     if (!weight) return;
     for (let c = 0; c < keys; c++) weights[model.kv[step] * keys + c] = weight(row - q * rows, c);
   }
-  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each, at.seen));
+  const placed = FAR_SIZES.map((each) => placeWords(context, chip, asked, each, about >= 0));
   const { size, line, places } = placed.find(Boolean);
   if (lands) drawLanding(context, layout, places, size, { model, palette, at });
   const heading = `How much “${asking[row]}” takes of each word`;
@@ -324,7 +324,7 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
     fillBox(context, color, box, alpha);
     const share = `${Math.round(100 * weights[i])} %`;
     const look = { size: 0.54 * size, align: "center", weight: "600", alpha: size > 18 ? alpha : 0 };
-    if (at.seen && isKnown && weights[i] >= TOLD)
+    if (about >= 0 && isKnown && weights[i] >= TOLD)
       text(context, share, x + wide / 2, y + 1.05 * size, palette.now, look);
     const weight = i === row && asked[i] === asking[row] ? "700" : "";
     const ink = isKnown ? inkOn(color, palette) : palette.muted;

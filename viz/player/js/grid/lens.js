@@ -17,6 +17,7 @@ const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong ol
 const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
 const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and of scores; pixels of a flat word
 const VALUES = 14; // height of those of a key
+const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
 
 // Above m and l, from `top` on; as far as it is `near`, over the chip. Returns where V is there, if it is.
 export function drawLens(context, { state, chip }, top, how) {
@@ -29,7 +30,7 @@ export function drawLens(context, { state, chip }, top, how) {
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
   const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => lerp(card[side], whole[side], open));
   const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
-  fillBox(context, palette.background, { ...whole, y: chip.y + HEAD - 1 }, within(open, 0, 0.4));
+  fillBox(context, palette.background, { ...whole, y: chip.y + HEAD - 1 }, within(open, 0, 0.15));
   context.save();
   context.transform(zoom, 0, 0, zoom, x, y);
   const V = drawTold(context, { w: w / zoom, h: h / zoom }, now, { ...how, open, zoom });
@@ -72,7 +73,9 @@ function drawTold(context, { w, h }, state, how) {
   if (open > 0.8) drawCells(context, cells, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
   const middle = HEAD + 8 + open * (above + tall + 8);
   const [ranges, place] = [{ most: Math.max(largestSum(model, at, row), oldL) }, { l: from, end }];
-  const [kept, added] = drawL(context, state, middle, { palette, strong, rescale, tall: 28, ranges, place });
+  const later = (part) => (part < 0.5 ? lerp(part, 0.5 * within(part, WEIGHTS, 0.5), open) : part);
+  const kind = { palette, strong, rescale: later(rescale), tall: 28, ranges, place };
+  const [kept, added] = drawL(context, state, middle, kind);
   write("sum l", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
   const [old, fresh, all] = [kept, added, kept + added].map(formatSteady);
@@ -89,7 +92,8 @@ function drawTold(context, { w, h }, state, how) {
   const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld ? "×α" : "";
   atEnd(by, right, box.y + box.h / 2, by.length > 2 ? 16 : 22);
   const own = [model.offsets[row]];
-  if (shown?.isSum) drawSum(context, slot, box, { ...how, ...shown, ...heldIn(model, at, "O"), adds }, own);
+  const sums = shown?.phase?.rescales ? { ...shown, part: later(shown.part) } : shown;
+  if (shown?.isSum) drawSum(context, slot, box, { ...how, ...sums, ...heldIn(model, at, "O"), adds }, own);
   return V.h && V;
 }
 
@@ -127,7 +131,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
   const slot = kernel.slots.find(({ name }) => name === "S");
   const step = isOld ? stepBefore(model, at.step) : at.step;
   const numbers = isOld ? rowNamed(model, "P", step, row) : scoresOf(model, step, row);
-  const kept = lerp(1, state.alpha, smooth(2 * rescale));
+  const kept = lerp(1, state.alpha, smooth(within(rescale, 0, WEIGHTS)));
   const recorded = isOld
     ? { now: { columns: numbers.length, at: (_, c) => kept * numbers[c] }, part: 1 }
     : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };

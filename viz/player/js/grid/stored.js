@@ -119,6 +119,6 @@ function drawAll(context, { whole, side, far, stays, paint, frame, model, palett
     frame(name, box, 1);
     paint(name, [0, model.qTiles], box, {});
   }
-  const hidden = { size: 13, align: "right", alpha: within(at.zooms, -0.4, -0.2) };
+  const hidden = { size: 13, align: "right", alpha: within(at.zooms, -0.1, 0) };
   text(context, "later words: hidden", x + w - 8, y + 0.2 * w, palette.muted, hidden);
 }
