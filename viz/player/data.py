@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def film() -> list[dict[str, Any]]:
     return acts
 
 
-def _bars(bars: dict[str, dict[str, float]], words: Callable[[float], str]) -> list[dict[str, Any]]:
+def _bars(bars: Mapping[str, Mapping[str, float]], words: Callable[[float], str]) -> list[dict[str, Any]]:
     """Each bar by its name, with its parts by tensor, or of one part without a name."""
     totals = {name: sum(parts.values()) for name, parts in bars.items()}
     return [

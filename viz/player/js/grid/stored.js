@@ -35,7 +35,7 @@ function tensorsOf(layout, model) {
 export function drawStored(context, { layout, chip: whole, model, palette, at }) {
   const [far, stays] = at.many ? [smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)] : [0, 1];
   const side = Math.min(whole.h, whole.w / 2); // of all scores of a long text: seen from afar
-  const fits = Math.sqrt(bytesOnChip(model) / bytesOfScores(model, at.many)); // the side of those that the chip could hold
+  const fits = Math.sqrt(bytesOnChip(model) / bytesOfScores(model, at.many)); // of it, if the chip is full
   const small = at.many ? lerp(1, (fits * side) / Math.sqrt(whole.w * whole.h), far * stays) : 1;
   const chip = { ...whole, w: whole.w * small, h: whole.h * small };
   const tensors = tensorsOf(layout, model);

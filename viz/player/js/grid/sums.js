@@ -8,7 +8,8 @@ import { countsOf } from "./layout.js";
 import { once, range, rowAbove, rowBox, rowCount, stepsOfTile, valueAt } from "../run/model.js";
 
 // A running sum as one row of bars per row of the tile, `own` or all: it shrinks by alpha, grows by what is
-// added, and is divided by l, on one scale. Between recorded states the bars are between them, or as it `adds`.
+// added, and is divided by l, on one scale. Between recorded states the bars are between them, or as a row
+// `adds` value by value.
 export function drawSum(context, slot, box, how, own = null) {
   const { now, old, part, phase, held, model, palette, at, strong, adds } = how;
   const [down, across] = countsOf(model, slot);
