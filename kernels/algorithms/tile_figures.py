@@ -131,3 +131,10 @@ COMBINE_FIGURE = TileFigure(
     ),
 )
 """The weight of a part of the keys, and the part's O times it."""
+
+OF_ROWS = {"O": "head_dim", "dO": "head_dim", "D": "one"}
+DELTA_FIGURE = TileFigure(
+    tuple(Slot(name, 0, place, "q_tile", width) for place, (name, width) in enumerate(OF_ROWS.items(), 1)),
+    tuple(RecordedMatrix(name, name, "D" if name == "D" else "load O, dO") for name in OF_ROWS),
+)
+"""D of a row is its row of O times that of dO."""

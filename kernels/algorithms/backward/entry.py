@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kernels.algorithms import chip
-from kernels.algorithms.tile_figures import backward_figure
+from kernels.algorithms.tile_figures import DELTA_FIGURE, backward_figure
 from kernels.problem import AttentionProblem
 from kernels.problem.tiles import streamed_keys, streamed_queries
 from kernels.trace.algorithm import FLASH_ATTENTION, Algorithm, Kernel, Phase, RecordedSum, SourceRef
@@ -120,6 +120,7 @@ PREPROCESS = Kernel(
     requested_bytes=preprocess_bytes,
     row_flops=2,
     cells="",
+    figure=DELTA_FIGURE,
 )
 
 DK_DV = Kernel(

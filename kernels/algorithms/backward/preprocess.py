@@ -32,4 +32,4 @@ def _attn_bwd_preprocess(
     # [store D]
     store_rows(delta_ptr + rows, offs_m, q_len, delta)
     # [end]
-    record_delta(log, q_tile, batch_head, q_len, FIXED)
+    record_delta(log, q_tile, batch_head, q_len, o, do, delta, FIXED)

@@ -19,6 +19,7 @@ import triton.language as tl
 READ_O, READ_DO = columns_of(PREPROCESS, "read", "O", "dO")
 (WRITE_D,) = columns_of(PREPROCESS, "write", "D")
 QK, P, MASKED_TILE, DP, DS = matrix_numbers(DK_DV, "QK^T", "P", "masked", "dP", "dS")
+O_ROWS, DO_ROWS, D_ROWS = matrix_numbers(PREPROCESS, "O", "dO", "D")
 Q, K, V, DO, LSE, D = matrix_numbers(DK_DV, "Q", "K", "V", "dO", "lse", "D")
 """The kernels have the same figure but for their sums, and so the same numbers of its matrices."""
 
@@ -40,7 +41,7 @@ def record_share(trace, slot, p, kv_tile, kv_len, KEYS: tl.constexpr):
 
 
 @triton.jit
-def record_delta(log, q_tile, batch_head, q_len, FIXED: tl.constexpr):
+def record_delta(log, q_tile, batch_head, q_len, o, do, delta, FIXED: tl.constexpr):
     """D of a query tile is stored: the only step of its program."""
     if log.where is not None:
         slot = log.slot + q_tile
@@ -48,4 +49,5 @@ def record_delta(log, q_tile, batch_head, q_len, FIXED: tl.constexpr):
         q_bytes = tile_bytes(q_tile, q_len, FIXED.BLOCK_M, FIXED.ITEMSIZE, FIXED)
         record_bytes(log.trace, slot, q_bytes, (READ_O, READ_DO))
         record_bytes(log.trace, slot, row_bytes(q_tile, q_len, FIXED.BLOCK_M), (WRITE_D,))
+        record_matrices(log.trace, slot, (o, do, delta[:, None]), (O_ROWS, DO_ROWS, D_ROWS))
         record_end(log.trace, slot)

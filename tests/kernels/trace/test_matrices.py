@@ -103,6 +103,13 @@ def test_standard_attention_has_the_weights_that_it_writes_and_reads(traces):
         assert np.allclose(recorded["P"][:n, : len(key)], p, atol=2e-3)  # float16 scores
 
 
+@pytest.mark.parametrize("name", ["backward", "backward_kv_outer"])
+def test_d_is_a_row_of_o_times_one_of_d_o(traces, name):
+    out, gradient, delta = (traces[name].matrices[each][:6] for each in ("O", "dO", "D"))
+    assert np.allclose((out * gradient).sum(axis=2, keepdims=True), delta, atol=1e-5)
+    assert np.isnan(traces[name].matrices["O"][6:]).all()  # two heads of three query tiles each
+
+
 def test_the_combine_weighs_each_part_by_its_lse(traces):
     trace = traces["split_kv"]
     steps = np.flatnonzero(np.isfinite(trace.matrices["lse"][:, 0, 0]))

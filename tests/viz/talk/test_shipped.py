@@ -153,6 +153,7 @@ CLAIMS = {
         lse_is_right(Shown(FIVE, 1))
         and set(s.trace.tensors) == {*"QKVOD", "lse", "dO", "dQ", "dK", "dV"}
         and s.trace.kernel[[0, 7, 8]].tolist() == [0, 0, 1]
+        and s.phase(2) == ("_attn_bwd_preprocess", "D")
     ),
     (BACKWARD, 1): lambda s: [s.phase(i)[1] for i in range(1, 6)] == ["QK^T", "P from lse", "dV", "dP", "dS"],
     (BACKWARD, 2): lambda s: (

@@ -6,8 +6,8 @@ import { tileKind, tileNumber, valueAt } from "./model.js";
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
 export function figureOf(model, step) {
-  const { figure } = model.kernels[model.kernel[step]];
-  return figure && step >= 0 && hasTile(model, step) ? figure : null;
+  const { figure, phases } = model.kernels[model.kernel[step]] ?? {};
+  return figure && step >= 0 && (hasTile(model, step) || !phases[1].length) ? figure : null;
 }
 
 // Whether the numbers of a drawn row were recorded: of small tiles all, of large ones a picked row at most.
