@@ -70,7 +70,6 @@ async function follow() {
 }
 
 document.querySelectorAll(".site-chart").forEach((figure, i) => figure.prepend(views[i].root));
-views.forEach(({ root: chart }) => (chart.hidden = false));
 views.forEach((view, i) => view.draw(charts[i], charts[i].series.length));
 onAppearance(() => player?.load(player.shown));
 for (const choice of choices)

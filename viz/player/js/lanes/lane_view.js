@@ -24,7 +24,6 @@ export class LanesView {
   // `onPick({head, q, kv}, activity)` is called with what a picked block is about, and may return a word.
   constructor(onPick = () => "") {
     this.onPick = onPick;
-    this.span = new Span();
     this.blocks = 6; // that are seen at first, with room for their names
     this.picked = null; // {index of the run, event}
     this.head = Infinity; // the time that a playback of what is seen has come to

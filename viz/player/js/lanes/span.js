@@ -4,7 +4,7 @@ const SHORTEST = 20; // ns
 const MARGIN = 0.1; // of what is shown
 
 export class Span {
-  constructor(last = 1) {
+  constructor(last) {
     this.last = last;
     this.fit();
   }

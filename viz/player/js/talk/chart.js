@@ -28,7 +28,7 @@ export function spread(wanted, gap, low, high) {
 
 export class ChartView {
   constructor() {
-    this.root = element("div", { class: "fa-chart", hidden: "" });
+    this.root = element("div", { class: "fa-chart" });
   }
 
   // Draw the first `count` curves; if it `flows`, the last of them draws itself.
