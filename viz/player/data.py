@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,12 @@ from typing import Any
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import requested_ledger, standard_ledger, standard_requested
+from kernels.algorithms.standard.traffic import (
+    matrix_bytes,
+    requested_ledger,
+    standard_ledger,
+    standard_requested,
+)
 from kernels.algorithms.tile_figures import slots_of
 from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.measure import sweep
@@ -52,38 +57,21 @@ def film() -> list[dict[str, Any]]:
     if not {"naive", "ours"} <= ms.keys():  # a recording may leave them out
         return acts[:-2]
     ledger = standard_ledger(problem)
-    kept = {name: size for name, size in ledger.items() if name not in "SP"}
-    total = sum(ledger.values())
-    known = {
-        "run": measured[-1],
+    kept = sum(size for name, size in ledger.items() if name not in "SP")
+    each = matrix_bytes(problem) / problem.heads
+    shown = {
+        "heads": problem.heads,
+        "part": kept / each,
+        "each": format_bytes(each),
+        "moved": format_bytes(ledger["S"] + ledger["P"]),
+        "kept": format_bytes(kept),
+        "times": [format_ms(ms[peer]) for peer in ("naive", "ours")],
         "faster": round(ms["naive"] / ms["ours"]),
-        "moved": format_bytes(total - sum(kept.values())),
-        "all": format_bytes(total),
     }
-    moved = _bars({"Standard attention": ledger, "FlashAttention": kept}, format_bytes)
-    times = {"Standard attention": {"": ms["naive"]}, "FlashAttention": {"": ms["ours"]}}
-    took = _bars(times, format_ms)
-    for act, bars, big in zip(acts[-2:], (moved, took), ("", f"{known['faster']}× faster"), strict=True):
-        act["says"], under = (act.pop(name).format(**known) for name in ("says", "under"))
-        act["took"] = {"bars": bars, "big": big, "under": under}
+    for act in acts[-2:]:
+        act["says"], under = (act.pop(name).format(run=measured[-1], **shown) for name in ("says", "under"))
+        act["took"] = shown | {"under": under}
     return acts
-
-
-def _bars(bars: Mapping[str, Mapping[str, float]], words: Callable[[float], str]) -> list[dict[str, Any]]:
-    """Each bar by its name, with its parts by tensor, or of one part without a name."""
-    totals = {name: sum(parts.values()) for name, parts in bars.items()}
-    return [
-        {
-            "name": name,
-            "share": total / max(totals.values()),
-            "words": words(total),
-            "parts": [
-                {"tensor": tensor, "color": theme.TENSOR_COLORS.get(tensor), "part": value / total}
-                for tensor, value in bars[name].items()
-            ],
-        }
-        for name, total in totals.items()
-    ]
 
 
 def encode(values: np.ndarray, dtype: str) -> str:

@@ -1,6 +1,6 @@
 // The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
-import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text, wrapped } from "./draw.js";
+import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
@@ -360,33 +360,4 @@ function drawLanding(context, layout, places, size, how) {
       paintTiles(context, how, strip, tiles, box, { lies: liesIn(layout, model, strip), alpha });
     });
   });
-}
-
-// What was recorded or modelled of a longer text, as bars that race: the film's last pictures.
-export function drawTimes(context, { x, y, w, h }, { palette, at }) {
-  const { bars, big, under } = at.took;
-  bars.forEach(({ name, share, words, parts }, i) => {
-    const own = i ? palette.now : palette.text; // of one that has no tensors
-    const top = y + (0.08 + 0.32 * i) * h;
-    const passed = Math.min(at.races, share);
-    const bar = { x: x + 24, y: top + 18, w: (w - 150) * passed, h: 0.17 * h };
-    text(context, name, bar.x, top, palette.text, { size: 18, weight: "650" });
-    let from = bar.x;
-    for (const { tensor, color, part } of parts) {
-      const [fill, long] = [palette[color] ?? own, bar.w * part];
-      fillBox(context, fill, { ...bar, x: from, w: long });
-      const look = { size: 18, weight: "650", align: "center" };
-      if (long > 100)
-        text(context, meant(tensor), from + long / 2, bar.y + bar.h / 2, inkOn(fill, palette), look);
-      from += long;
-    }
-    const style = { size: 22, weight: "700", alpha: Number(passed === share) };
-    text(context, words, bar.x + bar.w + 10, bar.y + bar.h / 2, own, style);
-  });
-  const style = { size: Math.min(64, w / 9), weight: "700", alpha: smooth(within(at.races, 1, 1.2)) };
-  text(context, big, x + 24, y + 0.78 * h, palette.now, style);
-  context.font = `15px ${FONT}`;
-  const lines = wrapped(context, under, w - 48).toReversed();
-  for (const [i, line] of lines.entries())
-    text(context, line, x + 24, y + h - 14 - 18 * i, palette.muted, { size: 15 });
 }

@@ -1,6 +1,6 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { FADES, benchOf, cellAt, drawBench, drawFar, drawTimes, hasRoom } from "./bench.js";
+import { FADES, benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights, drawStores } from "./flights.js";
@@ -13,6 +13,7 @@ import { factorLines } from "../run/cell.js";
 import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
 import { isMerge, partsLayout } from "./parts.js";
 import { drawSms } from "./sms.js";
+import { drawTook } from "./took.js";
 import { drawStored } from "./stored.js";
 import { drawDocuments, drawParts, drawStrips, nameHeads } from "./strips.js";
 import { isOfRows, rowsLayout } from "./whole_rows.js";
@@ -88,7 +89,7 @@ export class Pane {
     const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
     const layouts = headLayouts(hbm, model, heads, isHbm ? WIDER : 1);
     const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
-    if (at.took) return drawTimes(context, whole, { palette, at });
+    if (at.took) return drawTook(context, whole, { palette, at });
     if (at.seen && !(at.lands > FADES)) return far();
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
