@@ -47,7 +47,7 @@ function drawTold(context, { w, h }, state, how) {
   const [was, is] = [oldM, m].map(formatSteady);
   const grows = open > 0.5 && oldL > 0 && was !== is ? `${was} → ${is}` : is;
   const factor = open > 0.5 ? rescaleWords(state).factor : `α = ${formatSteady(alpha)}`;
-  const named = shrinks ? factor : `${open > 0.5 ? "max " : ""}m = ${max < 0.5 ? was : grows}`;
+  const named = shrinks ? factor : `${open > 0.5 ? "max" : "m"} = ${max < 0.5 ? was : grows}`;
   const [left, right, from, end] = [PAD, w - PAD, PAD + NAME, w - PAD - NUMBER];
   const write = (words, x, y, color, more) =>
     text(context, words, x, y, color, { size: 14, weight: "650", alpha: strong, ...more });
@@ -76,7 +76,7 @@ function drawTold(context, { w, h }, state, how) {
   const later = (part) => (part < 0.5 ? lerp(part, 0.5 * within(part, WEIGHTS, 0.5), open) : part);
   const kind = { palette, strong, rescale: later(rescale), tall: 28, ranges, place };
   const [kept, added] = drawL(context, state, middle, kind);
-  write("sum l", left, middle, palette.state, { size: 13 });
+  write(open > 0.5 ? "sum" : "sum l", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
   const [old, fresh, all] = [kept, added, kept + added].map(formatSteady);
   if (isSeen) below(`old ${old}`, from, palette.state, "left");

@@ -145,7 +145,8 @@ export function nameMap(context, layout, model, palette, at) {
   const isLit = !model.data.ticks && (at.finished || !isDrawnInNumbers(layout, model));
   const hasTiles = model.kernels[at.kernel].cells; // the first kernel of a backward pass has none
   const inParts = model.data.ticks && model.keyParts.length > 0;
-  const dropped = inParts ? "keys, in parts" : `${hasTicks(layout) ? "✓" : "filled:"} used and dropped`;
+  const used = model.phases.some((_, i) => at.isDone(i)) && (hasTicks(layout) ? "✓" : "filled:");
+  const dropped = inParts ? "keys, in parts" : used ? `${used} used and dropped` : "";
   const unlit = hasTiles ? dropped : "weights, P: not in HBM";
   const own = isLit ? "weights, drawn for you" : unlit;
   const done = model.phases.filter((_, i) => i === at.step || at.isDone(i)).flat();
