@@ -1,6 +1,6 @@
 // The chip: the matrices of the step, laid out as the products they are, m and l, and what its memories hold.
 
-import { FONT, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
+import { FONT, drawChipBox, fillBox, inkOn, namePlace, roundBox, shareColor, text } from "./draw.js";
 import { formatKib, formatNumber, meant } from "../run/formats.js";
 import { HEAD, benchLayout, countsOf, middles, rowLayout, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
@@ -102,7 +102,7 @@ export function drawBench(context, chip, bench, given) {
   const how = { ...given, isFlat: bench.isFlat };
   const kernel = model.kernels[at.kernel];
   if (strong < 0.05 && !bench.draw) return; // words stand in its place
-  roundBox(context, chip, 12, { fill: palette.background, line: palette.line });
+  drawChipBox(context, chip, palette);
   const memories = memoriesOf(model, kernel, chip);
   const named = memories.length ? nameWide(chip) : chip.w;
   namePlace(context, "Chip", "small and fast, magnified", { ...chip, w: named }, palette);

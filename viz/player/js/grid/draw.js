@@ -2,6 +2,7 @@
 
 import { isDark } from "../controls/dom.js";
 import { isSquare } from "../run/bench.js";
+import { CONTACT } from "./layout.js";
 import { clamp } from "../run/easing.js";
 import { largestOf } from "../run/figure.js";
 import { once, sum } from "../run/model.js";
@@ -108,6 +109,14 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
     context.stroke();
   }
   context.globalAlpha = 1;
+}
+
+// A chip, with its contacts around it.
+export function drawChipBox(context, chip, { muted: line, background: fill }) {
+  context.setLineDash([5, 8]);
+  roundBox(context, chip, 6, { line, width: 2 * CONTACT, alpha: 0.35 }); // their inner half is covered
+  context.setLineDash([]);
+  roundBox(context, chip, 6, { fill, line });
 }
 
 export function namePlace(context, name, words, { x, y, w }, palette) {

@@ -1,17 +1,16 @@
 // What standard attention does, with the numbers of a run of FlashAttention: S and P go to HBM and back.
 
 import { benchOf } from "./bench.js";
-import { fillBox, namePlace, roundBox, text } from "./draw.js";
+import { drawChipBox, fillBox, namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { stripTile } from "./layout.js";
 import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { formatBytes, formatNumber, meant } from "../run/formats.js";
+import { formatBytes, meant } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
-const NAMED = 190; // room for the name of a small chip
 const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
@@ -50,9 +49,9 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, palette[tensors[name].color], style);
   };
   if (at.lands < 1) return; // it comes once all is filed
-  roundBox(context, chip, 12, { fill: palette.background, line: at.many ? palette.muted : palette.line });
+  drawChipBox(context, chip, palette);
   const size = far > 0.5 ? `${formatBytes(bytesOnChip(model))}, to scale` : "small and fast, magnified";
-  namePlace(context, "Chip", size, { ...chip, w: Math.max(chip.w, NAMED) }, palette);
+  namePlace(context, "Chip", size, { ...chip, w: Math.max(chip.w, whole.w / 4) }, palette);
   const leaves = 1 - within(at.stored, 3.8, 4);
   [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(at.stored - i, 0, 0.1) * leaves));
   const steps = storedTiles(at.stored, model.qTiles);
@@ -103,15 +102,11 @@ function drawAll(context, { whole, side, far, stays, paint, frame, model, palett
   const all = (w * at.many) / keys;
   fillBox(context, palette.muted, { x, y, w: all, h: all }, 0.28 * far * stays);
   paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
-  const style = { weight: "700", alpha: within(far, 0.8, 1) * stays };
-  const many = `${at.count}: ${formatBytes(bytesOfScores(model, at.many))}`;
-  text(context, many, whole.x, whole.y + 0.6 * whole.h, palette.text, {
-    ...style,
-    size: (whole.w - side) / 13,
-  });
-  const middle = { size: side / 14, align: "center" };
-  const edge = formatNumber(at.many, 5);
-  text(context, `${edge} × ${edge}`, x + all / 2, y + all / 2, palette.text, { ...style, ...middle });
+  const style = { size: side / 11, weight: "700", align: "center", alpha: within(far, 0.8, 1) * stays };
+  const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
+  lines.forEach((words, i) =>
+    text(context, words, x + all / 2, y + (0.43 + 0.14 * i) * all, palette.text, style),
+  );
   if (far > 0) return;
   const beside = { x: x - MEETS - ASIDE, y, w: MEETS, h: w };
   const above = { x, y: y - MEETS - ASIDE / 2, w, h: MEETS };

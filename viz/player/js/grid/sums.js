@@ -34,14 +34,12 @@ export function drawSum(context, slot, box, how, own = null) {
       fillBox(context, fill, place, alpha);
     };
     for (let c = 0; c < now.columns; c++) {
+      const [from, to] = adds ? [adds.was(c), adds.now(c)] : [old ? old.at(r, c) : 0, now.at(r, c)];
       if (adds) {
-        const [was, is] = [adds.was(c), adds.now(c)];
-        const stays = was * is > 0 && Math.abs(was) < Math.abs(is) ? was : is;
-        for (const size of [was, is]) bar(c, size, strong, palette.value);
-        bar(c, stays, strong);
+        bar(c, to, strong, palette.value);
+        bar(c, from * to >= 0 && Math.abs(from) < Math.abs(to) ? from : to, strong);
         continue;
       }
-      const [from, to] = [old ? old.at(r, c) : 0, now.at(r, c)];
       bar(c, divided ? to : phase?.rescales && part <= 0.5 ? from : 0, 0.25 * strong * held);
       bar(c, lerp(from, to, come) / lerp(1, l, divided), strong * held);
     }
