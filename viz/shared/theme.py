@@ -87,8 +87,8 @@ def peer_color(name: str, colors: Palette) -> str:
 
 
 def tensor_entry(name: str) -> str:
-    """Palette entry of a tensor; a gradient or a partial result has that of its tensor."""
-    return TENSOR_COLORS.get(name.removeprefix("partial ").removeprefix("d"), "state")
+    """Palette entry of a tensor; a gradient, a partial or a second result has that of its tensor."""
+    return TENSOR_COLORS.get(name.removeprefix("partial ").removeprefix("2nd ").removeprefix("d"), "state")
 
 
 def palettes_for_player() -> dict[str, dict]:

@@ -14,16 +14,20 @@ Parts = dict[str, list[tuple[str, int]]]
 
 
 def parts_of(trace: Trace) -> Parts:
-    """The bytes of each tensor, what is as large as P last; and each product of a tile."""
+    """The bytes of each tensor, what is as large as P last, and without it; and each product of a tile."""
     sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
     moved = dict.fromkeys((*"QKVO", "dO"), 0) | dict(zip(trace.tensors, sums.tolist(), strict=True))
     algorithm = algorithm_of(trace)
     standard = requested_ledger(trace.problem, algorithm.direction)
     ledgers = {"bytes": moved, "standard_bytes": standard}
     parts = {name: sorted(own.items(), key=lambda each: each[0] in SQUARES) for name, own in ledgers.items()}
-    parts["bytes_without_S_P"] = [each for each in parts["bytes"] if each[0] not in SQUARES]
-    phases = [phase for kernel in algorithm.kernels for phase in kernel.step if phase.makes]
-    parts["products"] = [(each.makes[0], 1) for each in phases if {*"QKV", "dO"} & {*each.needs}]
+    for name in ledgers:
+        parts[f"{name}_without_S_P"] = [each for each in parts[name] if each[0] not in SQUARES]
+    made: list[str] = []
+    for kernel in algorithm.kernels:
+        products = [each.makes[0] for each in kernel.step if each.makes and {*"QKV", "dO"} & {*each.needs}]
+        made += sorted(products, key=lambda name: name not in SQUARES)
+    parts["products"] = [(f"2nd {name}" if name in made[:i] else name, 1) for i, name in enumerate(made)]
     return parts
 
 

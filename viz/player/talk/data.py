@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.algorithms.standard.traffic import standard_requested
 from kernels.device.gpus import GPUS, Gpu
 from kernels.measure.measurement import Measurement
 from kernels.recordings import recorded_measurement
@@ -70,16 +69,13 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     """Name to text of every number of a run: counted, modelled (standard attention), and measured times."""
     problem, algorithm = trace.problem, algorithm_of(trace)
     sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
-    total = int(sums.sum())
-    standard = standard_requested(problem, algorithm.direction)
+    totals = {name: sum(dict(own).values()) for name, own in parts_of(trace).items() if "bytes" in name}
     figures = {name: f"{getattr(problem, name):,}" for name in (*PROBLEM_FIELDS, "q_tiles", "kv_tiles")}
     figures |= {
         "steps": f"{trace.steps:,}",
         "kernels": f"{algorithm.launches[-1] + 1}",
         "products": f"{sum(kernel.products for kernel in algorithm.kernels)}",
-        "bytes": format_bytes(total),
-        "standard_bytes": format_bytes(standard),
-        "standard_ratio": significant(standard / total, 2),
+        "standard_ratio": significant(totals["standard_bytes"] / totals["bytes"], 2),
         "sms": f"{gpu.sm_count:,}",
         "device": trace.device.name,
     }
@@ -88,7 +84,7 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
         figures["programs"] = f"{programs.shape[1]:,}"
     moved = dict(zip(trace.tensors, sums.tolist(), strict=True))
     figures |= {f"bytes_{name.replace(' ', '_')}": format_bytes(size) for name, size in moved.items()}
-    figures["bytes_without_S_P"] = format_bytes(total - moved.get("S", 0) - moved.get("P", 0))
+    figures |= {name: format_bytes(size) for name, size in totals.items()}
     for memory, limit in gpu.program_limits.items():
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
