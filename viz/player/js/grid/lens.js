@@ -78,7 +78,7 @@ function drawTold(context, { w, h }, state, how) {
   const [kept, added] = drawL(context, state, middle, kind);
   write(open > 0.5 ? "sum" : "sum l", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
-  const [old, fresh, all] = [kept, added, kept + added].map(formatSteady);
+  const [old, fresh, all] = [kept, added, kept + added].map(cell);
   if (isSeen) below(`old ${old}`, from, palette.state, "left");
   if (isSeen && rescale > 0.5) below(`new ${fresh}`, lerp(right, end, open), palette.text, "right");
   atEnd(all, right, middle);
