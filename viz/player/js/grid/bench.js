@@ -254,14 +254,14 @@ function fitted(context, words, width, size) {
   return words.find((each) => context.measureText(each).width <= width) ?? words.at(-1);
 }
 
-// As a column of weights is used up, the values of its key are marked.
-function markValues(context, { V }, { model, palette, at }) {
-  const k = model.phases[at.step].findIndex((phase) => sumOf(phase) === "O");
-  const keys = V && hasNumbers(model) ? model.data.problem.block_n : 0;
-  for (let c = 0; c < keys; c++) {
-    const u = (at.progress[k] * (keys + 2) - c) / 2.6;
-    const h = V.h / keys;
-    if (u > 0 && u < 1) fillBox(context, palette.now, { ...V, y: V.y + c * h, h }, 0.5 * (1 - u));
+// As a column of weights is used up, the values of its key are marked; and each row that is summed up to D.
+function markValues(context, { V, O, dO }, { model, palette, at }) {
+  const k = model.phases[at.step].findIndex((phase) => sumOf(phase) === "O" || phase.makes.includes("D"));
+  const [count, slots] = dO ? [model.data.problem.block_m, [O, dO]] : [model.data.problem.block_n, [V]];
+  for (let c = 0; c < count && slots[0] && hasNumbers(model); c++) {
+    const u = (at.progress[k] * (count + 2) - c) / 2.6;
+    for (const { h, ...slot } of u > 0 && u < 1 ? slots : [])
+      fillBox(context, palette.now, { ...slot, y: slot.y + (c * h) / count, h: h / count }, 0.5 * (1 - u));
   }
 }
 
@@ -272,8 +272,8 @@ function frameRow(context, { slots, state }, drawn, { model, palette, at, row })
   const { y, h } = rowBox(model, slots.S, row);
   const x = Math.min(...boxes.map((box) => box.x)) - 3;
   const w = Math.max(...boxes.map((box) => box.x + box.w)) - x + 3;
-  const box = { x, y: y - 1.5, w, h: Math.max(3, h) + 2 };
-  roundBox(context, box, 3, { line: palette.text, width: 1.25, alpha: 0.6 });
+  const looks = { line: palette.text, width: 1.25, alpha: 0.6 };
+  roundBox(context, { x, y: y - 1.5, w, h: Math.max(3, h) + 2 }, 3, looks);
 }
 
 const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
