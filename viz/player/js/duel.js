@@ -93,7 +93,7 @@ export class Duel extends Beside {
       const rate = race.done(i) < pane.model.count ? this.transport.rate * race.pace(i) : 0;
       pane.timeline.position = pane.timeline.positionOf(race.reached(i));
       const { bytes } = pane.draw(pane.stateAt(pane.timeline.position, rate));
-      this.showBytes(i, bytes.perTensor, `${formatBytes(bytes.total)} requested · counted`);
+      this.showBytes(i, bytes.perTensor, `${formatBytes(bytes.total)} loaded and stored`);
     });
     this.tell(duelWords(race), formatBytes(race.now()), now);
   }

@@ -235,8 +235,9 @@ export class Player extends Playback {
     this.bytes.style.visibility = at.seen || at.stored === 0 || at.took ? "hidden" : ""; // not about them
     [0, 1, 2].forEach((i) => (this.bytes.children[i].style.visibility = at.stored >= 0 ? "hidden" : ""));
     const { active, bytes } = pane.draw(seen === timeline.position ? at : pane.stateAt(seen), shows);
-    this.showBytes(0, bytes.perTensor, moved(bytes.total));
-    const { standard_parts: parts } = model.data;
+    const { standard_parts: parts, ticks, tensors } = model.data;
+    const lifts = ticks && at.finished && tensors.some(({ name }) => name === "S") ? "SP" : null;
+    this.showBytes(0, bytes.perTensor, moved(bytes.total), lifts);
     const stored = at.stored >= 0 && storedTiles(at.stored, model.qTiles);
     const share = directed ? 1 : bytes.total / model.bytes[model.count]; // else both bars race
     const standard = parts.map(({ name, bytes: own }) => own * (stored ? movedOf(name, stored) : share));

@@ -85,6 +85,9 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     moved = dict(zip(trace.tensors, sums.tolist(), strict=True))
     figures |= {f"bytes_{name.replace(' ', '_')}": format_bytes(size) for name, size in moved.items()}
     figures |= {name: format_bytes(size) for name, size in totals.items()}
+    figures["bytes_S_P"] = format_bytes(totals["bytes"] - totals["bytes_without_S_P"])
+    if trace.end_ns is not None:
+        figures["first_kernel_time"] = format_ms(float(trace.end_ns[trace.kernel == 0].max()) / 1e6)
     for memory, limit in gpu.program_limits.items():
         name = memory.replace(" ", "_")
         figures[name] = format_kib(algorithm.chip_bytes(problem, memory))
@@ -188,7 +191,8 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
             chart = chart_data(scene.chart) if scene.chart else None
         except InvalidChart as error:
             raise wrong(where, f"chart: {error}") from None
-        parts |= parts_of(runs[scene.run][0]) if scene.run else {}
+        for prefix, run in zip(("", "other_"), scene.runs, strict=False):
+            parts |= {f"{prefix}{name}": own for name, own in parts_of(runs[run][0]).items()}
         said = _said(scene, figures, parts, where)
         earlier |= {f"scene_{number}_{name}": text for name, text in figures.items() if "scene_" not in name}
         parts |= {f"scene_{number}_{name}": own for name, own in parts.items() if "scene_" not in name}
@@ -216,6 +220,7 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):
             one[f"{prefix}unmarked_time"] = format_ms(run.lanes.plain_us / 1e3)
+            one[f"{prefix}hidden_percent"] = f"{100 * run.lanes.hidden_share:.0f} %"
         one["unmarked_ratio"] = significant(lanes[-1].lanes.plain_us / lanes[0].lanes.plain_us, 2)
     return one | {f"other_{name}": value for each in other for name, value in each.items()}
 

@@ -49,7 +49,6 @@ function drawParts(context, { slots, lines, size, isNarrow }, { model, palette, 
     text(context, words, x, y, color, { size, alpha: strong, ...style });
   const name = (words, x, y, color, widest) =>
     write(words, x, y, color, { size: Math.max(size, 13), weight: "650", widest });
-  name("partial O", left, middleOf(own), palette.output);
   name("O", left, middleOf(whole), palette.output);
   name("part", left, lines.y - 11, palette.text, lse.x - left);
   name("lse", lse.x, lines.y - 11, palette.state);
@@ -77,6 +76,7 @@ function drawParts(context, { slots, lines, size, isNarrow }, { model, palette, 
     write(formatSteady(all), lse.x, middleOf(whole), palette.now, bold);
   const { held, flies } = heldIn(model, at, "partial O");
   if (part === 1 || flies || !held) return;
+  if (!part) name("partial O", left, middleOf(own), palette.output);
   const [shrinks, falls] = [smooth(2 * part), smooth(2 * part - 1)];
   const [x, w] = [lerp(own.x, lines.x + came * lines.w, shrinks), own.w * lerp(1, shares[now], shrinks)];
   fillBox(context, palette.output, { ...own, x, y: lerp(own.y, whole.y, falls), w }, strong);

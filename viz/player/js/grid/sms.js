@@ -11,8 +11,7 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   const isBegun = (step) => at.started && model.turnFirst[step] === step && start[step] <= at.time;
   const begun = range(model.count).filter(isBegun);
   const running = begun.filter((step) => at.time < end[model.turnLast[step]]);
-  const [had, now] = [begun, running].map((steps) => new Set(steps.map((step) => model.sm[step])));
-  const used = running.length ? now : had;
+  const used = new Set((running.length ? running : begun).map((step) => model.sm[step]));
   roundBox(context, box, 12, { fill: palette.background, line: palette.line });
   namePlace(context, "Chip", `${sms} SMs`, box, palette);
   const size = Math.min(16, box.w / 10.8);
@@ -23,7 +22,6 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   for (const sm of range(sms)) {
     const [column, row] = [sm % COLUMNS, Math.floor(sm / COLUMNS)];
     const cell = { x: box.x + PAD + column * wide, y: box.y + TOP + row * high, w: wide - 2, h: high - 2 };
-    const alpha = used.has(sm) ? 1 : 0.4; // one that had work, and has none
-    roundBox(context, cell, 2, had.has(sm) ? { fill: palette.now, alpha } : { line: palette.muted });
+    roundBox(context, cell, 2, used.has(sm) ? { fill: palette.now } : { line: palette.muted });
   }
 }

@@ -33,12 +33,13 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
     if (!isFolded) drawMax(context, state, middle, how);
     const [kept, added] = isFolded ? [0, 0] : drawL(context, state, middle, how);
     if (!isTold) continue;
-    const now = isFolded ? state.lse : max < 0.5 ? state.oldM : state.m;
+    const now = isFolded ? state.lse : max < 1 ? state.oldM : state.m;
     const color = row === told ? palette.now : palette.text;
     const write = (words, x, more) =>
       text(context, words, x, middle, color, { size: TOLD, weight: "700", alpha: strong, ...more });
     write(formatSteady(now), isFolded ? m : place.m + place.half + 5);
-    if (!isFolded) write(formatSteady(kept + added), right, { align: "right" });
+    const sum = rescale < 1 ? state.oldL : state.l;
+    if (!isFolded && (sum || !rescale)) write(formatSteady(sum), right, { align: "right" });
     const bar = ((kept + added) * (place.end - place.l)) / how.ranges.most;
     const isScaled = at.phase?.rescales && rescale > 0 && state.oldL > 0 && place.l + bar + TWO < right;
     if (isScaled) write(`α ${formatSteady(state.alpha)}`, right - ROOM, { align: "right" });

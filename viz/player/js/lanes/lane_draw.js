@@ -13,7 +13,7 @@ const [ROW_GAP, RUN_GAP] = [5, 8];
 const [NARROW_LABELS, WIDE_LABELS, STAGE_LABELS] = [94, 132, 160];
 const TEXT_SIZE = 10.5;
 const [NARROW, ROOM_FOR_A_FRAME, ROOM_FOR_WORDS, ROOMY] = [1, 4, 14, 620]; // pixels
-const [TICK_ROOM, PERIOD_ROOM] = [84, 112]; // of words
+const [TICK_ROOM, PERIOD_ROOM] = [84, 190]; // of words
 
 const lines = (tracks) => tracks.filter(({ joins }) => !joins).length; // on a stage
 
@@ -79,15 +79,17 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
 }
 
-// How long a tile takes: from the end of a softmax to that of the next.
+// How long a tile takes, the median of its row: from the end of a softmax to that of the next.
 function drawPeriod(context, layout, span, { run, y, tracks }, { palette, head }) {
   const { track } = tracks.find((each) => !each.track.product) ?? tracks[0];
   const [first] = visibleEvents(run, track, span.from, span.to);
-  const [from, to] = run.end.subarray(first, Math.min(first + 2, track.end));
+  const from = run.end[first];
+  const apart = run.end.subarray(track.first + 1, track.end).map((end, i) => end - run.end[track.first + i]);
+  const to = from + apart.toSorted()[apart.length >> 1];
   const [left, right, top] = [xOf(layout, span, from), xOf(layout, span, to), y + HEADING / 2];
   if (!(to <= head && right < layout.width - PERIOD_ROOM)) return;
   drawLine(context, palette.now, 2, [left, top + 8, left, top, right, top, right, top + 8]);
-  const words = `${((to - from) / 1000).toFixed(2)} µs per tile`;
+  const words = `${((to - from) / 1000).toFixed(2)} µs per tile (median)`;
   text(context, words, right + 8, top, palette.now, { size: 13, weight: "700" });
 }
 
