@@ -122,7 +122,10 @@ CLAIMS = {
         and tile_counts(s) == (s.trace.steps, 16)
         and s.figure("standard_bytes") == Shown(FIVE, 0).figure("bytes")  # modelled, and counted
     ),
-    (FIVE, 4): lambda s: s.total > s.other_total and len(np.unique(s.other.program)) < GPUS["H200"].sm_count,
+    (FIVE, 4): lambda s: (
+        run_figures(s.other, GPUS["H200"])["standard_bytes"] == s.figure("bytes")  # modelled, and counted
+        and len(np.unique(s.other.program)) < GPUS["H200"].sm_count
+    ),
     (FIVE, 5): lambda s: sms_at_work(s) == GPUS["H200"].sm_count < len(np.unique(s.trace.program)) == 12 * 16,
     # From softmax to FlashAttention-3
     (FLASH3, 0): lambda s: (
@@ -134,7 +137,7 @@ CLAIMS = {
     (FLASH3, 3): lambda s: (
         rises(s, 1) and [s.phase(i)[1] for i in range(1, 5)] == ["QK^T", "row max", "rescale", "PV"]
     ),
-    (FLASH3, 4): lambda s: s.moved("O") > s.total / 2 and (np.diff(s.trace.kv_tile) >= 0).all(),
+    (FLASH3, 4): lambda s: 0.6 < s.moved("O") / s.total < 2 / 3 and (np.diff(s.trace.kv_tile) >= 0).all(),
     (FLASH3, 5): lambda s: (
         s.total < Shown(FLASH3, 4).total
         and tile_counts(s) == (s.trace.steps, 16)
@@ -242,10 +245,10 @@ def runs_on_hopper(shown):
 
 
 def hides_softmax(shown):
-    """Whether a product is under way for more of the time in the lower lanes than in those above."""
+    """Whether most of the softmax of the lower lanes runs beside a product, and none of that above."""
     lower, upper = recorded_lane_runs(shown.trace.problem, "forward")
     return lower.lanes.product_share > upper.lanes.product_share and (
-        lower.lanes.hidden_share > 0.5 > upper.lanes.hidden_share
+        lower.lanes.hidden_share > 0.5 and upper.lanes.hidden_share == 0
     )
 
 
