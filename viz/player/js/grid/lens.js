@@ -1,7 +1,7 @@
 // The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number. In a
 // film it opens over the whole chip, with its scores.
 
-import { FONT, colorsOf, fillBox, roundBox, text } from "./draw.js";
+import { colorsOf, fillBox, roundBox, text } from "./draw.js";
 import { middles } from "./layout.js";
 import { columnsUsed, drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn, sumOf } from "../run/bench.js";
@@ -89,7 +89,7 @@ function drawTold(context, { w, h }, state, how) {
   if (adds) drawValues(context, V, how, adds);
   if (adds) atEnd(`× ${cell(adds.weight)}`, right, V.y + V.h / 2);
   if (V.h || shown?.isSum) write("O", left, box.y + box.h / 2, palette.output);
-  const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld ? "×α" : "";
+  const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld && rescale > WEIGHTS ? "×α" : "";
   atEnd(by, right, box.y + box.h / 2, by.length > 2 ? 16 : 22);
   const own = [model.offsets[row]];
   const sums = shown?.phase?.rescales ? { ...shown, part: later(shown.part) } : shown;
@@ -144,8 +144,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
   middles(box.x, box.w, numbers.length).forEach((x, i) => {
     const color = i === told ? palette.now : palette.text;
     const word = all[model.kv[step] * numbers.length + i] ?? "";
-    context.font = `8px ${FONT}`;
-    const flat = { size: 8 * Math.min(1, unit / context.measureText(word).width), align: "center" };
+    const flat = { size: 8, align: "center", widest: unit };
     const look = isFlat ? flat : { size: Math.min(11, unit), turned: true, widest: TURNED[0] - 6 };
     text(context, word, isFlat ? x : x + 1, box.y - 8, color, { ...look, alpha: strong });
   });

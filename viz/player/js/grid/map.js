@@ -4,7 +4,7 @@ import { drawLine, fillBox, roundBox, shareColor, text } from "./draw.js";
 import { hasNumbers } from "../run/bench.js";
 import { APART, cellBox, showsKeys } from "./layout.js";
 import { clamp } from "../run/easing.js";
-import { KIND, hasTile, keysOfRow, range, tileKind, tileNumber, tilesOf } from "../run/model.js";
+import { hasTile, keysOfRow, KIND, range, stepsOfTile, tileKind, tileNumber, tilesOf } from "../run/model.js";
 import { paintTiles, tileOfMap } from "./tensor.js";
 
 const ROOM_FOR_NUMBERS = 1.1; // units per row and key of a tile
@@ -111,6 +111,9 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
       drawTile(context, layout, model, palette, step);
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
+  const asked = at.asks ? stepsOfTile(model, at.kernel, at.head, model.q[at.about]) : [];
+  for (const { x, y, w, h } of asked.map((step) => cellBox(layoutOf(step), model, step)))
+    text(context, "?", x + w / 2, y + h / 2, palette.now, { size: 0.6 * h, weight: "700", align: "center" });
 }
 
 export const isInHbm = ({ data }, at) => data.grid.length > 0 || at.stored >= 0;

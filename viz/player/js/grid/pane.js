@@ -2,9 +2,9 @@
 
 import { FADES, benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
-import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
+import { fillBox, fitCanvas, namePlace, outline, usePalette, text } from "./draw.js";
 import { drawFlights, drawStores } from "./flights.js";
-import { NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
+import { CONTACT, NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
 import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, smooth, within } from "../run/easing.js";
@@ -107,7 +107,7 @@ export class Pane {
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
     this.drawAround(context, hbm, layouts, heads, at);
-    const right = { x: whole.w + GAP, y: 0, w: aside - GAP, h: height };
+    const right = { x: whole.w + GAP, y: CONTACT, w: aside - GAP - CONTACT, h: height - 2 * CONTACT };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette, at);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
@@ -118,6 +118,8 @@ export class Pane {
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.55 * smooth(at.near));
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
+    const ask = { size: width / 20, weight: "700", align: "center" };
+    if (at.asks) text(context, "sum = ?", chip.x + chip.w / 2, chip.y + chip.h / 2, palette.now, ask);
     return active.length;
   }
 

@@ -1,7 +1,7 @@
 // While all programs are shown at once: each SM, in colour while a program runs on it, and how many do. Once
 // all that began have ended, each that had one.
 
-import { namePlace, roundBox, text } from "./draw.js";
+import { drawChipBox, namePlace, roundBox, text } from "./draw.js";
 import { range } from "../run/model.js";
 
 const [PAD, TOP, COLUMNS] = [14, 72, 11];
@@ -12,7 +12,7 @@ export function drawSms(context, box, { model, palette, moments: { start, end },
   const begun = range(model.count).filter(isBegun);
   const running = begun.filter((step) => at.time < end[model.turnLast[step]]);
   const used = new Set((running.length ? running : begun).map((step) => model.sm[step]));
-  roundBox(context, box, 12, { fill: palette.background, line: palette.line });
+  drawChipBox(context, box, palette);
   namePlace(context, "Chip", `${sms} SMs`, box, palette);
   const size = Math.min(16, box.w / 10.8);
   const words = `${used.size} of ${sms} ${running.length || !begun.length ? "at work" : "had work"}`;

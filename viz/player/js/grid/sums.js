@@ -35,13 +35,10 @@ export function drawSum(context, slot, box, how, own = null) {
     };
     for (let c = 0; c < now.columns; c++) {
       const [from, to] = adds ? [adds.was(c), adds.now(c)] : [old ? old.at(r, c) : 0, now.at(r, c)];
-      if (adds) {
-        bar(c, to, strong, palette.value);
-        bar(c, from * to >= 0 && Math.abs(from) < Math.abs(to) ? from : to, strong);
-        continue;
-      }
-      bar(c, divided ? to : phase?.rescales && part <= 0.5 ? from : 0, 0.25 * strong * held);
-      bar(c, lerp(from, to, come) / lerp(1, l, divided), strong * held);
+      const grows = from * to >= 0 && Math.abs(from) < Math.abs(to);
+      if (adds) bar(c, to, strong, palette.value);
+      else bar(c, divided ? to : phase?.rescales && part <= 0.5 ? from : 0, 0.25 * strong * held);
+      bar(c, adds ? (grows ? from : to) : lerp(from, to, come) / lerp(1, l, divided), strong * held);
     }
   }
 }

@@ -12,8 +12,7 @@ const [NAMES, PAD, TOP, BELOW, GAP] = [86, 12, 20, 66, 5]; // room for names and
 export function drawTook(context, { x, y, w, h }, { palette, at }) {
   const { heads, part, each, moved, kept, times, faster, under } = at.took;
   const isHigh = h > w; // then the squares of a way have two lines, and the times stand below
-  const columns = isHigh ? heads / 2 : heads;
-  const lines = (ROWS.length * heads) / columns;
+  const [columns, lines] = isHigh ? [heads / 2, 2 * ROWS.length] : [heads, ROWS.length];
   const room = (isHigh ? 0.96 : 0.8) * (w - PAD - NAMES);
   const unit = Math.min(room / columns, (h - TOP - BELOW) / (lines + (isHigh ? 4.5 : 1.5)));
   const [side, left] = [unit - GAP, x + PAD + NAMES];
