@@ -59,7 +59,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     // what is read is there until what is made of it has left, or has taken its place
     const isKept = reads[0] === "S" ? made < 1 : written < 1;
     const there = [...(read === 1 && isKept ? reads : []), ...(made > 0 && written < 1 ? [writes] : [])];
-    const other = reads[0] === "S" && (made < 0.5 ? "P" : "S"); // both have one place, and it one name
+    const other = reads[0] === "S" && (made < 0.05 ? "P" : "S"); // both have one place, and it one name
     for (const name of there) if (name !== other) frame(name, onChip[name], 1);
     for (const name of there)
       paint(name, allOrOne(model, name, q), onChip[name], { part: name === writes ? made : 1 });

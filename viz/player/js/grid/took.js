@@ -32,7 +32,7 @@ export function drawTook(context, { x, y, w, h }, { palette, at }) {
   write("Q, K, V, O", x + PAD, middle, 16);
   const wide = (side * part) / KEPT.length;
   KEPT.forEach((color, i) => fillBox(context, palette[color], { ...last, x: left + i * wide, w: wide }));
-  write(`${kept}: all that FlashAttention moves`, left + side * part + 10, middle, isHigh ? 15 : 22);
+  write(`${kept}: FlashAttention, if each moves once`, left + side * part + 10, middle, isHigh ? 15 : 22);
   const [large, beside] = [Math.min(40, w / 15), isHigh ? x + PAD : left + columns * unit + 16];
   const [first, second] = isHigh ? [last.y + 2 * unit, last.y + 3.4 * unit] : [y + TOP + 2 * unit, middle];
   write(moved, beside, isHigh ? first : first - 1.3 * large, large, within(at.races, 0.9, 1));
