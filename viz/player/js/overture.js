@@ -11,7 +11,7 @@ const [SLOW, LETTER_MS] = [0.2, 50];
 
 const between = (value, part) => (Array.isArray(value) ? lerp(...value, part) : value);
 
-// The acts of film.toml, for a run.
+// The acts of film.toml, for a run of FlashAttention whose numbers were all recorded.
 export function overtureOf(model, film = model.data.film) {
   const { phases, phaseStart, count } = model;
   const { problem, standard_parts: parts, tensors } = model.data;
@@ -24,11 +24,12 @@ export function overtureOf(model, film = model.data.film) {
   const [all, unstored] = [() => true, isUnstored].map((some) => formatBytes(bytesOf(some)));
   const who = rowCalled(model, opens, row);
   const { block_m: q, block_n: kv, rows: n } = problem;
-  const weights = rowNamed(model, "P", opens, row) ?? [];
-  const index = weights.indexOf(Math.max(...weights.filter((each) => each < 0.9))); // not the largest
+  const P = rowNamed(model, "P", opens, row) ?? [];
+  const index = P.indexOf(Math.max(...P.filter((each) => each < 0.9))); // not the largest
   const old = model.data.words?.[1][model.kv[opens] * kv + index];
-  const both = [1, softmaxState(model, good, row).alpha].map((factor) => factor * weights[index]);
-  const [before, corrected] = both.map(formatSteady);
+  const [before, corrected] = [1, softmaxState(model, good, row).alpha].map((a) =>
+    formatSteady(a * P[index]),
+  );
   const score = formatSteady(scoresOf(model, opens, row)?.[index] ?? 0);
   const last = rowNamed(model, "P", closes, row) ?? [];
   const most = Math.max(...last);

@@ -23,4 +23,4 @@ const shown = isSpeaker ? new Speaker(root, talk, notes) : new Talk(root, talk, 
 onAppearance(() => shown.useTheme());
 let paper = null;
 window.addEventListener("beforeprint", () => (paper = paperOf(talk, notes)));
-window.addEventListener("afterprint", () => paper.remove());
+window.addEventListener("afterprint", () => paper?.remove());

@@ -3,7 +3,7 @@
 import { roundBox, text } from "./draw.js";
 import { cellBox, stripTile } from "./layout.js";
 import { lerp, smooth, within } from "../run/easing.js";
-import { tilesOf } from "../run/model.js";
+import { KIND, hasTile, tileKind, tilesOf } from "../run/model.js";
 import { stripState } from "./strips.js";
 import { paintTiles, tileOfMap } from "./tensor.js";
 import { finishes, movedPart, slotOf } from "../run/bench.js";
@@ -38,19 +38,20 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
         strip &&
         !isEmpty &&
         ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
-      const plain = name === "P" ? "now" : (own?.color ?? "state");
+      const isHidden = model.data.grid.includes(name) && tileKind(model, at.step) === KIND.hidden;
+      const plain = isHidden ? "hidden" : name === "P" ? "now" : (own?.color ?? "state");
       const color = palette[isEmpty ? "surface" : (strip?.color ?? plain)];
       drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes, words });
     });
   });
 }
 
-// Of all programs at once: what a step adds to a tile in HBM leaves its cell, and lands as the step ends.
+// Of all programs at once: what a step about a tile stores leaves its cell, and lands as the step ends.
 export function drawStores(context, { layout, model, palette, reduced: fades }, running) {
   for (const strip of model.strips)
     for (const [step, part] of running) {
       const tiles = tilesOf(model, strip.along, step);
-      if (!strip.filling[tiles[0]]?.includes(step)) continue;
+      if (!hasTile(model, step) || !strip.filling[tiles[0]]?.includes(step)) continue;
       const [to, from] = [stripTile(strip, layout, ...tiles), cellBox(layout, model, step)];
       drawCopy(context, to, from, within(part, 0.2, 1), { color: palette[strip.color], palette, fades });
     }

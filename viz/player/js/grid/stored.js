@@ -30,7 +30,7 @@ function tensorsOf(layout, model) {
   return Object.fromEntries(all.map((each) => [each.name, each]));
 }
 
-// Three programs work where FlashAttention does, on as many rows at a time: P takes the place of S.
+// Three kernels work where FlashAttention does, on as many rows at a time: P takes the place of S.
 export function drawStored(context, { layout, chip: whole, model, palette, at }) {
   const [far, stays] = at.many ? [smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)] : [0, 1];
   const side = Math.min(whole.h, whole.w / 2); // of all scores of a long text: seen from afar
@@ -84,7 +84,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
   else text(context, at.count ?? "", middle.x, middle.y, palette.text, style);
 }
 
-// Registers and shared memory of all SMs.
+// What programs can have on all SMs: registers and shared memory, without L2.
 const bytesOnChip = ({ data }) => data.sms * sum(Object.values(data.gpu.limits));
 
 function bytesOfScores({ data }, words) {

@@ -1,4 +1,4 @@
-// The film's last picture, of a longer text: what standard attention stores, modelled, and what both took.
+// The film's last picture, of a longer text: what moves of S and P, modelled, and what both ways took.
 
 import { FONT, fillBox, text, wrapped } from "./draw.js";
 import { smooth, within } from "../run/easing.js";

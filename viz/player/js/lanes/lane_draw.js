@@ -79,7 +79,7 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
 }
 
-// How long a tile takes, the median of its row: from the end of a softmax to that of the next.
+// How long a tile takes, the median of its row: from the end of a softmax, or product, to that of the next.
 function drawPeriod(context, layout, span, { run, y, tracks }, { palette, head }) {
   const { track } = tracks.find((each) => !each.track.product) ?? tracks[0];
   const [first] = visibleEvents(run, track, span.from, span.to);
