@@ -25,12 +25,10 @@ export function overtureOf(model, film = model.data.film) {
   const who = rowCalled(model, opens, row);
   const { block_m: q, block_n: kv, rows: n } = problem;
   const P = rowNamed(model, "P", opens, row) ?? [];
-  const index = P.indexOf(Math.max(...P.filter((each) => each < 0.9))); // not the largest
-  const old = model.data.words?.[1][model.kv[opens] * kv + index];
-  const [before, corrected] = [1, softmaxState(model, good, row).alpha].map((a) =>
-    formatSteady(a * P[index]),
-  );
-  const score = formatSteady(scoresOf(model, opens, row)?.[index] ?? 0);
+  const key = P.indexOf(Math.max(...P.filter((each) => each < 0.9))); // not the largest
+  const old = model.data.words?.[1][model.kv[opens] * kv + key];
+  const [before, corrected] = [1, softmaxState(model, good, row).alpha].map((a) => formatSteady(a * P[key]));
+  const score = formatSteady(scoresOf(model, opens, row)?.[key] ?? 0);
   const last = rowNamed(model, "P", closes, row) ?? [];
   const most = Math.max(...last);
   const best = model.data.words?.[1][model.kv[closes] * kv + last.indexOf(most)];
@@ -50,7 +48,7 @@ export function overtureOf(model, film = model.data.film) {
     const [head, body] = [title, says].map(filled);
     if (scene.count) scene.count = filled(scene.count);
     const shape = (part) => within(part, waits, 1 - rests);
-    const values = Object.entries({ about: closes, key: index, ...scene });
+    const values = Object.entries({ about: closes, key, ...scene });
     const shown = (part) => values.map(([is, value]) => [is, between(value, clamp(part / (1 - rests)))]);
     const time = { from, to: place, shape, rate: () => rate, ms: beat + LETTER_MS * body.length };
     return { ...time, says: `${head}\n${body}`, scene: (part) => Object.fromEntries(shown(part)) };
