@@ -13,7 +13,7 @@ const FOOT = 18; // room for what is said below the map
 export const APART = 7; // from HBM, of a map that is not in it
 const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
-export const CONTACT = 6; // length of those around the chip
+export const CONTACT = 6; // length of a contact of the chip
 
 // The two places; with `isOpen` the chip has the room for its numbers.
 export function placesOf(width, height, isOpen = false, above = NARROW_NEAR) {

@@ -89,11 +89,12 @@ function drawTold(context, { w, h }, state, how) {
   if (adds) drawValues(context, V, how, adds);
   if (adds) atEnd(`× ${cell(adds.weight)}`, right, V.y + V.h / 2);
   if (V.h || shown?.isSum) write("O", left, box.y + box.h / 2, palette.output);
+  if (!shown?.isSum) return V.h && V; // O of a large tile is not known number by number
   const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld && rescale > WEIGHTS ? "×α" : "";
   atEnd(by, right, box.y + box.h / 2, by.length > 2 ? 16 : 22);
   const own = [model.offsets[row]];
-  const sums = shown?.phase?.rescales ? { ...shown, part: later(shown.part) } : shown;
-  if (shown?.isSum) drawSum(context, slot, box, { ...how, ...sums, ...heldIn(model, at, "O"), adds }, own);
+  const sums = shown.phase?.rescales ? { ...shown, part: later(shown.part) } : shown;
+  drawSum(context, slot, box, { ...how, ...sums, ...heldIn(model, at, "O"), adds }, own);
   return V.h && V;
 }
 

@@ -79,9 +79,8 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     align: "center",
     alpha: within(at.stored, 3, 3.2) * leaves,
   };
-  const middle = { x: whole.x + whole.w / 2, y: whole.y + whole.h / 2 };
   if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at });
-  else text(context, at.count ?? "", middle.x, middle.y, palette.text, style);
+  else text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + whole.h / 2, palette.text, style);
 }
 
 // What programs can have on all SMs: registers and shared memory, without L2.
