@@ -280,7 +280,7 @@ const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest t
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size, isLoose) {
-  const [pad, line] = [1.4 * size, (isLoose ? 2.5 : 1.8) * size];
+  const [pad, line] = [1.4 * size, (isLoose ? 2.2 : 1.8) * size];
   context.font = `${size}px ${FONT}`;
   let [x, y] = [chip.x + pad, chip.y + 48 + (isLoose ? 1 : 2) * line];
   const places = words.map((word) => {
@@ -319,7 +319,8 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
   for (const [i, { x, y, wide }] of places.entries()) {
     if (y > chip.y + chip.h - line / 2) return;
     const isKnown = weights[i] >= 0 && i < come * (row + 1);
-    const color = isKnown ? shareColor(palette, weights[i]) : palette.background;
+    const empty = palette[at.asks * (row + 1) > i ? "line" : "background"];
+    const color = isKnown ? shareColor(palette, weights[i]) : empty;
     const box = { x, y: y - size * 0.75, w: wide - 2, h: size * 1.5 };
     fillBox(context, color, box, alpha);
     const share = `${Math.round(100 * weights[i])} %`;
@@ -330,6 +331,13 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
     const ink = isKnown ? inkOn(color, palette) : palette.muted;
     text(context, asked[i], x + wide / 2 - 1, y, ink, { size, alpha, weight, align: "center" });
   }
+}
+
+// What a film asks: no word has its weight yet, since the sum of all of them is not known.
+export function drawAsked(context, chip, how, layout) {
+  const look = { size: chip.w / 14, weight: "700", align: "center", alpha: within(how.at.asks, 0.85, 1) };
+  drawFar(context, chip, { ...how, at: { ...how.at, seen: true, come: 0 } }, null, layout);
+  text(context, "sum = ?", chip.x + chip.w / 2, chip.y + 0.84 * chip.h, how.palette.now, look);
 }
 
 export const FADES = 0.25; // until then, before they land, words become what is stored of them

@@ -1,6 +1,6 @@
 // Where things lie: HBM with the map of the tiles and the strips beside it, and the chip with its matrices.
 
-import { clamp } from "../run/easing.js";
+import { clamp, lerp, smooth } from "../run/easing.js";
 import { range, rowsOfTile, sum } from "../run/model.js";
 
 export const NARROW = 600; // a narrower or tall stage has HBM above the chip, unless low with an open tile
@@ -15,9 +15,9 @@ const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
 export const CONTACT = 6; // length of a contact of the chip
 
-// The two places; with `isOpen` the chip has the room for its numbers.
-export function placesOf(width, height, isOpen = false, above = NARROW_NEAR) {
-  const part = isOpen ? OPEN : clamp(height / width, 0.3, NEAR);
+// The two places; with `isOpen` the chip has the room for its numbers, or as far as a row of it is `near`.
+export function placesOf(width, height, isOpen = false, above = NARROW_NEAR, near = 0) {
+  const part = lerp(clamp(height / width, 0.3, NEAR), OPEN, isOpen ? 1 : smooth(near));
   if (width < Math.max(NARROW, 1.15 * height) && !(isOpen && width > height)) {
     const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : above), LOWEST_HBM));
     const chip = { x: CONTACT, y: high + 12, w: width - 2 * CONTACT, h: height - high - 12 - CONTACT };

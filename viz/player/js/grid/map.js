@@ -112,7 +112,8 @@ export function drawMap(context, { layouts, layoutOf, model, palette, steps, run
   }
   for (const [step, part] of running) drawTile(context, layoutOf(step), model, palette, step, part);
   const asked = at.asks ? stepsOfTile(model, at.kernel, at.head, model.q[at.about]) : [];
-  for (const { x, y, w, h } of asked.map((step) => cellBox(layoutOf(step), model, step)))
+  const reached = asked.slice(0, Math.ceil(at.asks * asked.length));
+  for (const { x, y, w, h } of reached.map((step) => cellBox(layoutOf(step), model, step)))
     text(context, "?", x + w / 2, y + h / 2, palette.now, { size: 0.6 * h, weight: "700", align: "center" });
 }
 

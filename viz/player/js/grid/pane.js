@@ -1,6 +1,6 @@
 // One run on the stage: HBM, the chip and the bytes at a position. A player has one pane, a duel two.
 
-import { FADES, benchOf, cellAt, drawBench, drawFar, hasRoom } from "./bench.js";
+import { FADES, benchOf, cellAt, drawAsked, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette, text } from "./draw.js";
 import { drawFlights, drawStores } from "./flights.js";
@@ -86,7 +86,7 @@ export class Pane {
     const aside = atOnce && model.data.sms && width >= NARROW && !isHbm ? width * SMS : 0;
     const whole = { x: 0, y: 0, w: width - aside, h: height };
     context.clearRect(0, 0, width, height);
-    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model));
+    const { hbm, chip } = isFar ? { hbm: whole } : placesOf(width, height, isOpen, aboveOf(model), at.near);
     const layouts = headLayouts(hbm, model, heads, isHbm ? WIDER : 1);
     const far = () => drawFar(context, whole, { model, palette, at }, null, layouts[0]);
     if (at.took) return drawTook(context, whole, { palette, at });
@@ -118,14 +118,14 @@ export class Pane {
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.55 * smooth(at.near));
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
-    const ask = { size: width / 20, weight: "700", align: "center" };
-    if (at.asks) text(context, "sum = ?", chip.x + chip.w / 2, chip.y + chip.h / 2, palette.now, ask);
+    if (at.asks) drawAsked(context, chip, { model, palette, at }, layouts[0]);
     return active.length;
   }
 
   drawChip(context, chip, layout, at, isOpen) {
     const { model, palette, reduced, pointed } = this;
-    const kernel = model.kernels[at.kernel];
+    const own = model.kernels[at.kernel];
+    const kernel = at.plain ? { ...own, series: [] } : own; // of m and l nothing is told yet
     const row = at.step < 0 ? 0 : toldRow(model, at.step, this.pinned);
     const benchWith = (only) => {
       if (!isOpen && isOfRows(model, kernel)) return rowsLayout(chip, model, at.step);

@@ -12,6 +12,7 @@ import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
 const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
+const LEAVES = 2.6; // until then all scores, seen from afar, go to HBM
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
 // How the matrices lie in HBM: on strips, and S and P where else is the map.
@@ -32,13 +33,13 @@ function tensorsOf(layout, model) {
 
 // Three kernels work where FlashAttention does, on as many rows at a time: P takes the place of S.
 export function drawStored(context, { layout, chip: whole, model, palette, at }) {
-  const [far, stays] = at.many ? [smooth(at.zooms), 1 - clamp(5 * at.zooms - 10)] : [0, 1];
+  const [far, stays] = at.many ? [smooth(at.zooms), 1 - smooth(within(at.zooms, 2, LEAVES))] : [0, 1];
   const side = Math.min(whole.h, whole.w / 2); // of all scores of a long text: seen from afar
   const fits = Math.sqrt(bytesOnChip(model) / bytesOfScores(model, at.many)); // of it, if the chip is full
   const small = at.many ? lerp(1, (fits * side) / Math.sqrt(whole.w * whole.h), far * stays) : 1;
   const chip = { ...whole, w: whole.w * small, h: whole.h * small };
   const tensors = tensorsOf(layout, model);
-  const { slots: own } = benchOf(chip, model.kernels[at.kernel], model);
+  const { slots: own } = benchOf(chip, { ...model.kernels[at.kernel], series: [] }, model); // no m, no l
   const onChip = { ...own, P: own.S };
   const paint = (name, tiles, box, { lies = name === "K" && "flat", ...more }) =>
     paintTiles(context, { model, palette, at }, tensors[name], tiles, box, { lies, ...more });
@@ -79,7 +80,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     align: "center",
     alpha: within(at.stored, 3, 3.2) * leaves,
   };
-  if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at });
+  if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at, to: tensors.S.square });
   else text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + whole.h / 2, palette.text, style);
 }
 
@@ -92,19 +93,21 @@ function bytesOfScores({ data }, words) {
 }
 
 // All scores of this text, as queries meet keys; then, to scale, those of so `many` words, beyond the chip.
-function drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at }) {
+function drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at, to }) {
   const { kv_len: keys } = model.data.problem;
   const near = whole.h - NAME - 2 * PAD - MEETS - ASIDE;
   const w = near * (((keys / at.many) * side) / near) ** far;
   const x = lerp(whole.x + (whole.w - near) / 2, whole.x + whole.w - side, far);
   const y = lerp(whole.y + NAME + PAD + MEETS + ASIDE, whole.y, far);
   const all = (w * at.many) / keys;
-  fillBox(context, palette.muted, { x, y, w: all, h: all }, 0.28 * far * stays);
+  const [from, sides] = [{ x, y, w: all, h: all }, ["x", "y", "w", "h"]];
+  const box = Object.fromEntries(sides.map((name) => [name, lerp(to[name], from[name], stays)]));
+  fillBox(context, palette.muted, box, 0.28 * far * within(stays, 0, 0.1));
   paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
   const style = { size: side / 11, weight: "700", align: "center", alpha: within(far, 0.8, 1) * stays };
   const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
   lines.forEach((words, i) =>
-    text(context, words, x + all / 2, y + (0.43 + 0.14 * i) * all, palette.text, style),
+    text(context, words, box.x + box.w / 2, box.y + (0.43 + 0.14 * i) * box.h, palette.text, style),
   );
   if (far > 0) return;
   const beside = { x: x - MEETS - ASIDE, y, w: MEETS, h: w };
