@@ -5,7 +5,7 @@ import { colorsOf, fillBox, roundBox, text } from "./draw.js";
 import { middles } from "./layout.js";
 import { columnsUsed, drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn, sumOf } from "../run/bench.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
 import { figureOf, matrixNamed, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
 import { cell, formatSteady } from "../run/formats.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
@@ -28,7 +28,7 @@ export function drawLens(context, { state, chip }, top, how) {
   const high = Math.min(state.y - HEAD - top, HIGHEST);
   const card = { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
-  const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => lerp(card[side], whole[side], open));
+  const { x, y, w, h } = boxBetween(card, whole, open);
   const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
   fillBox(context, palette.background, { ...whole, y: chip.y + HEAD - 1 }, within(open, 0, 0.15));
   context.save();

@@ -2,7 +2,7 @@
 
 import { FADES, benchOf, cellAt, drawAsked, drawBench, drawFar, hasRoom } from "./bench.js";
 import { canvas } from "../controls/dom.js";
-import { fillBox, fitCanvas, namePlace, outline, usePalette, text } from "./draw.js";
+import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights, drawStores } from "./flights.js";
 import { CONTACT, NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
 import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";

@@ -4,7 +4,7 @@ import { benchOf } from "./bench.js";
 import { drawChipBox, fillBox, namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { stripTile } from "./layout.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
+import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
 import { formatBytes, meant } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
 import { storedTiles } from "../run/stored.js";
@@ -80,7 +80,7 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     align: "center",
     alpha: within(at.stored, 3, 3.2) * leaves,
   };
-  if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at, to: tensors.S.square });
+  if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, tensors, model, palette, at });
   else text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + whole.h / 2, palette.text, style);
 }
 
@@ -93,21 +93,27 @@ function bytesOfScores({ data }, words) {
 }
 
 // All scores of this text, as queries meet keys; then, to scale, those of so `many` words, beyond the chip.
-function drawAll(context, { whole, side, far, stays, paint, frame, model, palette, at, to }) {
+function drawAll(context, { whole, side, far, stays, paint, frame, tensors, model, palette, at }) {
   const { kv_len: keys } = model.data.problem;
   const near = whole.h - NAME - 2 * PAD - MEETS - ASIDE;
   const w = near * (((keys / at.many) * side) / near) ** far;
   const x = lerp(whole.x + (whole.w - near) / 2, whole.x + whole.w - side, far);
   const y = lerp(whole.y + NAME + PAD + MEETS + ASIDE, whole.y, far);
   const all = (w * at.many) / keys;
-  const [from, sides] = [{ x, y, w: all, h: all }, ["x", "y", "w", "h"]];
-  const box = Object.fromEntries(sides.map((name) => [name, lerp(to[name], from[name], stays)]));
-  fillBox(context, palette.muted, box, 0.28 * far * within(stays, 0, 0.1));
+  const square = boxBetween(tensors.S.square, { x, y, w: all, h: all }, stays);
+  fillBox(context, palette.muted, square, 0.28 * far * within(stays, 0, 0.1));
   paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
   const style = { size: side / 11, weight: "700", align: "center", alpha: within(far, 0.8, 1) * stays };
   const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
   lines.forEach((words, i) =>
-    text(context, words, box.x + box.w / 2, box.y + (0.43 + 0.14 * i) * box.h, palette.text, style),
+    text(
+      context,
+      words,
+      square.x + square.w / 2,
+      square.y + (0.43 + 0.14 * i) * square.h,
+      palette.text,
+      style,
+    ),
   );
   if (far > 0) return;
   const beside = { x: x - MEETS - ASIDE, y, w: MEETS, h: w };

@@ -2,6 +2,8 @@
 
 export const clamp = (value, low = 0, high = 1) => Math.max(low, Math.min(high, value));
 export const lerp = (from, to, part) => from + (to - from) * part;
+export const boxBetween = (from, to, part) =>
+  Object.fromEntries(["x", "y", "w", "h"].map((side) => [side, lerp(from[side], to[side], part)]));
 // How far `value` has come from one number to another.
 export const within = (value, from, to) => clamp((value - from) / (to - from));
 
