@@ -35,7 +35,7 @@ export class Playback {
 
   destroy() {
     this.dropKeys();
-    this.save.destroy();
+    this.save.ending?.abort();
     this.observer.disconnect();
     document.fonts.removeEventListener("loadingdone", this.fontsCame);
     this.transport.stop();

@@ -21,9 +21,11 @@ function handleKey(owner, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.composedPath()[0];
   if (target instanceof HTMLElement && target !== owner.slider) {
-    if (target.isContentEditable || target.matches(FIELDS)) return;
+    const isOwn = owner.root.contains(target);
+    const isField = target.isContentEditable || target.matches(FIELDS);
+    if (isField && !(isOwn && event.key === "Escape")) return; // which closes the panel around it
     if (target.closest(PRESSED) && event.key === " ") return; // presses it
-    if (!owner.root.contains(target) && target.closest(WIDGETS)) return;
+    if (!isOwn && target.closest(WIDGETS)) return;
   }
   const action = owner.action?.(event.key, event) ?? owner.transport.action(event.key);
   if (!action) return;

@@ -21,16 +21,13 @@ export class Picture {
     const inside = Math.ceil(Math.max(box.width, NARROWEST));
     this.title = linesOfWords(owner.shownAs.title, inside, TITLE);
     this.foot = this.footLines(inside);
-    this.top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
-    this.width = inside + 2 * MARGIN;
-    this.height = Math.ceil(this.top + box.height + GAP + linesHigh(this.foot, FOOT) + MARGIN);
-    this.left = MARGIN;
-    if (!ratio) return;
-    const [wider, higher] = [this.height * ratio - this.width, this.width / ratio - this.height];
-    this.left += Math.max(0, wider / 2);
-    this.top += Math.max(0, higher / 2);
-    this.width += Math.max(0, wider);
-    this.height += Math.max(0, higher);
+    const top = Math.round(MARGIN + linesHigh(this.title, TITLE) + GAP);
+    const width = inside + 2 * MARGIN;
+    const height = Math.ceil(top + box.height + GAP + linesHigh(this.foot, FOOT) + MARGIN);
+    this.width = Math.max(width, height * ratio);
+    this.height = Math.max(height, ratio && width / ratio);
+    this.left = MARGIN + (this.width - width) / 2;
+    this.top = top + (this.height - height) / 2;
   }
 
   footLines(inside) {
@@ -69,9 +66,8 @@ export class Picture {
   papers(context, scale) {
     this.place();
     const canvases = this.parts.flatMap((part) => [...part.querySelectorAll("canvas")]);
-    const seen = canvases.filter((canvas) => canvas.clientWidth > 0);
     return new Map(
-      seen.map((canvas) => {
+      canvases.map((canvas) => {
         const { left, top } = canvas.getBoundingClientRect();
         const x = (left - this.page.left + this.left) * scale;
         const y = (top - this.page.top + this.top) * scale;
@@ -109,7 +105,8 @@ function paintNode(context, node, origin) {
   if (style.display === "none" || style.visibility === "hidden") return;
   const rect = node.getBoundingClientRect();
   const box = { x: rect.left - origin.x, y: rect.top - origin.y, w: rect.width, h: rect.height };
-  fill(context, box, style.backgroundColor);
+  const { color, alpha } = plainColor(style.backgroundColor);
+  fillBox(context, color, box, alpha);
   node.childNodes.forEach((child) => paintNode(context, child, origin));
 }
 
@@ -142,11 +139,6 @@ function linesOf(node) {
     else lines.push({ words: word.trimStart(), left, top, bottom });
   }
   return lines;
-}
-
-function fill(context, box, given) {
-  const { color, alpha } = plainColor(given);
-  if (alpha) fillBox(context, color, box, alpha);
 }
 
 // A colour as every program knows it. Style sheets mix theirs.

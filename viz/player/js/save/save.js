@@ -41,7 +41,6 @@ export class SavePanel extends Panel {
     this.node.append(...rows.map((row) => element("div", { class: "fa-fields" }, row)));
     const opens = { "aria-expanded": "false" };
     this.button = button("Save", "save a picture or an animation (s)", () => this.toggle(), opens);
-    this.node.addEventListener("keydown", (event) => this.press(event));
     this.node.addEventListener("input", () => this.plan());
     this.show(false);
   }
@@ -59,13 +58,6 @@ export class SavePanel extends Panel {
     [this.from.value, this.to.value] = [0, this.owner.slider.max];
     this.plan();
     this.size.focus();
-  }
-
-  // Escape closes the panel from its fields too, which keep their other keys.
-  press(event) {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    this.toggle();
   }
 
   // The picture, and how large a CSS pixel of it becomes.
@@ -145,9 +137,5 @@ export class SavePanel extends Panel {
     element("a", { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
     this.says.textContent = `${name}, ${(blob.size / 1e6).toPrecision(2)} MB, was given to the browser.`;
-  }
-
-  destroy() {
-    this.ending?.abort();
   }
 }
