@@ -3,7 +3,8 @@
 const CLICK = 4; // pixels that a pointer may move during a click
 const WHEEL_ZOOM = 0.0016;
 
-// `view` has `canvas`, `zoomAt(factor, x)`, `panBy(pixels)`, `click(x, y)` and `hover(x, y)`, in CSS pixels.
+// `view` has `canvas`, `zoomAt(factor, x)`, `panBy(pixels)`, `hit(x, y)` with what there is to `pick(hit)`, and
+// `hover(x, y)`, in CSS pixels.
 // A wheel zooms if the canvas has the focus or Ctrl is held (a pinch on a touchpad): else it moves the page.
 export function takeGestures(view) {
   const { canvas } = view;
@@ -37,7 +38,7 @@ export function takeGestures(view) {
   on("pointerup", ({ pointerId, offsetX, offsetY }) => {
     const isClick = pointers.size === 1 && moved <= CLICK;
     pointers.delete(pointerId);
-    if (isClick) view.click(offsetX, offsetY);
+    if (isClick) view.pick(view.hit(offsetX, offsetY));
   });
   on("pointercancel", ({ pointerId }) => pointers.delete(pointerId));
 }

@@ -39,13 +39,8 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
   });
   const higher = (room - y) / lines(runs.flatMap(({ tracks }) => tracks.map(({ track }) => track)));
   if (higher > 1) return layoutLanes(model, chosen, width, until, room, h + higher);
-  return {
-    runs,
-    height: y,
-    left: room ? STAGE_LABELS : width < 520 ? NARROW_LABELS : WIDE_LABELS,
-    width,
-    room,
-  };
+  const left = room ? STAGE_LABELS : width < 520 ? NARROW_LABELS : WIDE_LABELS;
+  return { runs, height: y, left, width, room };
 }
 
 export const timeAt = ({ left, width }, span, x) => span.from + ((x - left) / (width - left)) * span.length;
@@ -143,10 +138,9 @@ function makeLook({ color, fill }, name, palette) {
 }
 
 function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
-  const [first, end] = visibleEvents(run, track, span.from, span.to);
   const perNs = (layout.width - layout.left) / span.length;
   const dense = { pixel: -1, widths: looks.map(() => 0) };
-  for (let event = first; event < end; event++) {
+  for (const event of visibleEvents(run, track, span.from, span.to)) {
     const x = layout.left + (run.begin[event] - span.from) * perNs;
     const w = (run.end[event] - run.begin[event]) * perNs;
     const number = run.activity[event];
@@ -185,8 +179,7 @@ function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
 }
 
 function drawMarks(context, layout, span, { track, y, h }, { run, index, palette, marked, picked }) {
-  const [first, end] = visibleEvents(run, track, span.from, span.to);
-  for (let event = first; event < end; event++) {
+  for (const event of visibleEvents(run, track, span.from, span.to)) {
     const isPicked = picked?.index === index && picked.event === event;
     if (!isPicked && !marked.has(event)) continue;
     const x = xOf(layout, span, run.begin[event]);

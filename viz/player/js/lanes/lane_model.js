@@ -64,23 +64,19 @@ export function eventsOf(run, tiles) {
 
 export const smOf = (run, event) => run.sms.findIndex(({ end }) => event < end);
 
-// The events of a track that are at least in part between two times: [first, end).
+// The events of a track that are at least in part between two times.
 export function visibleEvents(run, { first, end }, from, to) {
   let [low, high] = [first, end];
   while (low < end && run.end[low] <= from) low++;
   while (high > low && run.begin[high - 1] >= to) high--;
-  return [low, high];
+  return range(high, low);
 }
 
 // The event of a track at a time, or the nearest one within `reach`; -1 if there is none.
 export function eventAt(run, track, time, reach) {
-  const [first, end] = visibleEvents(run, track, time - reach, time + reach);
-  let [best, shortest] = [-1, Infinity];
-  for (let event = first; event < end; event++) {
-    const away = Math.max(run.begin[event] - time, time - run.end[event], 0);
-    if (away < shortest) [best, shortest] = [event, away];
-  }
-  return best;
+  const away = (event) => Math.max(run.begin[event] - time, time - run.end[event], 0);
+  const near = visibleEvents(run, track, time - reach, time + reach);
+  return near.reduce((best, event) => (best < 0 || away(event) < away(best) ? event : best), -1);
 }
 
 export function eventWords(run, event) {

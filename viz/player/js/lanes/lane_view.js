@@ -157,14 +157,11 @@ export class LanesView {
     this.canvas.title = hit ? eventWords(this.model.runs[hit.index], hit.event) : "";
   }
 
-  click(x, y) {
-    const hit = this.hit(x, y);
-    if (hit) this.pick(hit);
-  }
-
-  pick({ index, event }) {
+  pick(hit) {
+    if (!hit) return;
+    const { index, event } = hit;
     const run = this.model.runs[index];
-    this.picked = { index, event };
+    this.picked = hit;
     this.span.reveal(run.begin[event], run.end[event]);
     const words = this.onPick(tileOf(run, event), activityOf(run, event)) ?? "";
     this.readout.textContent = `${eventWords(run, event)} ${words}`;
@@ -212,7 +209,7 @@ export class LanesView {
       "+": () => span.zoom(1 / ZOOM),
       "=": () => span.zoom(1 / ZOOM),
       "-": () => span.zoom(ZOOM),
-      0: () => span.fit(),
+      0: () => span.place(0, span.last),
       p: () => this.play(),
       tile: () => span.show(...(this.markedBounds() ?? [span.from, span.to])),
       ",": () => this.pickBeside(-1, 0),

@@ -6,15 +6,11 @@ const MARGIN = 0.1; // of what is shown
 export class Span {
   constructor(last) {
     this.last = last;
-    this.fit();
+    this.place(0, last);
   }
 
   get length() {
     return this.to - this.from;
-  }
-
-  fit() {
-    [this.from, this.to] = [0, this.last];
   }
 
   // Show `factor` times as much time, with `time` staying where it is.
