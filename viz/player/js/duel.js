@@ -11,6 +11,7 @@ export class ByteRace extends Race {
   constructor(ends) {
     super("bytes", Math.max(...ends.map((each) => each.at(-1))));
     this.ends = ends;
+    this.paces = ends.map((each) => each.length / each.at(-1)); // steps per byte
   }
 
   moved(direction) {
@@ -33,8 +34,7 @@ export class ByteRace extends Race {
 
   // Steps of run i for so many steps of the run with the most.
   pace(i) {
-    const paces = this.ends.map((ends) => ends.length / ends.at(-1));
-    return paces[i] / Math.max(...paces);
+    return this.paces[i] / Math.max(...this.paces);
   }
 
   tileRate(speed) {
@@ -42,8 +42,7 @@ export class ByteRace extends Race {
   }
 
   tilesBetween(from, to) {
-    const steps = this.ends.map((ends) => (ends.length * this.longest) / ends.at(-1));
-    return (Math.max(...steps) * Math.abs(to - from)) / this.last();
+    return (Math.max(...this.paces) * this.longest * Math.abs(to - from)) / this.last();
   }
 }
 

@@ -18,9 +18,8 @@ class TimeRace extends Race {
   // An arrow goes to the next moment at which something begins or ends.
   moved(direction) {
     const here = Math.round(this.position);
-    const beyond = (at) => (direction > 0 ? at > here : at < here);
-    const moments = this.moments.filter(beyond);
-    return this.clamp(direction > 0 ? Math.min(this.last(), ...moments) : Math.max(0, ...moments));
+    if (direction > 0) return this.clamp(Math.min(...this.moments.filter((at) => at > here)));
+    return this.clamp(Math.max(...this.moments.filter((at) => at < here)));
   }
 }
 
@@ -63,9 +62,8 @@ export class RanksRace extends Beside {
 }
 
 function ranksWords(runs, ns) {
-  const ends = runs.map((run) => run.ns);
   if (runs.length > 1 && runs.every((run) => ns >= run.ns)) {
-    const [fast, slow] = ends[0] <= ends[1] ? runs : runs.toReversed();
+    const [fast, slow] = runs.toSorted((a, b) => a.ns - b.ns);
     const ratio = formatNumber(slow.ns / fast.ns);
     return `${slow.name} takes ${ratio} times as long as ${fast.name}. ${runs.map(busyWords).join(" ")}`;
   }

@@ -1,7 +1,7 @@
 // How a number of a tile was made: the terms of a product, or the numbers that it was made of.
 
 import { matricesIn } from "./bench.js";
-import { factorsOf, figureOf, matrixNamed } from "./figure.js";
+import { figureOf, lineOf, matrixNamed } from "./figure.js";
 import { formatSteady } from "./formats.js";
 
 const TERMS = 6; // of a dot product that are written out
@@ -9,10 +9,6 @@ const TERMS = 6; // of a dot product that are written out
 export function shownIn(model, figure, at) {
   return Object.fromEntries(figure.slots.map((one) => [one.name, matricesIn(model, figure, one, at)?.now]));
 }
-
-// The product that made a matrix; undefined if none did, or not in this step.
-const productOf = (figure, { slot, phase, step }, at) =>
-  step === at.step ? figure.products.find((each) => each.result === slot && each.phase === phase) : undefined;
 
 // "scores: 0.602 = 0.250 × (1.20 × −0.310 + …) = ": the number in a cell {slot, row, column}; "" if none is.
 export function cellWords(model, at, { slot, row, column }) {
@@ -22,9 +18,9 @@ export function cellWords(model, at, { slot, row, column }) {
   const value = matrix && row < matrix.rows && column < matrix.columns ? matrix.at(row, column) : NaN;
   if (Number.isNaN(value)) return "";
   const result = `${matrix.label}${placeWords(model, figure, at, { slot, column })}: ${formatSteady(value)}`;
-  const product = productOf(figure, matrix, at);
-  const factors = product && model.matrixRow === null ? factorsOf(product, shown, row, column) : null;
-  if (factors && value !== -Infinity)
+  const lines = factorLines(model, at, { slot, row, column });
+  const factors = lines.map(({ slot: name, by, index }) => lineOf(shown[name], by, index));
+  if (factors.length && value !== -Infinity)
     return `${result}${termWords(factors, value, model.data.problem.scale)}`;
   return result + partWords(model, at, matrix, { row, column });
 }
@@ -37,16 +33,16 @@ function placeWords(model, figure, at, { slot, column }) {
   return columns === "kv_tile" ? `, key ${first + column}` : `, column ${column}`;
 }
 
-// The lines of the factors that a cell was made of: [{slot, by, index}].
+// The lines of the factors that a product of this step made a cell of: [{slot, by, index}]; else none.
 export function factorLines(model, at, { slot, row, column }) {
   const figure = figureOf(model, at.step);
-  const matrix = shownIn(model, figure, at)[slot];
-  const product = matrix && model.matrixRow === null && productOf(figure, matrix, at);
-  if (!product) return [];
-  return [
-    { slot: product.first, by: product.first_by, index: row },
-    { slot: product.second, by: product.second_by, index: column },
-  ];
+  const shown = shownIn(model, figure, at);
+  const { phase, step } = shown[slot] ?? {};
+  const product = figure.products.find((each) => each.result === slot && each.phase === phase);
+  if (!product || step !== at.step || model.matrixRow !== null) return [];
+  const first = { slot: product.first, by: product.first_by, index: row };
+  const second = { slot: product.second, by: product.second_by, index: column };
+  return shown[first.slot] && shown[second.slot] ? [first, second] : [];
 }
 
 function termWords([first, second], value, scale) {

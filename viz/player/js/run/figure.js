@@ -174,11 +174,5 @@ export const scoresOf = (model, step, row) => rowNamed(model, nameOfScores(model
 
 export const rowOf = (matrix, row) => range(matrix.columns).map((column) => matrix.at(row, column));
 
-// An element of a product: the numbers that are multiplied and added up.
-export function factorsOf(product, shown, row, column) {
-  const [first, second] = [shown[product.first], shown[product.second]];
-  return first && second && [lineOf(first, product.first_by, row), lineOf(second, product.second_by, column)];
-}
-
-const lineOf = (matrix, by, at) =>
+export const lineOf = (matrix, by, at) =>
   by === "row" ? rowOf(matrix, at) : range(matrix.rows).map((each) => matrix.at(each, at));

@@ -24,24 +24,22 @@ const BY_ROLE = {
   product: "A product of two tiles makes {makes}, on the chip.",
 };
 
-// What is said of the phase in progress, told for a row of the step's tile.
-export const sentenceOf = (model, at, row) => sentencesOf(model, at, row).join(" ");
-
-// The same in sentences: what it moves, what it does to every row, and what to the one that is told.
-function sentencesOf(model, at, row) {
-  if (at.step < 0 || !at.phase) return [];
+// What is said of the phase in progress: what it moves, what it does to every row, and what to the one that
+// is told, of the step's tile.
+export function sentenceOf(model, at, row) {
+  if (at.step < 0 || !at.phase) return "";
   const [says = BY_ROLE[roleOf(at.phase)] ?? "", tells, blind] = at.phase.says;
   const moved = Object.keys(WAYS).map((direction) => movedWords(model, at, direction));
   const words = wordsOf(model, at, row);
   const filled = (text) => text.replace(/\{(\w+)\}/g, (_, name) => words[name]);
   const isFirst = at.phase.rescales && words.oldL === "0" && !words.isBlind;
   const isAfterSink = at.phase.rescales && model.data.problem.sinks && stepBefore(model, at.step) < 0;
-  if (isAfterSink) return [filled(FIRST_AFTER_SINK)];
-  if (isFirst) return [filled(FIRST)];
+  if (isAfterSink) return filled(FIRST_AFTER_SINK);
+  if (isFirst) return filled(FIRST);
   const isKnown = tells?.match(/\w+(?=\})/g).every((name) => words[name]);
   const blindly = `{who} ${words.sees ? "has seen no key so far" : "sees no key"}: ${blind}.`;
   const own = blind && words.isBlind ? capital(filled(blindly)) : isKnown ? filled(tells) : "";
-  return [...moved, filled(says), own].filter(Boolean);
+  return [...moved, filled(says), own].filter(Boolean).join(" ");
 }
 
 // The words that a sentence may ask for; "" if a number was not recorded of the row.

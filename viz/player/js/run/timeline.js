@@ -12,6 +12,7 @@ import { decode, range, sum } from "./model.js";
 export const UNITS = ["tile", "phase", "program"];
 const NEAR = 1e-6; // of a whole position
 const MANY = 6; // tiles
+const NOWHERE = { step: -1, phase: null, part: 1, done: 0 };
 
 export class Track {
   position = 0;
@@ -80,7 +81,7 @@ export class Timeline extends Track {
 
   cursorOfStep(position) {
     const { model } = this;
-    if (position === 0) return { step: -1, phase: null, part: 1, done: 0, started: false, finished: false };
+    if (position === 0) return { ...NOWHERE, started: false, finished: false };
     const reached = Math.ceil(position);
     const part = 1 - (reached - position);
     const step = stepAt(model, reached);
@@ -93,9 +94,8 @@ export class Timeline extends Track {
   }
 
   cursorOfMoment(position) {
-    const [time, started] = [this.timeOf(position), position >= 1];
     const finished = position === this.last();
-    return { time, step: -1, phase: null, part: 1, done: 0, started, finished };
+    return { ...NOWHERE, time: this.timeOf(position), started: position >= 1, finished };
   }
 
   isDone(at, step) {
