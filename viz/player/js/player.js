@@ -1,7 +1,7 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
 import { Aside } from "./grid/aside.js";
-import { button, byteBars, choice, countedRow, element, modelledRow, press, write } from "./controls/dom.js";
+import { button, byteBars, choice, countedRow, element, modelledRow, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { formatBytes } from "./run/formats.js";
 import { KEYS, Panel, keyList } from "./controls/help.js";
@@ -184,12 +184,12 @@ export class Player extends Playback {
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.hidden = atOnce || !opened.canOpen;
-    press(this.numbers, opened.isOpen);
-    press(this.more, !this.isPlain);
+    this.numbers.ariaPressed = opened.isOpen;
+    this.more.ariaPressed = !this.isPlain;
     this.root.classList.toggle("fa-plain", this.isPlain);
     this.lanesButton.hidden = !this.lanes.model;
     const showsLanes = this.showsLanes && !this.lanesButton.hidden;
-    press(this.lanesButton, showsLanes);
+    this.lanesButton.ariaPressed = showsLanes;
     this.root.classList.toggle("fa-shows-lanes", showsLanes);
     this.draw();
     this.animate();

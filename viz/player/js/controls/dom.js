@@ -66,12 +66,8 @@ export const canvas = (name, label) =>
 export function choice(label, options, set) {
   const buttons = options.map(([name, words]) => button(words, "", () => set(name), { "data-name": name }));
   const node = element("div", { class: "fa-group fa-choice", role: "group", "aria-label": label }, buttons);
-  const show = (name) => buttons.forEach((each) => press(each, each.dataset.name === name));
+  const show = (name) => buttons.forEach((each) => (each.ariaPressed = each.dataset.name === name));
   return { node, show };
-}
-
-export function press(node, isPressed) {
-  node.setAttribute("aria-pressed", String(isPressed));
 }
 
 // The transport's buttons, its slider and its speed. A button does what its key does; `owner` is a Playback.
@@ -96,7 +92,7 @@ export function controls(owner, sliderLabel) {
   const full = iconButton("full", "full screen (f)", () => toggleFullScreen(owner.root));
   const showPlaying = (playing) => {
     play.firstChild.replaceWith(icon(playing ? "pause" : "play"));
-    press(play, playing);
+    play.ariaPressed = playing;
   };
   // While it plays, words are said aloud only so often that a voice can follow.
   let saidAt = -Infinity;
