@@ -94,7 +94,7 @@ def chart_data(chart: Chart) -> dict:
                 "symbol": sweep.SYMBOLS.get(curve.peer, "star"),
                 "points": [[math.log(x), math.log(y)] for x, y in values],
                 "last": sweep.format_metric(values[-1][1], chart.metric),
-                "ratios": [_ratio(dict(values), dict(other)) for _, other in drawn[:number]],
+                "factor": _ratio(dict(values), dict(drawn[0][1])) if number else "",
             }
             for number, (curve, values) in enumerate(drawn)
         ],

@@ -38,13 +38,13 @@ def test_points_are_those_of_the_recording():
     assert "causal" in data["source"]
 
 
-def test_the_ratio_of_two_curves_is_that_of_the_values_where_both_end():
+def test_the_factor_of_a_curve_is_that_of_the_values_where_it_and_the_first_end():
     chart = Chart(peers=("naive", "sdpa_flash", "ours"))
     naive, flash, ours = chart_data(chart)["series"]
     values = [math.exp(each["points"][-1][1]) for each in (naive, flash, ours)]
-    assert (naive["ratios"], len(flash["ratios"])) == ([], 1)
-    for words, value in zip(ours["ratios"], values, strict=False):
-        assert float(words.removesuffix("×")) == pytest.approx(value / values[2], rel=0.05)
+    assert naive["factor"] == ""
+    for curve, value in zip((flash, ours), values[1:], strict=True):
+        assert float(curve["factor"].removesuffix("×")) == pytest.approx(values[0] / value, rel=0.05)
 
 
 def doubled():

@@ -3,8 +3,8 @@
 import { element, svg } from "../controls/dom.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
-const [LEFT, RIGHT, TOP, BOTTOM] = [114, 780, 62, 448]; // of the curves
-const [LABEL_HEIGHT, NUMBER] = [62, 64]; // of a curve's words, and of a bar's number and its factor
+const [LEFT, RIGHT, TOP, BOTTOM] = [114, 900, 62, 448]; // of the curves
+const [LABEL_HEIGHT, NUMBER, DIGIT] = [62, 64, 36]; // of a curve's words, a bar's number; width of a digit
 const DRAWS_MS = 3000; // a curve from left to right, and the largest bar: all grow at one speed
 const inked = (color) => `var(--fa-${color})`;
 
@@ -38,11 +38,9 @@ export class ChartView {
     const [x, y] = [scaled(across, LEFT, RIGHT), scaled([...ys, ...up], BOTTOM, TOP)];
     const ends = chart.series.map((each) => y(each.points.at(-1)[1]));
     const labels = spread(ends, LABEL_HEIGHT, TOP, BOTTOM);
-    const curves = chart.series.slice(0, count).map(({ points, ratios, ...series }, i) => {
+    const curves = chart.series.slice(0, count).map(({ points, ...series }, i) => {
       const placed = points.map(([px, py]) => [x(px), y(py)]);
-      const compared = i > 1 && i === count - 1 ? [i - 1, 0] : [i - 1]; // the last with the first too
-      const own = compared.flatMap((k, c) => ratio(ends[k], ends[i], ratios[k], 1018 + 96 * c, k ? 28 : 40));
-      return svg("g", {}, [...curve(placed, series, inked(series.color), labels[i]), ...own]);
+      return svg("g", {}, curve(placed, series, inked(series.color), labels[i]));
     });
     const title = svg("text", { "font-weight": 600, x: 0, y: 16 }, [chart.title]);
     const lines = chart.y.flatMap(([at, tick]) => [
@@ -59,14 +57,16 @@ export class ChartView {
   // {title, number, size, parts} as bars of one scale, beside them the “4.9×” of their sentence.
   drawBars(bars, flows, sentence) {
     const [high, most] = [(HEIGHT - TOP) / bars.length, Math.max(...bars.map(({ size }) => size))];
+    const factor = /[\d.]+×/.exec(sentence)?.[0];
+    const widthOf = (size) => Math.max(3, (size / most) * (factor ? 0.55 : 0.75) * WIDTH);
     const drawn = bars.map(({ title, number, size, parts }, i) => {
-      const [y, width] = [TOP + i * high, Math.max(3, (size / most) * 0.55 * WIDTH)];
+      const [y, width] = [TOP + i * high, widthOf(size)];
       const isBest = i === bars.length - 1 && bars.every((each, k) => !k || each.size < bars[k - 1].size);
       const [box, middle] = [{ y: y + 0.35 * high, height: 0.5 * high }, y + 0.6 * high];
       const inside = { y: middle, "font-size": 28, "text-anchor": "middle", fill: inked("background") };
       const pieces = parts.flatMap(({ name, from, part, color = isBest ? "now" : "plain" }) => {
         const [x, w] = [from * width, Math.max(1, part * width - 1)];
-        const named = svg("text", { ...inside, x: x + w / 2 }, [w > 8 + 15 * name.length ? name : ""]);
+        const named = svg("text", { ...inside, x: x + w / 2 }, [w > 8 + 14 * name.length ? name : ""]);
         return [svg("rect", { ...box, x, width: w, fill: inked(color) }), named];
       });
       const looks = { y: middle, x: width + 20, "font-size": NUMBER, "font-weight": 700 };
@@ -78,8 +78,8 @@ export class ChartView {
       const name = svg("text", { y: y + 0.16 * high, "font-size": 30 }, [title]);
       return svg("g", {}, [name, bar, end]);
     });
-    const ends = [0, bars.length - 1].map((i) => TOP + (i + 0.6) * high);
-    const ratios = ratio(...ends, /[\d.]+×/.exec(sentence)?.[0], 0.8 * WIDTH, NUMBER);
+    const ends = [bars[0], bars.at(-1)].map((bar) => widthOf(bar.size) + 36 + DIGIT * bar.number.length);
+    const ratios = factor ? ratio(ends, [TOP + 0.6 * high, HEIGHT - 0.4 * high], factor) : [];
     const after = { duration: DRAWS_MS / 4, delay: DRAWS_MS, fill: "backwards" };
     if (flows) ratios.forEach((each) => each.animate({ opacity: [0, 1] }, after));
     drawn.at(-1).append(...ratios);
@@ -92,25 +92,24 @@ export class ChartView {
   }
 }
 
-// How many times as large one end is as the other, at their heights.
-function ratio(from, to, words, x, size) {
-  if (!words) return [];
-  const points = [x - 8, from + 3, x, from + 3, x, to - 3, x - 8, to - 3];
-  const looks = { fill: "var(--fa-now)", "font-size": size, "font-weight": 700 };
-  return [
-    svg("polyline", { points, fill: "none", stroke: "var(--fa-now)", "stroke-width": 2 }),
-    svg("text", { x: x + size / 5, y: (from + to) / 2, ...looks }, [words]),
-  ];
+// How many times as large the first bar is as the last, beside what ends at these places.
+function ratio([left, begin], [from, to], words) {
+  const x = Math.max(left, begin) + 24;
+  const line = { points: [left, from, x, from, x, to, begin, to], stroke: inked("now"), "stroke-width": 3 };
+  const looks = { fill: inked("now"), "font-size": NUMBER, "font-weight": 700 };
+  const number = svg("text", { ...looks, x: x + 14, y: (from + to) / 2 }, [words]);
+  return [svg("polyline", { ...line, fill: "none" }), number];
 }
 
-// A curve with its marks, and its name at the height `label`, to which a thin line leads from its end.
-function curve(placed, { symbol, name, last }, color, label) {
+// A curve with its marks, and its words at the height `label`, to which a thin line leads from its end.
+function curve(placed, { symbol, name, last, factor }, color, label) {
   const line = (points, w) => svg("polyline", { points, fill: "none", stroke: color, "stroke-width": w });
   const [x, y] = placed.at(-1);
-  const leader = `${x + 12},${y} ${RIGHT + 26},${label} ${RIGHT + 34},${label}`;
+  const leader = `${x + 12},${y} ${RIGHT + 18},${label} ${RIGHT + 26},${label}`;
   const beside = (words, away, size) =>
-    svg("text", { x: RIGHT + 40, y: label + away, "font-weight": 650, "font-size": size }, [words]);
-  const words = [beside(last, -12, 34), beside(name, 18, 24)];
+    svg("text", { x: RIGHT + 32, y: label + away, "font-weight": 650, "font-size": size }, words);
+  const large = svg("tspan", { dx: 16, "font-size": 42, fill: inked("now") }, [factor]);
+  const words = [beside([last, large], -12, 34), beside([name], 18, 24)];
   const looks = { fill: color, "font-size": 26, "text-anchor": "middle", dy: -2.5 };
   const marks = placed.map(([px, py]) => svg("text", { ...looks, x: px, y: py }, [MARKS[symbol] ?? "●"]));
   return [line(placed.join(" "), 4), ...marks, line(leader, 1.5), ...words];
