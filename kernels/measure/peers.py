@@ -160,22 +160,6 @@ def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def sdpa_choice(problem: AttentionProblem) -> str:
-    """The name in SDPBackend of what F.scaled_dot_product_attention picks here by itself."""
-    import torch
-    from torch.nn.attention import SDPBackend
-
-    options = _sdpa_mask(problem)
-    query, key = (
-        torch.empty(shape, dtype=getattr(torch, problem.dtype), device=_device())
-        for shape in (problem.q_shape, problem.kv_shape)
-    )
-    mask, is_causal = options.get("attn_mask"), options.get("is_causal", False)
-    gqa = problem.group_size > 1
-    chosen = torch._fused_sdp_choice(query, key, key, mask, 0.0, is_causal, enable_gqa=gqa)
-    return SDPBackend(chosen).name
-
-
 def _flex(problem: AttentionProblem) -> Attention:
     from kernels.measure.flex import flex_attention_of
 

@@ -144,19 +144,6 @@ class CeilingsRequest(Request[tuple[Ceiling, ...]]):
 
 
 @dataclass(frozen=True)
-class SdpaChoiceRequest(Request[str]):
-    """Which of its kernels F.scaled_dot_product_attention picks here, by its name in SDPBackend."""
-
-    answers = str
-    problem: AttentionProblem
-
-    def run(self, progress: Progress) -> str:
-        from kernels.measure.peers import sdpa_choice
-
-        return sdpa_choice(self.problem)
-
-
-@dataclass(frozen=True)
 class LanesRequest(Request[Lanes]):
     """What the warps of a kernel did and when; `kernel` is the name of a LaneKernel."""
 

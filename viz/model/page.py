@@ -8,7 +8,6 @@ from kernels.measure.document import Document
 from kernels.models import FIRST_MODEL, LENGTHS, MODELS, Model, from_config
 from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_measurements
-from kernels.worker.requests import SdpaChoiceRequest
 from viz.model import words
 from viz.model.figures import memory_figure
 from viz.shared import runs, theme
@@ -16,15 +15,12 @@ from viz.shared.formats import format_length, plain
 from viz.shared.layout import colors, draw_cards, header, number_field, plot, problem_link
 from viz.shared.link import UrlField, takes_from_link
 from viz.shared.problem_form import by_name
-from viz.shared.waiting import asked_job, result_of
 
 OWN = "own"
 MODEL = UrlField("model", FIRST_MODEL, (*MODELS, OWN))
 LENGTH, FIRST_LENGTH = "tokens", 8192
 BATCH = "sequences"
 CONFIG = UrlField("config", "")
-# Tokens up to which torch is asked about a window: its mask has a byte per query and key.
-LONGEST_SDPA_MASK = 16384
 # What the interpreter and a float64 reference on a CPU take seconds for.
 PLAYED_ON_CPU, CHECKED_ON_CPU = 32768, 256
 
@@ -65,7 +61,7 @@ def _own_model() -> Model | None:
     return model
 
 
-def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) -> None:
+def show_model(shown: words.Shown, on_gpu: bool) -> None:
     model, length = shown.model, shown.length
     facts = f"config.json of huggingface.co/{model.source}" if model.source else "config.json of yours"
     said = [f"{words.model_line(model)} ({facts})"]
@@ -82,27 +78,11 @@ def show_model(shown: words.Shown, store: runs.RunStore | None, backend: str) ->
     with chart:
         plot(memory_figure(model, length, shown.batch, shown.gpu, colors()), key="memory")
     with table:
-        chosen, where = _sdpa(shown, store, backend)
-        top.markdown("  \n".join(filter(None, [words.result(shown, chosen), *said])))
-        st.markdown(words.table(shown, chosen))
-        st.caption(
-            "  \n".join([words.sdpa_words(shown, chosen, where), *map(plain, words.nearest_words(shown))])
-        )
+        top.markdown("  \n".join(filter(None, [words.result(shown), *said])))
+        st.markdown(words.table(shown))
+        st.caption("  \n".join([words.sdpa_words(shown), *map(plain, words.nearest_words(shown))]))
     for kind in model.kinds:
-        _ways_on(model, kind, length, shown.batch, backend == "cuda")
-
-
-def _sdpa(shown: words.Shown, store: runs.RunStore | None, backend: str) -> tuple[str, str]:
-    """What SDPA picks and where, asked of torch if there is a GPU here; "" if nobody is asked."""
-    kind = next(iter(shown.model.kinds))
-    problem = shown.model.problem(shown.length, kind=kind)
-    device = store.client.device if store else None
-    is_too_long = problem.mask == "window" and problem.q_len > LONGEST_SDPA_MASK
-    if store is None or device is None or backend != "cuda" or is_too_long:
-        return "", ""
-    job = asked_job(store, SdpaChoiceRequest(problem), 0.5, "Ask torch")
-    chosen = result_of(store, job, "sdpa") or ""
-    return chosen, f"torch {device.torch} on {device.name}, asked now" if chosen else ""
+        _ways_on(model, kind, length, shown.batch, on_gpu)
 
 
 def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> None:
@@ -128,7 +108,6 @@ def _one_head(label: str, model: Model, kind: str, length: int, most: int) -> tu
 
 def show() -> None:
     store = runs.run_store()
-    backend = runs.backend(store)
     header("Your model", store)
     model, length, batch = controls()
     if model is None:
@@ -137,7 +116,7 @@ def show() -> None:
     on_gpu = tuple(each for each in live[::-1] if each.device.backend == "cuda")  # a CPU times no kernel
     shown = words.Shown(model, length, batch, on_gpu, recorded_measurements(), GPUS[DEFAULT_GPU])
     try:
-        show_model(shown, store, backend)
+        show_model(shown, on_gpu=runs.backend(store) == "cuda")
     except InvalidProblem as error:
         st.error(str(error), icon=":material/error:")
     st.caption(theme.ABOUT_NUMBERS)

@@ -25,19 +25,8 @@ from viz.shared.words import Words
 
 WORDS = Words(__file__)
 NEAREST = "nearest recording"
-SDPA_PEERS = {
-    "CUDNN_ATTENTION": "sdpa_cudnn",
-    "FLASH_ATTENTION": "sdpa_flash",
-    "EFFICIENT_ATTENTION": "sdpa_efficient",
-    "MATH": "sdpa_math",
-}
-"""Peers by their names in torch's SDPBackend."""
-FUSED = ("sdpa_cudnn", "sdpa_flash", "sdpa_efficient")
-ASKED = "torch 2.11.0 with cuDNN 9.19.0 on NVIDIA H100 80GB HBM3, 2026-11-25, of one sequence"
-"""Asked there, as `sdpa_choice` asks, of 27 shapes: 12 to 64 query heads, with and without groups, head_dim
-64 to 256, 1k to 32k tokens; causal, full and one query each, a window up to 8k. In 16 bits it was cuDNN."""
-
-ASKED_LENGTHS, ASKED_HEAD_DIMS, LONGEST_ASKED_WINDOW = (1024, 32768), (64, 256), 8192
+SDPA = "sdpa_cudnn"
+"""What F.scaled_dot_product_attention picks; `words.md` says where and of what torch was asked."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +52,9 @@ class Shown:
         return "measured" if here else "recorded"
 
 
-def result(shown: Shown, chosen: str = "") -> str:
-    peer = _sdpa_peer(shown, chosen)
-    sdpa, ours, naive = (shown.costs("prefill", each) for each in (peer, OURS, NAIVE))
-    is_known = peer in FUSED and not shown.model.scores and not _takes_mask(shown, sdpa, ours)
+def result(shown: Shown) -> str:
+    sdpa, ours, naive = (shown.costs("prefill", each) for each in (SDPA, OURS, NAIVE))
+    is_known = not shown.model.scores and _sdpa_has(shown, "prefill")
     ways = [(sdpa, "PyTorch’s SDPA")] * is_known + [(ours, "the kernel here"), (naive, "standard attention")]
     times = [f"{format_ms(each.ms)} by {way}" for each, way in ways if each.ms and _fits(shown, each)]
     memory = format_ratio(naive.layer_memory_bytes / ours.layer_memory_bytes)
@@ -112,12 +100,11 @@ def _time_card(shown: Shown, phase: str) -> Card:
     return Card(f"{name} · {shown.origin(ours.times)}", format_ms(ours.ms), words, explained)
 
 
-def table(shown: Shown, chosen: str = "") -> str:
-    """Standard attention, the fused kernel that SDPA picks (see `sdpa_words`; "–" if not known), and ours."""
-    peer = _sdpa_peer(shown, chosen)
+def table(shown: Shown) -> str:
+    """Standard attention, the kernel that SDPA picks (see `sdpa_words`; "–" if it has none), and ours."""
     rows = []
     for phase, name in TIMES.items():
-        found = [shown.costs(phase, each) for each in (NAIVE, peer, OURS)]
+        found, has_sdpa = [shown.costs(phase, each) for each in (NAIVE, SDPA, OURS)], _sdpa_has(shown, phase)
         flops = [format_flops(each.flops).removesuffix("FLOP") for each in found]
         times = [_known(shown, each, each.ms, format_ms) for each in found]
         energies = [_known(shown, each, each.joules, format_joules) for each in found]
@@ -128,19 +115,16 @@ def table(shown: Shown, chosen: str = "") -> str:
             f"energy, {shown.origin(found[2].energies)}": energies,
         }
         for what, (naive, sdpa, ours) in cells.items():
-            known = sdpa if peer in FUSED and not _takes_mask(shown, found[1], found[2]) else "–"
+            known = sdpa if has_sdpa else "–"
             rows.append({"phase": name, "what": what, "naive": naive, "sdpa": known, "ours": ours})
     return WORDS.rows("table", rows)
 
 
-def _sdpa_peer(shown: Shown, chosen: str) -> str:
-    return SDPA_PEERS.get(chosen or ("CUDNN_ATTENTION" if _was_asked(shown) else ""), "")
-
-
-def _takes_mask(shown: Shown, sdpa: Costs, ours: Costs) -> bool:
-    """Whether a window goes to SDPA as a mask of N × N, and was not recorded so."""
+def _sdpa_has(shown: Shown, phase: str) -> bool:
+    """Whether SDPA has numbers: it takes 16 bits, and a window only as a mask, which is to be recorded so."""
+    sdpa, ours = (shown.costs(phase, each) for each in (SDPA, OURS))
     is_window = any(each.problem.mask == "window" for _, each in ours.times)
-    return is_window and shown.origin(sdpa.times) == NEAREST
+    return shown.model.dtype != "float32" and not (is_window and shown.origin(sdpa.times) == NEAREST)
 
 
 def _fits(shown: Shown, found: Costs) -> bool:
@@ -166,22 +150,11 @@ def nearest_words(shown: Shown) -> list[str]:
     return [f"Times, energies: {'; '.join(sources)}.", *far] if sources else []
 
 
-def _was_asked(shown: Shown) -> bool:
-    """Whether the model lies within what torch was asked about there; see ASKED."""
-    model, hides = shown.model, shown.model.window is not None and shown.model.window < shown.length
-    most = ASKED_LENGTHS[1] if not hides or "full" in model.kinds else LONGEST_ASKED_WINDOW
-    is_known = model.dtype != "float32" and ASKED_HEAD_DIMS[0] <= model.head_dim <= ASKED_HEAD_DIMS[1]
-    return is_known and ASKED_LENGTHS[0] <= shown.length <= most
-
-
-def sdpa_words(shown: Shown, chosen: str = "", where: str = "") -> str:
-    """What SDPA picks: `chosen`, said `where`; else what torch said when it was asked on another machine."""
-    if not chosen and not _was_asked(shown):
-        return ""
-    peer = _sdpa_peer(shown, chosen)
-    said = [WORDS("picked", peer=peer_label(peer), where=where or ASKED)]
-    if any(_takes_mask(shown, *(shown.costs(phase, each) for each in (peer, OURS))) for phase in TIMES):
-        said.append(WORDS("window as a mask"))
+def sdpa_words(shown: Shown) -> str:
+    """Which kernel SDPA stands for, and where it has no numbers."""
+    said = [WORDS("picked", peer=peer_label(SDPA))]
+    if not all(_sdpa_has(shown, phase) for phase in TIMES):
+        said.append(WORDS("without sdpa"))
     if shown.model.scores:
         said.append(WORDS("scores apart", name=shown.model.name))
     return " ".join(said)

@@ -6,7 +6,6 @@ from types import ModuleType
 
 import pytest
 import torch
-from torch.nn.attention import SDPBackend
 
 from kernels.check.case.cases import kernels_on
 from kernels.measure import measure as measuring
@@ -72,14 +71,3 @@ def test_a_result_names_the_version_of_the_library_that_it_is_from(monkeypatch):
     problem = PROBLEM.with_(dtype="float32", mask="full", kv_len=32)
     measurement = measuring.measure(problem, ["naive"], budget_s=0.01)
     assert measurement.result("naive").version == "9.19.0"
-
-
-@pytest.mark.parametrize("mask", ["full", "causal", "window"])
-def test_torch_says_what_its_attention_picks_by_a_name_that_a_page_knows(mask):
-    assert peers.sdpa_choice(PROBLEM.with_(mask=mask)) in SDPBackend.__members__
-    assert peers.sdpa_choice(PROBLEM.with_(q_len=48, q_heads=4, mask="full")) != "ERROR"
-
-
-@pytest.mark.gpu
-def test_torch_picks_a_fused_kernel_on_a_gpu():
-    assert peers.sdpa_choice(PROBLEM.with_(q_len=48)) in ("CUDNN_ATTENTION", "FLASH_ATTENTION")
