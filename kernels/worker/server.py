@@ -2,7 +2,7 @@
 
 It reads requests from standard input and writes messages to standard output, one job at a time. What a kernel
 prints goes to standard error. Requests that run the user's code go to a process of the worker's own, its host
-(`kernels.worker.host`): nothing of that code is ever imported where results are judged.
+(`Host` of `process.py`): nothing of that code is ever imported where results are judged.
 """
 
 import argparse
@@ -19,8 +19,7 @@ import msgspec
 import kernels.check.requests
 import kernels.check.subject.hosted  # noqa: F401  the classes of its jobs
 from kernels.worker.failures import message_of
-from kernels.worker.host import HOST
-from kernels.worker.process import read_message, write_message
+from kernels.worker.process import HOST, read_message, write_message
 from kernels.worker.requests import REQUESTS
 
 CRASHED_EXIT = 70

@@ -7,10 +7,10 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.worker.requests import TraceRequest
-from viz.player.talk.data import Runs, export_talk, talk_data
+from viz.player.html_page import CSS, one_script
+from viz.player.talk.data import TALK_CSS, TALK_MOUNT, Runs, export_talk, talk_data, without_notes
 from viz.player.talk.read import read_talk
 from viz.player.talk.scene import InvalidTalk, Talk
-from viz.player.talk.stage import show_talk
 from viz.shared import runs
 from viz.shared.formats import plain
 from viz.shared.layout import download, header
@@ -25,6 +25,9 @@ FILES = {"One HTML file": "", "With the speaker's notes": "-with-notes"}
 STAGE = """<style>
 [data-testid="stHeader"], [data-testid="stSidebar"], [data-testid="stToolbar"] { display: none; }
 </style>"""
+_component = st.components.v2.component(
+    "flash_attention_talk", html=TALK_MOUNT, css=CSS + TALK_CSS, js=one_script("talk_component.js")
+)
 
 
 def show() -> None:
@@ -52,7 +55,9 @@ def _stage(path: Path) -> None:
     if data is None:
         return
     st.html(STAGE)
-    show_talk(data, speaker=st.query_params.get("speaker") == "true")
+    speaker = st.query_params.get("speaker") == "true"  # only whose window is given the notes
+    shown = {"talk": without_notes(data), "notes": data["notes"] if speaker else None}
+    _component(key=f"talk-{data['id']}-{speaker}", data=shown)
 
 
 def _data_of(path: Path) -> dict | None:

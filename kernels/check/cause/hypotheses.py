@@ -12,7 +12,6 @@ from itertools import islice
 import torch
 
 from kernels.check.cause import variants
-from kernels.check.cause.patterns import pattern_variants
 from kernels.check.judge.calls import Calls
 from kernels.check.result import MAX_SCORES, Cause
 from kernels.oracle.naive import whole_mask
@@ -49,7 +48,7 @@ class Evidence:
     def output_variants(self) -> Iterator[tuple[str, variants.Compute]]:
         case, band = self.calls.case, self.calls.band
         if self.pattern:
-            yield from pattern_variants(self.setting, self.pattern, case.problem)
+            yield from variants.pattern_variants(self.setting, self.pattern, case.problem)
         yield from variants.output_variants(
             self.setting, band.band if isinstance(band, Pattern) else band, case.layout
         )

@@ -13,11 +13,19 @@ import torch
 from kernels.check.case.cases import CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.case.limits import OUTSIDE
-from kernels.check.subject.hosted import CallRequest, OpenRequest, Reply
+from kernels.check.subject.hosted import (
+    CallRequest,
+    OpenRequest,
+    Reply,
+    Seen,
+    another,
+    bytes_of,
+    storages_of,
+    unpacked,
+)
 from kernels.check.subject.subjects import Attached, Guard, attached_call
 from kernels.check.subject.user_errors import Broken, Refused, UserKernelError
 from kernels.check.subject.user_kernel import UserKernel, check_output, lse_of, user_kernel
-from kernels.check.subject.wire import Seen, another, bytes_of, storages_of, unpacked
 from kernels.device.determinism import filled_memory
 from kernels.device.interpreter import count_compiled_launches, count_launches
 from kernels.device.no_gpu import CONFIGURATIONS

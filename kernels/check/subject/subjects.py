@@ -13,10 +13,9 @@ import torch
 from kernels.algorithms import ALGORITHMS, ensure_runs, runner_of
 from kernels.attention.flash_attention import flash_attention
 from kernels.check.case.cases import KERNELS, OURS, PUBLIC_CALL, USERS, CheckCase
-from kernels.check.subject.hosted import Graph, Hosted
+from kernels.check.subject.hosted import Controls, Graph, Hosted, Seen
 from kernels.check.subject.user_errors import Broken, Refused, error_words, judged
 from kernels.check.subject.user_kernel import LoadedKernel, check_output
-from kernels.check.subject.wire import Controls, Seen
 from kernels.device.runtime import BACKEND
 from kernels.measure.peers import PEERS, call_options
 from kernels.oracle.rule import GRADIENTS

@@ -10,9 +10,8 @@ import pytest
 from kernels.check.case.cases import CheckCase
 from kernels.check.judge.run import order_finding, run_check
 from kernels.check.result import Repeats, TensorCheck
-from kernels.check.subject.hosted import Hosted
+from kernels.check.subject.hosted import Controls, Hosted, Seen
 from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
-from kernels.check.subject.wire import Controls, Seen
 from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
 

@@ -12,7 +12,7 @@ from kernels.check.subject.user_kernel import UserKernel, name_user_kernels
 from kernels.device.runtime import BACKEND
 from kernels.oracle.rule import OutputReferences
 from kernels.worker.failures import JobFailure
-from kernels.worker.host import HOST
+from kernels.worker.process import HOST
 from tests.kernels.check.conftest import TINY
 
 FILE = Path(__file__).parents[1] / "kernels/cheats.py"

@@ -7,7 +7,7 @@ import pytest
 
 from kernels.check.result import ErrorMap
 from kernels.problem import AttentionProblem
-from viz.check.figures.maps import LEAST_SHARE, share_figure
+from viz.check.verdict import LEAST_SHARE, share_figure
 from viz.shared import theme
 
 PROBLEM = AttentionProblem(q_len=4, kv_len=6, block_m=4, block_n=4, mask="causal")
