@@ -1,13 +1,10 @@
-"""Five ideas of FlashAttention: which needs which, what it costs to leave one out, and approximations.
+"""Five ideas of FlashAttention: which needs which, and what it costs to leave one out.
 
-The five ideas are those of "Making Attention I/O-Aware"; their order is ours. The approximations look at
-`size` keys, key groups or random features for each query instead of at all keys. Their models are trained
-with the approximation; here it replaces attention on given numbers.
+The five ideas are those of "Making Attention I/O-Aware"; their order is ours.
 """
 
 import functools
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +14,7 @@ from kernels.algorithms.standard.entry import PRODUCT, SCORES
 from kernels.algorithms.standard.traffic import matrix_bytes, standard_requested
 from kernels.device.gpus import Gpu
 from kernels.problem import BLOCKS, AttentionProblem
-from kernels.traffic.modelled import LSE_BYTES, forward_flops
+from kernels.traffic.modelled import LSE_BYTES
 from viz.learn.softmax.maths import attention, first_head
 from viz.learn.tiling.maths import tiled_attention
 
@@ -163,69 +160,3 @@ def tile_sums(problem: AttentionProblem, tile: int, online: bool) -> tuple[float
         return float(last.l[0]), error
     terms = sum(np.exp(step.scores[0] - last.m[0]).sum() for step in steps if step.i == 0)
     return float(terms / last.l[0]), error
-
-
-CHUNK = 4096
-"""Keys whose random features are in memory at once."""
-
-
-class Way(NamedTuple):
-    """One way to attention on one head."""
-
-    flops: int
-    """Of its products, modelled."""
-    error: float
-    """Largest of O, measured."""
-
-
-@functools.lru_cache(maxsize=16)
-def ways(problem: AttentionProblem, size: int) -> dict[str, Way]:
-    """Exact attention in tiles, and three approximations on the same rows; one head without a mask."""
-    query, key, value = first_head(problem, ROWS)
-    exact, fewer = attention(query, key, value), min(size, problem.kv_len)
-    queries, keys, d = problem.q_len, problem.kv_len, problem.head_dim
-    found = {
-        "exact": (
-            forward_flops(problem),
-            tiled_attention(query, key, value, problem.block_n, "online")[-1].output,
-        ),
-        "linformer": (4 * queries * fewer * d + 2 * keys * d, _grouped(query, key, value, fewer)),
-        "performer": (4 * (queries + keys) * size * d, _random_features(query, key, value, size)),
-        "longformer": (4 * queries * fewer * d, _window(query, key, value, fewer)),
-    }
-    return {name: Way(flops, float(np.abs(out - exact).max())) for name, (flops, out) in found.items()}
-
-
-def _grouped(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """Keys and values averaged in `size` groups of neighbours; learned in Wang et al. 2020."""
-    starts = np.linspace(0, len(key), size, endpoint=False).astype(int)
-    counts = np.diff(np.append(starts, len(key)))[:, None]
-    grouped_key, grouped_value = (np.add.reduceat(array, starts) / counts for array in (key, value))
-    return attention(query, grouped_key, grouped_value)
-
-
-def _random_features(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """exp(q k) as the mean of positive random features (Choromanski et al. 2021, lemma 1)."""
-    root = query.shape[1] ** -0.25
-    directions = np.random.default_rng(0).standard_normal((query.shape[1], size))
-
-    def features(x: np.ndarray) -> np.ndarray:
-        return np.exp(x @ directions - (x**2).sum(axis=1, keepdims=True) / 2)
-
-    of_query, denominator = features(query * root), np.zeros((len(query), 1))
-    numerator = np.zeros((len(query), value.shape[1]))
-    for start in range(0, len(key), CHUNK):
-        part = slice(start, start + CHUNK)
-        weights = of_query @ features(key[part] * root).T
-        numerator += weights @ value[part]
-        denominator += weights.sum(axis=1, keepdims=True)
-    return numerator / denominator
-
-
-def _window(query: np.ndarray, key: np.ndarray, value: np.ndarray, size: int) -> np.ndarray:
-    """Each query sees `size` keys around its own position (Beltagy, Peters and Cohan 2020)."""
-    starts = [min(max(position - size // 2, 0), len(key) - size) for position in range(len(query))]
-    seen = [slice(start, start + size) for start in starts]
-    return np.vstack(
-        [attention(row[None], key[keys], value[keys]) for row, keys in zip(query, seen, strict=True)]
-    )

@@ -1,6 +1,5 @@
 """Chapter "Five ideas": the summary: how they need each other, and what breaks without one of them."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -18,14 +17,11 @@ from viz.learn.ideas import maths as lesson
 from viz.learn.ideas.maths import NEEDS, ROWS, falls_with, idle_without
 from viz.learn.predict import ask
 from viz.shared.formats import count_tex, format_kib
-from viz.shared.glossary import say
 from viz.shared.words import Words
 
 WORDS = Words(__file__)
 ALL = "all five"
 LONGEST = 16384
-SIZES = (32, 64, 128, 256)
-"""Keys, groups of keys or features that an approximation looks at."""
 STATE_WORDS = {"stands": "", "out": "left out", "falls": "falls", "idle": "not needed"}
 """The state of an idea; "idle" if it would work but has nothing to do."""
 
@@ -134,19 +130,9 @@ def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:
         "moving": moving,
         "computing": computing,
         "ratio": moving / computing,
-        "approximations": functools.partial(_approximations, problem),
         "links": [
             ("The five together: FlashAttention-2 on this shape", problem),
             ("None of them: standard attention on this shape", problem, "standard"),
             ("lse at work: the backward pass", problem, "backward"),
         ],
     }
-
-
-def _approximations(problem: AttentionProblem) -> None:
-    """Exact attention beside the three methods, with as many keys, groups or features as the reader chose."""
-    size = choice("Keys, groups or features per query", SIZES, 128, "ideas_approximate", 240)
-    found = lesson.ways(problem, size)
-    times = {name: way.flops / found["exact"].flops for name, way in found.items()}
-    fewer = min(size, problem.kv_len)
-    say(WORDS("ways", problem=problem, size=size, fewer=fewer, times=times, **found))

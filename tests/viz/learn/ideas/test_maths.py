@@ -15,7 +15,6 @@ from viz.learn.ideas.maths import (
     in_whole_rows,
     three_pass_bytes,
     tile_sums,
-    ways,
     whole_row_bytes,
 )
 
@@ -103,15 +102,3 @@ def test_the_check_uses_the_inputs_of_the_kernels():
     error = np.abs(wrong - right).max()
     assert tile_sums(problem, 8, online=False) == (pytest.approx(5), pytest.approx(error))
     assert tile_sums(problem, 8, online=True) == (pytest.approx(1), pytest.approx(0, abs=1e-14))
-
-
-def test_groups_of_one_key_and_a_window_of_all_keys_are_exact_and_work_does_not_grow_with_the_square():
-    short = AttentionProblem(q_len=256, kv_len=256, head_dim=16)
-    exact, linformer, _, longformer = ways(short, 256).values()
-    assert max(exact.error, linformer.error, longformer.error) < 1e-14
-    exact, *small = ways(short, 32).values()
-    _, *large = ways(short.with_(q_len=512, kv_len=512), 32).values()
-    assert all(way.error > 1e-3 for way in small)
-    assert [way.flops for way in large] == [2 * way.flops for way in small]
-    assert exact.flops == 4 * 256 * 256 * 16
-    assert [way.flops for way in small[1:]] == [4 * 512 * 32 * 16, 4 * 256 * 32 * 16]
