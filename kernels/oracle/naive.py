@@ -8,11 +8,7 @@ from kernels.problem import Pattern, Rule
 
 
 def visible_mask(
-    band: Rule,
-    first_row: int = 0,
-    rows: int | None = None,
-    device: str | torch.device = "cpu",
-    head: int = 0,
+    band: Rule, first_row: int = 0, rows: int | None = None, device: str | torch.device = "cpu", head: int = 0
 ) -> torch.Tensor:
     """bool (rows, kv_len): which keys the queries from `first_row` on see; by default all queries.
 

@@ -221,12 +221,7 @@ class _Launched:
     steps: list[Step]
 
 
-def play(
-    problem: AttentionProblem,
-    inputs: Sequence[torch.Tensor],
-    attend: Attend,
-    label: str,
-) -> Trace:
+def play(problem: AttentionProblem, inputs: Sequence[torch.Tensor], attend: Attend, label: str) -> Trace:
     """Run `attend` on Q, K and V in the interpreter, and make a trace of all Triton kernels that it launches.
 
     The trace's problem has the tiles that were seen. Raises InvalidProblem if there is nothing to play, and
@@ -250,11 +245,7 @@ def play(
 
 
 def _trace(
-    problem: AttentionProblem,
-    launches: list[Launch],
-    roles: Roles,
-    output: torch.Tensor,
-    label: str,
+    problem: AttentionProblem, launches: list[Launch], roles: Roles, output: torch.Tensor, label: str
 ) -> Trace:
     scratch: dict[int, str] = {}
     events = [tiles_of(launch, roles, scratch) for launch in launches]

@@ -77,10 +77,7 @@ class WorkerClient:
     """Starts the worker process, restarts it when it dies, and passes it one job at a time."""
 
     def __init__(
-        self,
-        time_limit_s: float = 120.0,
-        memory_limit_bytes: int | None = None,
-        kernels: Sequence[str] = (),
+        self, time_limit_s: float = 120.0, memory_limit_bytes: int | None = None, kernels: Sequence[str] = ()
     ) -> None:
         """`kernels` are the user's own, as "file.py:function": only a worker started with them can run
         them."""

@@ -84,13 +84,7 @@ class WorkerProcess:
         own = SLEEPY | os.environ
         self._leads = leads
         self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=own,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            start_new_session=leads,
+            command, cwd=ROOT, env=own, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=leads
         )
         self._messages: queue.Queue[dict | None] = queue.Queue()
         self._lines: collections.deque[str] = collections.deque(maxlen=KEPT_LINES)

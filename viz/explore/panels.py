@@ -139,11 +139,7 @@ def _player_data(trace: Trace, provenance: str, gpu: Gpu, lanes: tuple[LanesRun,
 
 @fragment()
 def player_panel(
-    run: runs.Run,
-    gpu: Gpu,
-    lanes: tuple[LanesRun, ...] = (),
-    plays: bool = False,
-    runs_rows: bool = False,
+    run: runs.Run, gpu: Gpu, lanes: tuple[LanesRun, ...] = (), plays: bool = False, runs_rows: bool = False
 ) -> None:
     """The player, with its state in the URL. A fragment: a new state reruns this panel alone.
 

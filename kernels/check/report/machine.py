@@ -10,14 +10,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from kernels import ROOT
-from kernels.check.report.report import (
-    by_kernel,
-    causes,
-    outcome,
-    overall,
-    result_lines,
-    summary,
-)
+from kernels.check.report.report import by_kernel, causes, outcome, overall, result_lines, summary
 from kernels.check.result import FORMAT, FORMAT_VERSION, CheckResult
 from kernels.check.subject.user_kernel import UserKernel
 from kernels.file_format import strict

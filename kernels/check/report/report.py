@@ -6,11 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kernels.check.case.cases import USERS
-from kernels.check.result import (
-    NOTHING_FITS,
-    CheckResult,
-    TensorCheck,
-)
+from kernels.check.result import NOTHING_FITS, CheckResult, TensorCheck
 from kernels.sanitizer.finding import titles
 
 VERDICT_WORDS = {

@@ -28,10 +28,7 @@ def bytes_figure(bars: ByteBars, least: int, colors: theme.Palette) -> go.Figure
             constraintext="none",
             hovertemplate=f"%{{y}}<br>%{{x:,}} bytes, {name}<extra></extra>",
         )
-        for name, pattern, values in (
-            ("counted", "", counted),
-            ("modelled", "/", modelled),
-        )
+        for name, pattern, values in (("counted", "", counted), ("modelled", "/", modelled))
     ]
     longest = max(*modelled, *(each or 0 for each in counted))
     x, y = charts.lengths(longest, 1.38), {"tickfont_size": 15, "ticklabelstandoff": 6, **charts.DOWNWARDS}

@@ -30,10 +30,7 @@ def show() -> None:
     problem = AttentionProblem(q_len=queries, kv_len=keys, head_dim=d, block_m=block_m)
     _predict(gpu)
     VIEWS[switch("View", VIEWS, "roofline_view")](problem, gpu)
-    links(
-        ("Watch the three kernels", problem, "standard"),
-        ("Watch the fused kernel", problem, "flash2"),
-    )
+    links(("Watch the three kernels", problem, "standard"), ("Watch the fused kernel", problem, "flash2"))
 
 
 def _predict(gpu: Gpu) -> None:

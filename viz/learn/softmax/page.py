@@ -51,10 +51,7 @@ def _input() -> tuple[np.ndarray, np.ndarray, int] | None:
             put = ("softmax_x", example, EXAMPLES[0])
             st.button(f"[{example}]", on_click=put_in_url, args=put, disabled=text == example)
     of_values = beside.text_input(
-        "v, one value for each score",
-        key="softmax_v",
-        bind="query-params",
-        placeholder="if empty: 1, 2, …",
+        "v, one value for each score", key="softmax_v", bind="query-params", placeholder="if empty: 1, 2, …"
     )
     block = middle.number_input("block: scores at a time", 1, 64, 2, key="softmax_block", bind="query-params")
     try:
