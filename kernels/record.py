@@ -24,8 +24,9 @@ from kernels.measure.nearest import NAIVE
 from kernels.measure.peers import PEERS
 from kernels.measure.roofline import measure_ceilings
 from kernels.measure.sweep import SweepPoint
-from kernels.models import LENGTHS, MODELS, PHASES, model_heads
+from kernels.models import LENGTHS, MODELS, model_heads
 from kernels.models.cost import OURS
+from kernels.models.model import PHASES
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import LANE_PROBLEMS, PRESETS
 from kernels.recordings import FILES, FOLDER, INDEX, LANES_PREFIX

@@ -3,8 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from kernels.models.config import from_config, read_model
-from kernels.models.model import KINDS, PHASES, Model
+from kernels.models.config import read_model
 from kernels.problem import AttentionProblem
 from kernels.problem.presets import PRESETS
 
@@ -31,16 +30,3 @@ def model_heads() -> dict[str, AttentionProblem]:
                     known.add(problem)
                     heads[f"{name}-{kind}-{length}"] = problem
     return heads
-
-
-__all__ = [
-    "FIRST_MODEL",
-    "KINDS",
-    "LENGTHS",
-    "MODELS",
-    "PHASES",
-    "Model",
-    "from_config",
-    "model_heads",
-    "read_model",
-]

@@ -1,6 +1,7 @@
 """Figures of Explore: bytes by tensor, the SM timeline."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -80,36 +81,32 @@ def busy_share(spans: list[ProgramSpan], sm_count: int) -> float:
     return busy / (whole * sm_count)
 
 
-@dataclass(frozen=True)
-class Ledger:
-    """Bytes by tensor, reads and writes together, and what to call them ("FlashAttention-2, counted")."""
+def ledgers_of(trace: Trace, other: Trace | None = None) -> dict[str, dict[str, int]]:
+    """Bytes by tensor, reads and writes together, by what to call them ("FlashAttention-2, counted").
 
-    label: str
-    bytes: dict[str, int]
-
-
-def ledgers_of(trace: Trace, other: Trace | None = None) -> tuple[Ledger, Ledger]:
-    """The run's ledger, and the other run's; without one, that of the standard algorithm of its direction."""
+    The run's, and the other run's; without one, those of the standard algorithm of its direction.
+    """
     if other is not None:
-        return _own_ledger(trace), _own_ledger(other, "B: ")
+        return _own_ledger(trace) | _own_ledger(other, "B: ")
     direction = algorithm_of(trace).direction
     label = f"standard {'attention' if direction == 'forward' else direction}, modelled"
-    return _own_ledger(trace), Ledger(label, requested_ledger(trace.problem, direction))
+    return _own_ledger(trace) | {label: requested_ledger(trace.problem, direction)}
 
 
-def _own_ledger(trace: Trace, mark: str = "") -> Ledger:
-    """The ledger of a run, under its label; of a sampled one, by formula."""
+def _own_ledger(trace: Trace, mark: str = "") -> dict[str, dict[str, int]]:
+    """Of a sampled run, by formula."""
     traffic, algorithm = whole_traffic(trace, algorithm_of(trace)), algorithm_of(trace)
     how = "modelled" if traffic.modelled else "counted"
-    return Ledger(f"{mark}{algorithm.label}, {how}", traffic.bytes)
+    return {f"{mark}{algorithm.label}, {how}": traffic.bytes}
 
 
-def ledger_table(*ledgers: Ledger) -> str:
+def ledger_table(ledgers: Mapping[str, Mapping[str, int]]) -> str:
     """A line per tensor that one of them moves."""
-    names = dict.fromkeys(name for ledger in reversed(ledgers) for name in ledger.bytes)
-    lines = [("tensor", *(each.label for each in ledgers)), (":--", "--:", "--:")]
-    lines += [(name, *(_moved(each.bytes.get(name, 0)) for each in ledgers)) for name in names]
-    lines.append(("**all**", *(f"**{_moved(sum(each.bytes.values()))}**" for each in ledgers)))
+    moved = [*ledgers.values()]
+    names = dict.fromkeys(name for each in reversed(moved) for name in each)
+    lines = [("tensor", *ledgers), (":--", "--:", "--:")]
+    lines += [(name, *(_moved(each.get(name, 0)) for each in moved)) for name in names]
+    lines.append(("**all**", *(f"**{_moved(sum(each.values()))}**" for each in moved)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -92,7 +92,7 @@ def _below(
     with traffic:
         st.subheader("Traffic by tensor", anchor="traffic")
         st.caption(cards.WORDS("traffic", least=least_bytes(run.trace.problem, run.algorithm)))
-        st.markdown(ledger_table(*ledgers_of(run.trace, other.trace if other else None)))
+        st.markdown(ledger_table(ledgers_of(run.trace, other.trace if other else None)))
     with cost:
         st.subheader("Time and memory", anchor="cost")
         st.caption(cards.measurement_words(measurement, run))

@@ -6,8 +6,8 @@ import plotly.graph_objects as go
 
 from kernels.device.gpus import Gpu
 from kernels.measure.nearest import NAIVE
-from kernels.models import Model
 from kernels.models.cost import OURS, layer_memory
+from kernels.models.model import Model
 from viz.shared import theme
 from viz.shared.figures.charts import chart, line, log_ticks, note
 from viz.shared.figures.sweep import value_ticks

@@ -5,7 +5,9 @@ import streamlit as st
 from kernels.algorithms import FIRST
 from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.measure.document import Document
-from kernels.models import FIRST_MODEL, LENGTHS, MODELS, Model, from_config
+from kernels.models import FIRST_MODEL, LENGTHS, MODELS
+from kernels.models.config import from_config
+from kernels.models.model import Model
 from kernels.problem import LIMITS, AttentionProblem, InvalidProblem
 from kernels.recordings import recorded_measurements
 from viz.model import words

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from kernels.device.gpus import Gpu
 from kernels.measure.measurement import Measurement
 from kernels.measure.nearest import NAIVE
-from kernels.models import Model
 from kernels.models.cost import OURS, Costs, Estimates, costs
+from kernels.models.model import Model
 from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import (
     format_bytes,

@@ -35,7 +35,7 @@ class Evidence:
     @cached_property
     def setting(self) -> variants.Setting:
         """The call as it should have been computed."""
-        query, key, value = self.calls.tensors.inputs
+        query, key, value = self.calls.inputs
         visible = whole_mask(self.calls.band, query.device)
         return variants.Setting(query, key, value, visible, self.calls.scale, self.pattern)
 
@@ -103,7 +103,7 @@ def _shorter_type(evidence: Evidence) -> Iterator[Cause]:
     setting, calls = evidence.setting, evidence.calls
     if evidence.pattern:
         return
-    right = variants.Backward(setting, calls.tensors.d_out)
+    right = variants.Backward(setting, calls.d_out)
     computed = {"O": setting} | {name: partial(_one_of, right, name) for name in GRADIENTS}
     names = tuple(name for name in evidence.wrong if name in computed)
     for name in names:
@@ -208,7 +208,7 @@ def _gradient_cause(evidence: Evidence, wrong: list[str]) -> Cause | None:
     scaled = next(filter(None, factors), None)
     if scaled and not scaled.numbers and all(each and each.words == scaled.words for each in factors):
         return replace(scaled, tensors=tuple(wrong))
-    best, d_out = None, evidence.calls.tensors.d_out
+    best, d_out = None, evidence.calls.d_out
     if isinstance(evidence.calls.band, Pattern):
         return scaled
     for words, compute in variants.gradient_variants(evidence.setting, d_out, evidence.calls.band):

@@ -12,12 +12,11 @@ from kernels.check.result import Repeats
 from kernels.check.subject.subjects import Subject
 from kernels.check.subject.user_errors import Broken, Refused
 from kernels.device.determinism import filled_memory
-from kernels.device.runtime import BACKEND, DEVICE
+from kernels.device.runtime import BACKEND
 from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import whole_mask
 from kernels.oracle.rule import GRADIENTS, OutputReferences
-from kernels.problem import AttentionProblem, Pattern, Rule
-from kernels.problem.inputs import make_d_output, make_inputs
+from kernels.problem import Pattern, Rule
 
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -26,25 +25,14 @@ def quiet(fraction: float, words: str) -> None:
     """A progress that nobody wants to know of."""
 
 
-@dataclass(frozen=True)
-class Tensors:
-    """Q, K, V and dO of a case on the device."""
-
-    inputs: Inputs
-    d_out: torch.Tensor
-
-
-def tensors_of(problem: AttentionProblem) -> Tensors:
-    return Tensors(make_inputs(problem, DEVICE), make_d_output(problem, DEVICE))
-
-
 @dataclass
 class Calls:
     """Each run gets its own copy of the inputs, which is then searched for changes."""
 
     case: CheckCase
     subject: Subject
-    tensors: Tensors
+    inputs: Inputs
+    d_out: torch.Tensor
     got: dict[str, torch.Tensor] = field(default_factory=dict)
     """O, lse and gradients by name, as far as the first run returned them."""
     failure: Broken | None = None
@@ -87,12 +75,12 @@ class Calls:
                 self.subject.controls.filled = False
 
     def _run_into(self, got: dict[str, torch.Tensor]) -> None:
-        out, lse = self.forward(self.tensors.inputs)
+        out, lse = self.forward(self.inputs)
         got |= {"O": out} if lse is None else {"O": out, "lse": lse}
         if not self.case.gradients:
             return
         try:
-            got |= dict(zip(GRADIENTS, self.gradients(self.tensors.d_out), strict=True))
+            got |= dict(zip(GRADIENTS, self.gradients(self.d_out), strict=True))
         except Refused as error:
             note = f"Gradients were not checked: {str(error).rstrip('.')}."
             self.own_notes += [] if note in self.own_notes else [note]
@@ -116,7 +104,7 @@ class Calls:
 
     def gradients(self, d_out: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """dQ, dK and dV for this dO. Raises Refused if the kernel has none."""
-        handed = Handed((*self.tensors.inputs, d_out), self.case.layout)
+        handed = Handed((*self.inputs, d_out), self.case.layout)
         if self.subject.attached:
             graph = self.subject.attached(*handed.tensors[:3])
             self.trained = graph.out.detach().clone()

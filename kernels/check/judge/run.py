@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from kernels.check.case.cases import USERS, CheckCase
 from kernels.check.case.layouts import NAMES, Handed
 from kernels.check.cause.hypotheses import Evidence, causes_of
-from kernels.check.judge.calls import Calls, bits_differ, difference, quiet, tensors_of
+from kernels.check.judge.calls import Calls, bits_differ, difference, quiet
 from kernels.check.report.report import NEEDS_GPU
 from kernels.check.result import UNUSABLE, CheckResult, ErrorMap, Repeats, TensorCheck
 from kernels.check.subject.subjects import AttachedCall, make_subject
@@ -29,7 +29,7 @@ from kernels.device.runtime import BACKEND, DEVICE, INTERPRETED
 from kernels.oracle.exact import Inputs
 from kernels.oracle.naive import whole_mask
 from kernels.oracle.rule import GRADIENTS, Comparison, absolute_error, compare_gradients, mean_of
-from kernels.problem.inputs import make_inputs
+from kernels.problem.inputs import make_d_output, make_inputs
 from kernels.sanitizer.finding import ON_A_GPU, Finding
 from kernels.sanitizer.poison import finding_of
 from kernels.worker.failures import JobFailure
@@ -97,7 +97,7 @@ def _with_other_numbers(calls: Calls, compared: Compared) -> None:
     expanded = calls.case.layout == "expanded"  # torch writes no numbers into such a tensor
     if expanded or calls.case.problem.scores > MOST_SCORES:
         return
-    handed, others = Handed(calls.tensors.inputs, calls.case.layout), _other_inputs(calls)
+    handed, others = Handed(calls.inputs, calls.case.layout), _other_inputs(calls)
     first, _ = subject.forward(*handed.tensors)
     kept = first.clone()
     for tensor, other in zip(handed.tensors, others, strict=True):
@@ -140,9 +140,9 @@ def _with_two_graphs(calls: Calls, compared: Compared) -> None:
     attached = _attached_call(calls)
     if attached is None:
         return
-    *inputs, d_out = Handed((*calls.tensors.inputs, calls.tensors.d_out), calls.case.layout).tensors
+    *inputs, d_out = Handed((*calls.inputs, calls.d_out), calls.case.layout).tensors
     first = attached(*inputs)
-    others, other_d_out = _other_inputs(calls), calls.tensors.d_out.flip(2)
+    others, other_d_out = _other_inputs(calls), calls.d_out.flip(2)
     second = attached(*Handed(others, calls.case.layout).tensors)
     for words in (
         "after another forward pass with other numbers, the backward pass of the first is wrong",
@@ -164,7 +164,7 @@ def _with_fewer_gradients(calls: Calls, compared: Compared) -> None:
     ways = {f"if {tensor} requires no gradient, another one": {*GRADIENTS} - {name} for name, tensor in named}
     ways |= {f"if {tensor} alone requires a gradient, it": {name} for name, tensor in named}
     for words, learning in ways.items():
-        *inputs, d_out = Handed((*calls.tensors.inputs, calls.tensors.d_out), calls.case.layout).tensors
+        *inputs, d_out = Handed((*calls.inputs, calls.d_out), calls.case.layout).tensors
         got = attached(*inputs, learning=[name for name in GRADIENTS if name in learning]).gradients(d_out)
         _hold(f"{words} is wrong", got, compared)
 
@@ -318,7 +318,8 @@ def run_check(case: CheckCase, progress: Progress = quiet) -> CheckResult:
             return replace(empty, broken=str(error), ended=ended_by(error))
         except UserKernelError as error:
             return replace(empty, refused=str(error), trace=error.trace, ended=UNUSABLE)
-        calls = Calls(case, subject, tensors_of(case.problem))
+        made = make_inputs(case.problem, DEVICE), make_d_output(case.problem, DEVICE)
+        calls = Calls(case, subject, *made)
         progress(0.05, "running the kernel")
         try:
             calls.first()
@@ -344,12 +345,12 @@ def _without_kernel(calls: Calls) -> str:
         return "no Triton kernel ran, and one is required"
     subject.controls.spoils = subject.controls.filled = True
     try:
-        out, _ = calls.forward(calls.tensors.inputs)
+        out, _ = calls.forward(calls.inputs)
     except (Refused, Broken):
         return ""  # it noticed
     finally:
         subject.controls.spoils = subject.controls.filled = False
-    is_right = calls.references(calls.tensors.inputs).compare(out).report.passes
+    is_right = calls.references(calls.inputs).compare(out).report.passes
     return "what its Triton kernels store does not reach O" if is_right else ""
 
 
@@ -448,10 +449,10 @@ def _compare(
 
 def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
     """O, lse and the gradients, as far as they were returned, by the rule."""
-    problem, tensors, got = calls.case.problem, calls.tensors, calls.got
+    problem, got = calls.case.problem, calls.got
     if "O" not in got:
         return {}
-    references = calls.references(tensors.inputs)
+    references = calls.references(calls.inputs)
     compared = {"O": references.compare(got["O"])}
     is_exact = problem.inputs == "normal" and compared["O"].report.naive_max_error == 0
     if is_exact and whole_mask(calls.band, DEVICE).sum(dim=-1).max() > 1:
@@ -462,7 +463,7 @@ def _held_against_exact(calls: Calls) -> dict[str, Comparison]:
     if "dQ" in got:
         gradients = (got["dQ"], got["dK"], got["dV"])
         compared |= compare_gradients(
-            problem, gradients, tensors.inputs, tensors.d_out, scale=calls.scale, band=calls.band
+            problem, gradients, calls.inputs, calls.d_out, scale=calls.scale, band=calls.band
         )
     return compared
 
@@ -475,7 +476,7 @@ def weigh_keys(calls: Calls) -> tuple[tuple[ErrorMap, ...], torch.Tensor | None]
     """
     if "O" not in calls.got:
         return (), None
-    problem, (query, key, value) = calls.case.problem, calls.tensors.inputs
+    problem, (query, key, value) = calls.case.problem, calls.inputs
     probe, group = group_probe(value, problem.block_n)
     try:
         got, _ = calls.forward((query, key, probe))

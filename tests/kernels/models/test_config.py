@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.models import MODELS, from_config
+from kernels.models import MODELS
+from kernels.models.config import from_config
 from kernels.problem import InvalidProblem
 from tests.kernels.models.configs import BAD, LLAMA, NAMED, OTHERS
 

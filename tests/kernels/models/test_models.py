@@ -3,8 +3,9 @@
 import pytest
 
 from kernels.measure.nearest import NAIVE
-from kernels.models import FIRST_MODEL, MODELS, PHASES
+from kernels.models import FIRST_MODEL, MODELS
 from kernels.models.cost import OURS, costs, layer_memory
+from kernels.models.model import PHASES
 from kernels.problem import InvalidProblem
 from kernels.problem.presets import PRESETS
 from kernels.traffic.modelled import attention_flops
