@@ -8,14 +8,15 @@ import streamlit as st
 from kernels.check.case import battery, cases, fit
 from kernels.check.report import report
 from kernels.check.report.machine import to_json
-from kernels.check.requests import CheckRequest
+from kernels.check.requests import CheckRequest, checked_result
 from kernels.check.result import CheckResult
+from kernels.check.subject.user_kernel import UserKernel
 from kernels.worker.client import Job
-from viz.check.context import CheckContext
 from viz.check.verdict import MARKS
 from viz.shared.formats import plain
 from viz.shared.fragment import fragment
 from viz.shared.layout import download
+from viz.shared.runs import RunStore
 
 STATE = "battery_run"
 POLL_S = 0.5
@@ -24,6 +25,35 @@ AT_ONCE = 2
 
 The worker then has no pause between them, and other sessions do not wait for a whole battery.
 """
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """The worker's store, the backend ("cuda" or "interpreter"), and what the user brought along."""
+
+    store: RunStore
+    backend: str
+    users: tuple[UserKernel, ...]
+    """The kernels that the command line named."""
+
+    def checks(self, *small: cases.CheckCase) -> tuple[CheckRequest, ...]:
+        """The requests for the verdicts of cases, with each kernel's version as it is now."""
+        versions = {name: self.version(name) for name in {case.kernel for case in small}}
+        return tuple(CheckRequest(case, versions[case.kernel]) for case in small)
+
+    def user(self, kernel: str) -> UserKernel | None:
+        """The user's kernel of that name; None for other kernels."""
+        return dict(zip(cases.USERS, self.users, strict=False)).get(kernel)
+
+    def version(self, kernel: str) -> str:
+        """Tells results of the user's kernel apart after its file was saved again; "" for other kernels."""
+        user = self.user(kernel)
+        return user.version if user else ""
+
+    def result(self, job: Job[CheckResult], case: cases.CheckCase) -> CheckResult:
+        """What a check that has ended says, also of a kernel that crashed or hung."""
+        user = self.user(case.kernel)
+        return checked_result(job, case, user.name if user else "", self.store.client.device)
 
 
 def battery_panel(context: CheckContext, base: cases.CheckCase) -> None:

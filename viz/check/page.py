@@ -15,8 +15,7 @@ from kernels.problem import InvalidProblem
 from kernels.trace.observed import NOT_SEEN
 from kernels.worker.client import Job
 from kernels.worker.requests import TraceRequest
-from viz.check.battery import battery_panel
-from viz.check.context import CheckContext
+from viz.check.battery import CheckContext, battery_panel
 from viz.check.verdict import WORDS, cards, maps_panel, verdict_panel
 from viz.player.component import duel_of, show_player
 from viz.player.data import player_data

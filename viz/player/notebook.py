@@ -45,7 +45,6 @@ def show(
     step: str | int = "",
     row: str = "",
     opened: bool = False,
-    gpu: str = DEFAULT_GPU,
     height: int = 600,
 ) -> Inline:
     """The player of a run, or of two side by side, for the end of a cell.
@@ -53,11 +52,8 @@ def show(
     `step` is where it stands, as the app has it in its URL: 37 or "37" after 37 steps, "37.2" in the second
     phase of the next one, "gpu:12" at moment 12 of all programs at once; of two runs
     "bytes:500". `row` is the row that is told, as head and number: "0.20". `opened` shows the tile in its
-    numbers. `gpu` gives the size of the SRAM that is drawn, `height` the height of the frame in pixels.
-    Raises ValueError for a step, row or GPU of another form.
+    numbers, `height` is that of the frame in pixels. Raises ValueError for a step or row of another form.
     """
-    if gpu not in GPUS:
-        raise ValueError(f"gpu={gpu!r} is not accepted; expected one of {', '.join(GPUS)}")
     place = "place" if versus else "step"
     state: State = {place: str(step), "row": row, "open": "tile" if opened else ""}
     state = {name: value for name, value in state.items() if value}
@@ -67,7 +63,7 @@ def show(
             raise ValueError(f"{called}={value!r} is not accepted; expected {PATTERNS[name][1]}")
     first = trace, trace_provenance(trace)
     if versus:
-        data = duel_data(first, (versus, trace_provenance(versus)), GPUS[gpu])
+        data = duel_data(first, (versus, trace_provenance(versus)), GPUS[DEFAULT_GPU])
     else:
-        data = player_data(*first, GPUS[gpu])
+        data = player_data(*first, GPUS[DEFAULT_GPU])
     return Inline(export_html(data, state, style_sheets("notebook")), height)

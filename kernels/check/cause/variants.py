@@ -84,13 +84,9 @@ def positions(band: Band, device: torch.device) -> tuple[torch.Tensor, torch.Ten
 
 def band_mask(band: Band, device: torch.device, *, left: int = 0, right: int = 0) -> torch.Tensor:
     """The band's mask with its sides moved outwards by so many keys; open sides stay open."""
-    _, keys, diagonal = positions(band, device)
-    seen = torch.ones(band.q_len, band.kv_len, dtype=torch.bool, device=device)
-    if band.bounds_right:
-        seen &= keys <= diagonal + band.right + right
-    if band.bounds_left:
-        seen &= keys >= diagonal - band.left - left
-    return seen
+    right = band.right + right if band.bounds_right else band.right
+    left = band.left + left if band.bounds_left else band.left
+    return whole_mask(band._replace(left=left, right=right), device)
 
 
 def mask_variants(band: Band, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:

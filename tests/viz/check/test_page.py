@@ -15,8 +15,7 @@ from kernels.device.runtime import DEVICE
 from kernels.problem import AttentionProblem
 from tests import ROOT
 from viz.check import battery as check_battery
-from viz.check.battery import AT_ONCE, BatteryRun
-from viz.check.context import CheckContext
+from viz.check.battery import AT_ONCE, BatteryRun, CheckContext
 from viz.shared import runs
 
 RIGHT = "import torch\ndef attention(q, k, v, attn_mask=None, is_causal=False):\n"

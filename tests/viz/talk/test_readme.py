@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kernels.algorithms import run_traced
-from kernels.device.gpus import GPUS
 from viz.player.talk.data import talk_data
 from viz.player.talk.read import parse_talk
 from viz.talk.shipped import recorded_runs
@@ -40,4 +39,3 @@ def test_an_example_is_parsed_and_its_runs_show_it(text):
             found[name] = run_traced(name.problem, name.algorithm), "run here"
     data = talk_data(talk, found)
     assert len(data["scenes"]) == len(talk.scenes)
-    assert GPUS[talk.scenes[0].gpu].name

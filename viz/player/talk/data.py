@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kernels.algorithms import algorithm_of
-from kernels.device.gpus import GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
 from kernels.measure.measurement import Measurement
 from kernels.recordings import recorded_measurement
 from kernels.trace import Trace
@@ -155,6 +155,8 @@ TALK_CSS = style_sheets("screen", "talk")
 PRINT_CSS = style_sheets("print")
 TALK_MOUNT = '<div class="fa-talk" role="application" aria-label="talk" tabindex="-1"></div>'
 
+GPU = GPUS[DEFAULT_GPU]
+"""Whose limits are drawn on the chip."""
 STAGED: dict = {"standard_parts": [], "ticks": True}  # all bytes; used tiles stay ticked
 
 Runs = dict[RunRequest, tuple[Trace, str]]
@@ -168,22 +170,22 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
     Raises InvalidTalk for words and places that a run does not have, and for a chart that was not recorded.
     """
     scenes = {n: scene for n, scene in enumerate(talk.scenes, 1) if runs.keys() >= {*scene.runs}}
-    asked = {(run, scene.gpu): None for scene in scenes.values() for run in scene.runs}
-    keys = {each: f"run {number}" for number, each in enumerate(asked)}
+    asked = dict.fromkeys(run for scene in scenes.values() for run in scene.runs)
+    keys = {run: f"run {number}" for number, run in enumerate(asked)}
     data: dict = {"title": talk.title, "minutes": talk.minutes, "palettes": palettes_for_player()}
-    data["runs"] = {keys[run, gpu]: player_data(*runs[run], GPUS[gpu]) | STAGED for run, gpu in asked}
+    data["runs"] = {key: player_data(*runs[run], GPU) | STAGED for run, key in keys.items()}
     data |= {"duels": {}, "scenes": [], "notes": []}
     earlier: dict[str, str] = {}
     parts: Parts = {}
     for number, scene in scenes.items():
         where = f"{talk.file}, scene {number} “{scene.title}”"
         if scene.runs:
-            drawn = [drawn_of(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
+            drawn = [drawn_of(runs[run][0], GPU) for run in scene.runs]
             for field, words in misplaced(scene, drawn):
                 raise wrong(where, f"{field}: {words}")
         if scene.view == "lanes" and scene.run:
             lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
-            data["runs"][keys[scene.run, scene.gpu]] |= {"lanes": lanes_data(lanes[::-1], (PRODUCT, SOFTMAX))}
+            data["runs"][keys[scene.run]] |= {"lanes": lanes_data(lanes[::-1], (PRODUCT, SOFTMAX))}
             if not lanes:
                 raise wrong(where, "view: 'lanes', but this problem has no recorded lanes; see Explore")
         try:
@@ -197,7 +199,7 @@ def talk_data(talk: Talk, runs: Runs) -> dict:
         earlier |= {f"scene_{number}_{name}": text for name, text in figures.items() if "scene_" not in name}
         parts |= {f"scene_{number}_{name}": own for name, own in parts.items() if "scene_" not in name}
         data["notes"].append(said.pop("notes"))
-        shown = {keys[run, scene.gpu]: data["runs"][keys[run, scene.gpu]] for run in scene.runs}
+        shown = {keys[run]: data["runs"][keys[run]] for run in scene.runs}
         if scene.versus:
             title = " against ".join(run["title"] for run in shown.values())
             duel = {"id": " ".join(shown), "title": title, "runs": list(shown), "names": scene.names}
@@ -215,7 +217,7 @@ def scene_figures(scene: Scene, runs: Runs) -> dict[str, str]:
     """Name to text of the numbers that the words of a scene may use."""
     if scene.chart:
         return chart_figures(scene.chart)
-    one, *other = [run_figures(runs[run][0], GPUS[scene.gpu]) for run in scene.runs]
+    one, *other = [run_figures(runs[run][0], GPU) for run in scene.runs]
     if scene.view == "lanes" and scene.run:
         lanes = recorded_lane_runs(scene.run.problem, algorithm_of(runs[scene.run][0]).direction)
         for prefix, run in zip(("", "other_"), lanes, strict=False):

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from kernels.algorithms import ALGORITHMS, FIRST
-from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import AttentionProblem, InvalidProblem
 from kernels.problem.presets import PRESETS
 from viz.player.places import PLACE, ROW, STEP
@@ -34,7 +33,6 @@ RUN = (
     ("problem", str | dict),
     ("algorithm", Annotated[str, among(ALGORITHMS)], ""),
     ("row", Annotated[str, Meta(pattern=rf"\A({ROW.pattern})?\Z")], ""),
-    ("gpu", Annotated[str, among(GPUS)], DEFAULT_GPU),
 )
 VIEW = Annotated[str, among(("grid", "numbers", "chip", "mask", "lanes"))]
 PAIR_VIEW = Annotated[str, among(("grid", "mask"))]

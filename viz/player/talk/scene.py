@@ -5,7 +5,6 @@
 
 from dataclasses import dataclass
 
-from kernels.device.gpus import DEFAULT_GPU
 from viz.player.talk.chart import Chart
 from viz.shared.run_request import RunRequest
 
@@ -46,7 +45,6 @@ class Scene:
     view: str = "grid"
     row: str = ""
     """The picked row as head and number of the row, "0.20"; empty for the row that tells most."""
-    gpu: str = DEFAULT_GPU
     chart: Chart | None = None
     """A chart of the Measure page in place of a run; its stops count the peers that are drawn."""
 
