@@ -1,4 +1,4 @@
-"""The player as a Streamlit component."""
+"""The player and the stage of a talk as Streamlit components."""
 
 import functools
 
@@ -7,12 +7,16 @@ import streamlit as st
 from kernels.device.gpus import Gpu
 from viz.player.data import duel_data
 from viz.player.html_page import CSS, MOUNT, State, one_script
+from viz.player.talk.data import TALK_CSS, TALK_MOUNT, without_notes
 from viz.shared import theme
 from viz.shared.link import BACKS
 from viz.shared.runs import Run
 
 _component = st.components.v2.component(
     "flash_attention_player", html=MOUNT, css=CSS, js=one_script("component.js")
+)
+_stage = st.components.v2.component(
+    "flash_attention_talk", html=TALK_MOUNT, css=CSS + TALK_CSS, js=one_script("talk_component.js")
 )
 
 
@@ -36,3 +40,9 @@ def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> 
 def show_lanes(data: dict, key: str) -> None:
     """Lanes of `lanes_data(...)` without a player."""
     _component(key=key, data={"run": {"lanes": data, "palettes": theme.palettes_for_player()}})
+
+
+def show_talk(data: dict, speaker: bool = False) -> None:
+    """The stage of `talk_data(...)`, or the speaker's window; only that one is given the notes."""
+    shown = {"talk": without_notes(data), "notes": data["notes"] if speaker else None}
+    _stage(key=f"talk-{data['id']}-{speaker}", data=shown)

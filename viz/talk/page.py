@@ -7,8 +7,8 @@ import streamlit as st
 
 from kernels.algorithms import ALGORITHMS
 from kernels.worker.requests import TraceRequest
-from viz.player.html_page import CSS, one_script
-from viz.player.talk.data import TALK_CSS, TALK_MOUNT, Runs, export_talk, talk_data, without_notes
+from viz.player.component import show_talk
+from viz.player.talk.data import Runs, export_talk, talk_data
 from viz.player.talk.read import read_talk
 from viz.player.talk.scene import InvalidTalk, Talk
 from viz.shared import runs
@@ -25,9 +25,6 @@ FILES = {"One HTML file": "", "With the speaker's notes": "-with-notes"}
 STAGE = """<style>
 [data-testid="stHeader"], [data-testid="stSidebar"], [data-testid="stToolbar"] { display: none; }
 </style>"""
-_component = st.components.v2.component(
-    "flash_attention_talk", html=TALK_MOUNT, css=CSS + TALK_CSS, js=one_script("talk_component.js")
-)
 
 
 def show() -> None:
@@ -55,9 +52,7 @@ def _stage(path: Path) -> None:
     if data is None:
         return
     st.html(STAGE)
-    speaker = st.query_params.get("speaker") == "true"  # only whose window is given the notes
-    shown = {"talk": without_notes(data), "notes": data["notes"] if speaker else None}
-    _component(key=f"talk-{data['id']}-{speaker}", data=shown)
+    show_talk(data, speaker=st.query_params.get("speaker") == "true")
 
 
 def _data_of(path: Path) -> dict | None:
