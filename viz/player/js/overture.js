@@ -3,8 +3,8 @@
 import { clamp, lerp, within } from "./run/easing.js";
 import { goodTile, rowNamed, scoresOf, softmaxState, toldRow } from "./run/figure.js";
 import { formatBytes, formatSteady } from "./run/formats.js";
-import { sum } from "./run/model.js";
 import { rowCalled, wordsOf } from "./run/sentences.js";
+import { bytesOfScores } from "./run/stored.js";
 
 // Tiles per second, as they are seen; how long an act is seen for each letter of its words.
 const [SLOW, LETTER_MS] = [0.2, 50];
@@ -14,27 +14,23 @@ const between = (value, part) => (Array.isArray(value) ? lerp(...value, part) : 
 // The acts of film.toml, for a run of FlashAttention whose numbers were all recorded.
 export function overtureOf(model, film = model.data.film) {
   const { phases, phaseStart, count } = model;
-  const { problem, standard_parts: parts, tensors } = model.data;
   const good = goodTile(model);
   const [opens, closes] = [model.turnFirst[good], model.turnLast[good]];
   const steps = { opens, good, closes, after: closes + 1, last: count };
   const row = toldRow(model, opens);
-  const bytesOf = (some) => sum(parts.filter(some).map((part) => part.bytes));
-  const isUnstored = ({ name }) => tensors.every((each) => each.name !== name);
-  const [all, unstored] = [() => true, isUnstored].map((some) => formatBytes(bytesOf(some)));
-  const who = rowCalled(model, opens, row);
-  const { block_m: q, block_n: kv, rows: n } = problem;
+  const told = rowCalled(model, opens, row);
+  const { block_m: q, block_n: kv, rows: n } = model.data.problem;
   const P = rowNamed(model, "P", opens, row) ?? [];
   const key = P.indexOf(Math.max(...P.filter((each) => each < 0.9))); // not the largest
   const old = model.data.words?.[1][model.kv[opens] * kv + key];
-  const [before, corrected] = [1, softmaxState(model, good, row).alpha].map((a) => formatSteady(a * P[key]));
   const score = formatSteady(scoresOf(model, opens, row)?.[key] ?? 0);
   const last = rowNamed(model, "P", closes, row) ?? [];
   const most = Math.max(...last);
   const best = model.data.words?.[1][model.kv[closes] * kv + last.indexOf(most)];
-  const percent = Math.round((100 * most) / softmaxState(model, closes, row).l);
-  const share = { best, most: formatSteady(most), percent };
-  const words = { who, q, kv, n, old, score, before, corrected, ...share, all, unstored };
+  const { l } = softmaxState(model, closes, row);
+  const share = { best, most: formatSteady(most), l: formatSteady(l), percent: Math.round((100 * most) / l) };
+  const scores = formatBytes(bytesOfScores(model, film.find(({ many }) => many)?.many));
+  const words = { told, q, kv, n, old, score, scores, ...share };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;

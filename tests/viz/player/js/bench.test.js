@@ -215,7 +215,7 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
   }
 });
 
-test("the first film asks early, tells the factor in its first 55 seconds, and ends within 80", () => {
+test("the first film asks early, tells the factor in its first minute, and ends within 90", () => {
   const { model } = givenRun("causal");
   const [acts, good] = [overtureOf(model, given("film")), goodTile(model)];
   assert.equal(model.turnFirst[good], good - 1); // no old sums of its row shrink before
@@ -226,9 +226,9 @@ test("the first film asks early, tells the factor in its first 55 seconds, and e
   const places = acts.flatMap(({ from, to }) => [from, to]);
   assert.ok(places.every((each, i) => !i || each >= places[i - 1])); // never back
   const begins = (is) => sum(acts.slice(0, acts.findIndex(is)).map(({ ms }) => ms)) / 1000;
-  assert.ok(begins((act) => act.scene(0).many) < 10);
-  assert.ok(begins(({ says }) => says.includes("α")) < 55);
-  assert.ok(sum(acts.map(({ ms }) => ms)) < 80_000);
+  assert.ok(begins((act) => act.scene(0).many) < 12);
+  assert.ok(begins(({ says }) => says.includes("α")) < 60);
+  assert.ok(sum(acts.map(({ ms }) => ms)) < 90_000);
   assert.ok(acts.every(({ ms, says }) => ms >= 50 * says.split("\n")[1].length)); // 20 letters a second
   const told = acts.filter((act) => act.scene(1).near === 1);
   assert.ok(told.every(({ rate }) => rate(0.5) < 1));

@@ -8,6 +8,7 @@ import { finishOf, heldIn, matricesIn, progressIn, sumOf } from "../run/bench.js
 import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
 import { figureOf, matrixNamed, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
 import { cell, formatSteady } from "../run/formats.js";
+import { rowBox } from "../run/model.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
@@ -19,23 +20,29 @@ const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words an
 const VALUES = 14; // height of those of a key
 const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
 
-// Above m and l, from `top` on; as far as it is `near`, over the chip. Returns where V is there, if it is.
-export function drawLens(context, { state, chip }, top, how) {
-  const { model, palette, at, row } = how;
+// Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix until they have the
+// chip. Returns where V is there, if it is.
+export function drawLens(context, { slots, state, chip }, top, how) {
+  const { model, at, row, strong, palette } = how;
   const now = softmaxState(model, at.step, row);
   if (!now) return;
   const open = smooth(at.near ?? 0);
   const high = Math.min(state.y - HEAD - top, HIGHEST);
   const card = { x: state.x - 3, y: state.y - HEAD - high, w: state.w + 6, h: high };
+  const draw = (box, zoom, more) => {
+    context.save();
+    context.transform(zoom, 0, 0, zoom, box.x, box.y);
+    const V = drawTold(context, { w: box.w / zoom, h: box.h / zoom }, now, { ...how, zoom, ...more });
+    context.restore();
+    return V && { x: box.x + zoom * V.x, y: box.y + zoom * V.y, w: zoom * V.w, h: zoom * V.h };
+  };
+  if (open < 1) draw(card, 1, { open: 0 });
+  if (!open) return;
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
-  const { x, y, w, h } = boxBetween(card, whole, open);
+  const box = boxBetween(rowBox(model, slots.S, row), whole, open);
   const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
-  fillBox(context, palette.background, { ...whole, y: chip.y + HEAD - 1 }, within(open, 0, 0.15));
-  context.save();
-  context.transform(zoom, 0, 0, zoom, x, y);
-  const V = drawTold(context, { w: w / zoom, h: h / zoom }, now, { ...how, open, zoom });
-  context.restore();
-  return V && { x: x + zoom * V.x, y: y + zoom * V.y, w: zoom * V.w, h: zoom * V.h };
+  fillBox(context, palette.background, box);
+  return draw(box, zoom, { open, strong: strong * within(open, 0.7, 1) });
 }
 
 function drawTold(context, { w, h }, state, how) {
@@ -47,7 +54,7 @@ function drawTold(context, { w, h }, state, how) {
   const [was, is] = [oldM, m].map(formatSteady);
   const grows = open > 0.5 && oldL > 0 && was !== is ? `${was} → ${is}` : is;
   const factor = open > 0.5 ? rescaleWords(state).factor : `α = ${formatSteady(alpha)}`;
-  const named = shrinks ? factor : `${open > 0.5 ? "max" : "m"} = ${max < 0.5 ? was : grows}`;
+  const named = shrinks ? factor : `max = ${max < 0.5 ? was : grows}`;
   const [left, right, from, end] = [PAD, w - PAD, PAD + NAME, w - PAD - NUMBER];
   const write = (words, x, y, color, more) =>
     text(context, words, x, y, color, { size: 14, weight: "650", alpha: strong, ...more });
@@ -58,28 +65,29 @@ function drawTold(context, { w, h }, state, how) {
     return null;
   }
 
-  roundBox(context, { x: 0, y: 0, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 * strong });
+  roundBox(context, { x: 0, y: 0, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 });
   write(rowCalled(model, at.step, row), left, 13, palette.now, { size: 15 });
   atEnd(named, right, 13, shrinks ? 20 : 14);
 
   const isFlat = zoom * (right - from) > LEGIBLE * model.data.problem.block_n;
   const [above, tall] = isFlat ? FLAT : TURNED;
   const cells = { x: from, y: HEAD + above, w: right - from, h: tall };
+  const grown = boxBetween({ x: 0, y: 0, w, h }, cells, open);
   const isOld = shrinks && rescale <= 0.5;
   const slot = kernel.slots.find(({ name }) => name === "O");
   const figure = slot && figureOf(model, at.step);
   const shown = figure && matricesIn(model, figure, slot, at);
   const adds = open > 0.5 && shown ? addedIn(model, at, row, shown) : null;
-  if (open > 0.8) drawCells(context, cells, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
+  if (open) drawCells(context, grown, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
   const middle = HEAD + 8 + open * (above + tall + 8);
   const [ranges, place] = [{ most: Math.max(largestSum(model, at, row), oldL) }, { l: from, end }];
   const later = (part) => (part < 0.5 ? lerp(part, 0.5 * within(part, WEIGHTS, 0.5), open) : part);
   const kind = { palette, strong, rescale: later(rescale), tall: 28, ranges, place };
   const [kept, added] = drawL(context, state, middle, kind);
-  write(open > 0.5 ? "sum" : "sum l", left, middle, palette.state, { size: 13 });
+  write("sum", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
-  const [old, fresh, all] = [kept, added, kept + added].map(cell);
-  if (isSeen) below(`old ${old}`, from, palette.state, "left");
+  const [first, old, fresh, all] = [oldL, kept, added, kept + added].map(cell);
+  if (isSeen) below(rescale > 0.5 ? `old ${old}` : `was ${first}`, from, palette.state, "left");
   if (isSeen && rescale > 0.5) below(`new ${fresh}`, lerp(right, end, open), palette.text, "right");
   atEnd(all, right, middle);
 
@@ -147,10 +155,10 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
     const word = all[model.kv[step] * numbers.length + i] ?? "";
     const flat = { size: 8, align: "center", widest: unit };
     const look = isFlat ? flat : { size: Math.min(11, unit), turned: true, widest: TURNED[0] - 6 };
-    text(context, word, isFlat ? x : x + 1, box.y - 8, color, { ...look, alpha: strong });
+    text(context, word, isFlat ? x : x + 1, box.y - 8, color, { ...look, alpha: strong * how.strong });
   });
   const ring = { x: box.x + told * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
-  if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong });
+  if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong * how.strong });
   if (!isOld) return;
   text(context, "gone", PAD, box.y + box.h / 2, palette.muted, { size: 13, weight: "650" });
   context.setLineDash([3, 3]);

@@ -7,12 +7,12 @@ import { stripTile } from "./layout.js";
 import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
 import { formatBytes, meant } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
-import { storedTiles } from "../run/stored.js";
+import { bytesOfScores, storedTiles } from "../run/stored.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
 const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
-const LEAVES = 2.6; // until then all scores, seen from afar, go to HBM
+const [LEAVES, LANDS, NEAR] = [1.6, 2.2, 2.7]; // all scores, seen from afar, go to HBM; then it comes near again
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
 // How the matrices lie in HBM: on strips, and S and P where else is the map.
@@ -33,7 +33,7 @@ function tensorsOf(layout, model) {
 
 // Three kernels work where FlashAttention does, on as many rows at a time: P takes the place of S.
 export function drawStored(context, { layout, chip: whole, model, palette, at }) {
-  const [far, stays] = at.many ? [smooth(at.zooms), 1 - smooth(within(at.zooms, 2, LEAVES))] : [0, 1];
+  const [far, stays] = at.many ? [smooth(at.zooms), 1 - within(at.zooms, NEAR, 3)] : [0, 1];
   const side = Math.min(whole.h, whole.w / 2); // of all scores of a long text: seen from afar
   const fits = Math.sqrt(bytesOnChip(model) / bytesOfScores(model, at.many)); // of it, if the chip is full
   const small = at.many ? lerp(1, (fits * side) / Math.sqrt(whole.w * whole.h), far * stays) : 1;
@@ -51,19 +51,27 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
   };
   if (at.lands < 1) return; // it comes once all is filed
   drawChipBox(context, chip, palette);
-  const size = far > 0.5 ? `${formatBytes(bytesOnChip(model))}, to scale` : "small and fast, magnified";
-  namePlace(context, "Chip", size, { ...chip, w: Math.max(chip.w, whole.w / 4) }, palette);
+  const scale =
+    far > 0.5 && stays === 1 ? `${formatBytes(bytesOnChip(model))}, to scale` : "small and fast, magnified";
+  namePlace(context, "Chip", scale, { ...chip, w: Math.max(chip.w, whole.w / 4) }, palette);
   const leaves = 1 - within(at.stored, 3.8, 4);
+  const [size, middle] = [whole.w / 16, [whole.x + whole.w / 2, whole.y + whole.h / 2]];
+  const say = (words, alpha) =>
+    text(context, words, ...middle, palette.text, { size, weight: "700", align: "center", alpha });
   [..."SP"].forEach((name, i) => frame(name, tensors[name].square, within(at.stored - i, 0, 0.1) * leaves));
   const steps = storedTiles(at.stored, model.qTiles);
-  for (const { reads, writes, q, read, made, written } of steps) {
-    // what is read is there until what is made of it has left, or has taken its place
-    const isKept = reads[0] === "S" ? made < 1 : written < 1;
-    const there = [...(read === 1 && isKept ? reads : []), ...(made > 0 && written < 1 ? [writes] : [])];
+  for (const { reads, writes, q, read, made, written, gone } of steps) {
+    // what is read is there until what is made of it has taken its place, or all is gone
+    const isKept = read === 1 && (reads[0] !== "S" || made < 1);
+    const there = gone < 1 ? [...(isKept ? reads : []), ...(made > 0 ? [writes] : [])] : [];
     const other = reads[0] === "S" && (made < 0.05 ? "P" : "S"); // both have one place, and it one name
-    for (const name of there) if (name !== other) frame(name, onChip[name], 1);
+    for (const name of there) if (name !== other) frame(name, onChip[name], 1 - gone);
     for (const name of there)
-      paint(name, allOrOne(model, name, q), onChip[name], { part: name === writes ? made : 1 });
+      paint(name, allOrOne(model, name, q), onChip[name], {
+        part: name === writes ? made : 1,
+        alpha: 1 - gone,
+      });
+    say("the chip is cleared", 4 * gone * (1 - gone));
     const { lies, placeOf } = tensors[writes];
     if (written === 1) paint(writes, allOrOne(model, writes, q), placeOf(q), { alpha: leaves, lies });
   }
@@ -74,23 +82,12 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
       drawCopy(context, tensors[name].placeOf(q), onChip[name], comes ? read : written, how);
     }
   }
-  const style = {
-    size: whole.w / 16,
-    weight: "700",
-    align: "center",
-    alpha: within(at.stored, 3, 3.2) * leaves,
-  };
   if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, tensors, model, palette, at });
-  else text(context, at.count ?? "", whole.x + whole.w / 2, whole.y + whole.h / 2, palette.text, style);
+  else say(at.count ?? "", within(at.stored, 3, 3.2) * leaves);
 }
 
 // What programs can have on all SMs: registers and shared memory, without L2.
 const bytesOnChip = ({ data }) => data.sms * sum(Object.values(data.gpu.limits));
-
-function bytesOfScores({ data }, words) {
-  const { bytes } = data.standard_parts.find(({ name }) => name === "S"); // written and read
-  return (bytes / 2) * (words / data.problem.kv_len) ** 2;
-}
 
 // All scores of this text, as queries meet keys; then, to scale, those of so `many` words, beyond the chip.
 function drawAll(context, { whole, side, far, stays, paint, frame, tensors, model, palette, at }) {
@@ -100,10 +97,11 @@ function drawAll(context, { whole, side, far, stays, paint, frame, tensors, mode
   const x = lerp(whole.x + (whole.w - near) / 2, whole.x + whole.w - side, far);
   const y = lerp(whole.y + NAME + PAD + MEETS + ASIDE, whole.y, far);
   const all = (w * at.many) / keys;
-  const square = boxBetween(tensors.S.square, { x, y, w: all, h: all }, stays);
-  fillBox(context, palette.muted, square, 0.28 * far * within(stays, 0, 0.1));
+  const to = { ...tensors.S.square, w: 2 * tensors.S.square.w, h: 2 * tensors.S.square.w };
+  const square = boxBetween({ x, y, w: all, h: all }, to, smooth(within(at.zooms, LEAVES, LANDS)));
+  fillBox(context, palette.muted, square, 0.28 * far * stays);
   paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
-  const style = { size: side / 11, weight: "700", align: "center", alpha: within(far, 0.8, 1) * stays };
+  const style = { size: square.w / 11, weight: "700", align: "center", alpha: within(far, 0.8, 1) * stays };
   const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
   lines.forEach((words, i) =>
     text(

@@ -1,23 +1,49 @@
-// The film's last picture, of a longer text: what moves of S and P, modelled, and what both ways took.
+// What a longer text takes in a film, recorded: first the race of both ways, last what moves of S and P, modelled.
 
 import { FONT, fillBox, text, wrapped } from "./draw.js";
 import { smooth, within } from "../run/easing.js";
+import { formatMs } from "../run/formats.js";
 import { range } from "../run/model.js";
 
 const ROWS = ["S written", "S read", "P written", "P read"];
 const KEPT = ["query", "key", "value", "output"]; // alike
 const [NAMES, PAD, TOP, BELOW, GAP] = [86, 12, 20, 66, 5]; // room for names and words; between squares
+const WAYS = ["standard attention", "FlashAttention"];
+const COLORS = ["muted", "now"];
+
+export function drawTook(context, box, how) {
+  const { palette, at } = how;
+  const write = (words, x, y, size, come = 1, color = palette.text, weight = "650") =>
+    text(context, words, x, y, color, { size, weight, alpha: smooth(come), widest: box.x + box.w - x });
+  (at.clock >= 0 ? drawRace : drawMoved)(context, box, { ...how, write });
+  context.font = `15px ${FONT}`;
+  const notes = wrapped(context, at.took.under, box.w - 2 * PAD).toReversed();
+  const y = box.y + box.h - 12;
+  notes.forEach((words, i) => write(words, box.x + PAD, y - 18 * i, 15, 1, palette.muted, ""));
+}
+
+// Both run at once, in slow motion, to scale.
+function drawRace(context, { x, y, w, h }, { palette, at, write }) {
+  const [size, longest] = [Math.min(34, w / 16), Math.max(...at.took.ms)];
+  at.took.ms.forEach((ms, i) => {
+    const now = Math.min(at.clock * longest, ms);
+    const bar = { x: x + PAD, y: y + (0.2 + 0.36 * i) * h, w: (w - 5 * size) * (now / longest), h: 0.17 * h };
+    const middle = bar.y + bar.h / 2;
+    write(WAYS[i], bar.x, bar.y - 0.7 * size, 0.8 * size, 1, palette[COLORS[i]]);
+    fillBox(context, palette[COLORS[i]], bar);
+    const isDone = now === ms;
+    write(formatMs(isDone ? ms : Number(now.toPrecision(2))), bar.x + bar.w + 10, middle, size);
+  });
+}
 
 // A square per head and way of S and P; below, at the same scale, what else there is; beside them the times.
-export function drawTook(context, { x, y, w, h }, { palette, at }) {
-  const { heads, part, each, moved, kept, times, faster, under } = at.took;
+function drawMoved(context, { x, y, w, h }, { palette, at, write }) {
+  const { heads, part, each, moved, kept, ms, faster } = at.took;
   const isHigh = h > w; // then the squares of a way have two lines, and the times stand below
   const [columns, lines] = isHigh ? [heads / 2, 2 * ROWS.length] : [heads, ROWS.length];
   const room = (isHigh ? 0.96 : 0.8) * (w - PAD - NAMES);
   const unit = Math.min(room / columns, (h - TOP - BELOW) / (lines + (isHigh ? 4.5 : 1.5)));
   const [side, left] = [unit - GAP, x + PAD + NAMES];
-  const write = (words, from, middle, size, come = 1, color = palette.text, weight = "650") =>
-    text(context, words, from, middle, color, { size, weight, alpha: smooth(come), widest: x + w - from });
   for (const i of range(ROWS.length * heads)) {
     const [words, line] = [ROWS[Math.floor(i / heads)], Math.floor(i / columns)];
     const top = y + TOP + line * unit;
@@ -32,16 +58,16 @@ export function drawTook(context, { x, y, w, h }, { palette, at }) {
   write("Q, K, V, O", x + PAD, middle, 16);
   const wide = (side * part) / KEPT.length;
   KEPT.forEach((color, i) => fillBox(context, palette[color], { ...last, x: left + i * wide, w: wide }));
-  write(`${kept}: FlashAttention, if each moves once`, left + side * part + 10, middle, isHigh ? 15 : 22);
+  write(kept, left + side * part + 10, middle, isHigh ? 15 : 22);
   const [large, beside] = [Math.min(40, w / 15), isHigh ? x + PAD : left + columns * unit + 16];
-  const [first, second] = isHigh ? [last.y + 2 * unit, last.y + 3.4 * unit] : [y + TOP + 2 * unit, middle];
-  write(moved, beside, isHigh ? first : first - 1.3 * large, large, within(at.races, 0.9, 1));
-  const [after, end] = isHigh ? [x + w / 2, second] : [beside, second + 1.3 * large];
-  if (!isHigh) write("standard attention", beside, y + TOP + 0.2 * unit, 18, within(at.races, 0.9, 1));
-  write(times[0], after, first, large, within(at.races, 1.3, 1.5));
-  write(times[1], after, second, large, within(at.races, 1.5, 1.7), palette.now);
-  write(`${faster}× faster`, beside, end, large, within(at.races, 1.8, 2), palette.now);
-  context.font = `15px ${FONT}`;
-  const notes = wrapped(context, under, w - 2 * PAD).toReversed();
-  notes.forEach((words, i) => write(words, x + PAD, y + h - 12 - 18 * i, 15, 1, palette.muted, ""));
+  const [first, second] = isHigh ? [last.y + 2 * unit, last.y + 3.4 * unit] : [y + TOP + unit, middle];
+  const after = isHigh ? x + w / 2 : beside;
+  const come = (from) => within(at.races, from, from + 0.2);
+  WAYS.forEach((way, i) => {
+    const [top, color] = [[first, second][i], palette[COLORS[i]]];
+    if (!isHigh) write(way, beside, top - 0.8 * large, 18, come(i ? 1.5 : 0.8), color);
+    write(formatMs(ms[i]), after, top, large, come(1.3 + 0.2 * i), color);
+  });
+  write(moved, beside, isHigh ? first : first + 1.1 * large, large, come(0.8));
+  write(`${faster}× faster`, beside, second + 1.1 * large, large, come(1.8), palette.now);
 }

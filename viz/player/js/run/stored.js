@@ -4,18 +4,19 @@ import { lerp, within } from "./easing.js";
 import { range, sum } from "./model.js";
 
 const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it writes
-const FIRST = 0.46; // of a kernel's time is for its first tile, which is looked at
+const [FIRST, ALL] = [0.44, 0.86]; // of a kernel's time: its first tile, which is looked at; all of them
 
 // Each tile of queries of each kernel if `stored` kernels are over: how far it was read, made and written.
 export const storedTiles = (stored, tiles) =>
   KERNELS.flatMap((names, i) =>
     range(tiles).map((q) => {
       const [from, end] = [q, q + 1].map(
-        (each) => i + (each && lerp(FIRST, 1, (each - 1) / (tiles - 1 || 1))),
+        (each) => i + (each && lerp(FIRST, ALL, (each - 1) / (tiles - 1 || 1))),
       );
-      const part = within(stored, from, tiles > 1 ? end : i + 1); // none meets another on its way
+      const part = within(stored, from, tiles > 1 ? end : i + ALL); // none meets another on its way
       const [read, made, written] = [0, 1, 2].map((k) => within(3 * part, k, k + 1));
-      return { program: i, reads: [...names].slice(0, -1), writes: names.at(-1), q, read, made, written };
+      const gone = q === tiles - 1 ? within(stored, i + ALL, i + 1) : Number(written === 1); // from the chip
+      return { reads: [...names].slice(0, -1), writes: names.at(-1), q, read, made, written, gone };
     }),
   );
 
@@ -25,4 +26,10 @@ export function movedOf(name, all) {
     reads.includes(name) ? read : writes === name ? written : [],
   );
   return sum(parts) / parts.length;
+}
+
+// All scores of a longer text, once.
+export function bytesOfScores({ data }, words) {
+  const { bytes } = data.standard_parts.find(({ name }) => name === "S"); // written and read
+  return (bytes / 2) * (words / data.problem.kv_len) ** 2;
 }
