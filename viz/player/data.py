@@ -48,7 +48,7 @@ MOST_WORDS = 1024
 
 @functools.cache
 def film() -> list[dict[str, Any]]:
-    """The acts of film.toml. Those with an "under" tell modelled bytes and recorded times of a longer text."""
+    """The acts of film.toml. Those with "under" tell modelled bytes and recorded times of a longer text."""
     acts = tomllib.loads(Path(__file__).with_name("film.toml").read_text("utf-8"))["acts"]
     problem = sweep.problem_for(sweep.TOKENS, 128, "causal", "float16")
     measured = [each for each in recorded_document("energy").measurements if each.problem == problem]

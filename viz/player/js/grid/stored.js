@@ -12,7 +12,7 @@ import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
 const [MEETS, ASIDE] = [40, 20]; // of the keys above all scores and the queries beside them, and apart
-const [LEAVES, LANDS, NEAR] = [1.6, 2.2, 2.7]; // all scores, seen from afar, go to HBM; then it comes near again
+const [LEAVES, LANDS, NEAR] = [1.6, 2.2, 2.7]; // from afar: all scores go to HBM; then near again
 const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] : [q, q + 1]);
 
 // How the matrices lie in HBM: on strips, and S and P where else is the map.
