@@ -20,8 +20,8 @@ const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words an
 const VALUES = 14; // height of those of a key
 const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
 
-// Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix until they have the
-// chip. Returns where V is there, if it is.
+// Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix, over the chip.
+// Returns where V is there, if it is.
 export function drawLens(context, { slots, state, chip }, top, how) {
   const { model, at, row, strong, palette } = how;
   const now = softmaxState(model, at.step, row);

@@ -1,4 +1,4 @@
-// What a longer text takes, in a film: first both ways race, as recorded; last what moves of S and P, modelled.
+// What a longer text takes, in a film: first both ways race, as recorded; last what moves, as modelled.
 
 import { FONT, fillBox, text, wrapped } from "./draw.js";
 import { smooth, within } from "../run/easing.js";
