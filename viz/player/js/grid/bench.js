@@ -276,7 +276,7 @@ function frameRow(context, { slots, state }, drawn, { model, palette, at, row })
   roundBox(context, { x, y: y - 1.5, w, h: Math.max(3, h) + 2 }, 3, looks);
 }
 
-const FAR_SIZES = [32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
+const FAR_SIZES = [46, 38, 32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size, isLoose) {

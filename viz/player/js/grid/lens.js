@@ -15,7 +15,7 @@ import { drawSum, largestSum } from "./sums.js";
 
 const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it the factor alone is there
 const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong old weights are
-const [HIGH, WIDE, LARGEST] = [172, 340, 2]; // of an open one, in units of so many pixels at most
+const [HIGH, WIDE, LARGEST] = [172, 340, 3]; // of an open one, in units of so many pixels at most
 const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and scores; pixels of a word
 const VALUES = 14; // height of those of a key
 const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
