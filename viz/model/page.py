@@ -91,7 +91,7 @@ def _ways_on(model: Model, kind: str, length: int, batch: int, on_gpu: bool) -> 
     """One kind of layers, and its problem on the other pages. On a GPU, Measure is to measure just this."""
     layer, step = (model.problem(length, phase, kind, batch) for phase in ("prefill", "decode"))
     head = runs.recorded(model.head(length, kind), FIRST)
-    st.markdown(words.kind_words(model, kind, length) + (words.exact_words(head) if head else ""))
+    st.markdown(words.kind_words(model, kind, length) + (f" {words.exact_words(head)}" if head else ""))
     is_played = on_gpu or head is not None
     played, checked = (length if is_played else PLAYED_ON_CPU), (length if on_gpu else CHECKED_ON_CPU)
     with st.container(horizontal=True):

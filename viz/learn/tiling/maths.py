@@ -1,8 +1,4 @@
-"""Products in tiles: C = A B, attention without softmax, and with it. NumPy, float64, small matrices.
-
-And what it costs to divide O by the row sum at every key tile (FlashAttention-1, and algorithm 3 of Chu, Liu
-and Lin 2026) instead of once at the end (Dao 2023, section 3.1).
-"""
+"""Products in tiles: C = A B, attention without softmax, and with it. NumPy, float64, small matrices."""
 
 import itertools
 from dataclasses import dataclass
@@ -75,10 +71,8 @@ class AttentionStep:
     m: np.ndarray
     alpha: np.ndarray
     l: np.ndarray
-    accumulator: np.ndarray
-    """(rows, head_dim): the sum over the key tiles so far, for the rows of tile i."""
     output: np.ndarray
-    """All of O if the loop ended here: for "online" the accumulator divided by l."""
+    """All of O if the loop ended here: for "online" the sum over the key tiles so far, divided by l."""
 
     @property
     def last_of_row(self) -> bool:
@@ -120,9 +114,7 @@ def tiled_attention(
             l = alpha * l + weights.sum(axis=1)
             accumulator = alpha[:, None] * accumulator + weights @ value[span(j, tile)]
             output[span(i, tile)] = accumulator / l[:, None] if mode == "online" else accumulator
-            steps.append(
-                AttentionStep(i, j, kv_tiles, scores, weights, m, alpha, l, accumulator, output.copy())
-            )
+            steps.append(AttentionStep(i, j, kv_tiles, scores, weights, m, alpha, l, output.copy()))
     return tuple(steps)
 
 
@@ -131,37 +123,3 @@ def first_row(steps: tuple[AttentionStep, ...], place: int) -> Update:
     step = steps[place]
     m, l = (steps[place - 1].m[0], steps[place - 1].l[0]) if step.j else (-np.inf, 0.0)
     return Update(step.scores[0], float(m), float(l), *map(float, (step.m[0], step.alpha[0], step.l[0])))
-
-
-KINDS = ("maxima", "subtractions", "exponentials", "additions", "multiplications", "divisions")
-
-
-def operations(steps: tuple[AttentionStep, ...], every_step: bool) -> dict[str, int]:
-    """Operations outside the products of an "online" run; O is divided `every_step`, or once at the end."""
-    count = dict.fromkeys(KINDS, 0)
-    for step in steps:
-        rows, scores, acc = len(step.m), step.scores.size, step.accumulator.size
-        count["maxima"] += scores
-        count["subtractions"] += scores + rows
-        count["exponentials"] += scores + rows
-        count["additions"] += scores + acc
-        count["multiplications"] += rows + acc  # alpha l and alpha acc
-        if every_step:  # alpha old_l / l scales acc, and 1 / l what is added
-            count["multiplications"] += rows + acc
-            count["divisions"] += 2 * rows
-        elif step.last_of_row:
-            count["multiplications"] += acc
-            count["divisions"] += rows
-    return count
-
-
-def divided_at_every_step(steps: tuple[AttentionStep, ...], value: np.ndarray, tile: int) -> np.ndarray:
-    """O of an "online" run whose accumulator is divided by l at every key tile, as in FlashAttention-1."""
-    finished, acc, l = [], np.zeros(0), np.zeros(0)
-    for step in steps:
-        added = step.weights @ value[span(step.j, tile)] / step.l[:, None]
-        acc = added if step.j == 0 else (step.alpha * l / step.l)[:, None] * acc + added
-        l = step.l
-        if step.last_of_row:
-            finished.append(acc)
-    return np.vstack(finished)

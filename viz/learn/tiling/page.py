@@ -118,7 +118,8 @@ def _no_softmax(matrices: Matrices, tile: int) -> None:
     query, key, value = (matrices[name] for name in "QKV")
     steps = lesson.tiled_attention(query, key, value, tile, "none")
     step = steps[_stepped(steps)]
-    q, s, o = (block.size for block in (query[span(step.i, tile)], step.scores, step.accumulator))
+    rows = span(step.i, tile)
+    q, s, o = (block.size for block in (query[rows], step.scores, step.output[rows]))
     k_or_v = max(matrix[span(step.j, tile)].size for matrix in (key, value))
     WORDS.draw(
         "no softmax step",
@@ -144,20 +145,12 @@ def _softmax(matrices: Matrices, tile: int) -> None:
     step = steps[place]
     exact = attention(query, key, value)
     error = float(np.abs(steps[-1].output - exact).max())
-    online = steps if way == "online" else lesson.tiled_attention(query, key, value, tile, "online")
-    each, last = (lesson.operations(online, every_step) for every_step in (True, False))
-    kinds = [{"kind": kind, "each": each[kind], "last": last[kind]} for kind in lesson.KINDS]
-    totals = (sum(each.values()), sum(last.values()))
-    all_kinds = WORDS("all divisions", each=totals[0], last=totals[1], ratio=totals[0] / totals[1])
-    divided = lesson.divided_at_every_step(online, value, tile)
     WORDS.draw(
         "softmax step",
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
         joined=functools.partial(JOINED[way], steps, place, tile, error),
         causal=_causal,
         stage=stage("text", "flash2", {"step": "8.2"}),
-        divisions=f"{WORDS.rows('divisions', kinds)}\n{all_kinds}",
-        divided=float(np.abs(divided - online[-1].output).max()),
     )
 
 

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from viz.learn.softmax.maths import attention
-from viz.learn.tiling.maths import (
-    KINDS,
-    UnfitMatrices,
-    divided_at_every_step,
-    operations,
-    tiled_attention,
-    tiled_product,
-)
+from viz.learn.tiling.maths import UnfitMatrices, tiled_attention, tiled_product
 
 RNG = np.random.default_rng(0)
 A, B = RNG.integers(-3, 4, (4, 4)).astype(float), RNG.integers(-3, 4, (4, 4)).astype(float)
@@ -37,7 +30,6 @@ def test_shapes_that_no_tile_divides(tile):
         steps = tiled_attention(QUERY, KEY, VALUE, tile, mode)
         assert len(steps) == -(-5 // tile) * -(-7 // tile)
         assert np.allclose(steps[-1].output, right, rtol=1e-12)
-    np.testing.assert_allclose(divided_at_every_step(steps, VALUE, tile), exact, atol=1e-14)
 
 
 def test_each_tile_with_its_own_softmax_is_not_attention():
@@ -65,17 +57,3 @@ def test_matrices_that_do_not_fit_are_named():
         tiled_attention(QUERY, KEY, VALUE[:6], 2, "none")
     with pytest.raises(UnfitMatrices, match="A has 4 columns and B has 3 rows"):
         tiled_product(A, B[:3], 2)
-
-
-def test_counts_of_whole_tiles():
-    steps = tiled_attention(A, B, B[:, :3], 2, "online")
-    each, last = (operations(steps, every_step) for every_step in (True, False))
-    rows, kv_tiles, scores, features = 4, 2, 4 * 4, 3
-    for counts in (each, last):
-        assert tuple(counts) == KINDS
-        assert counts["maxima"] == scores
-        assert counts["subtractions"] == counts["exponentials"] == scores + rows * kv_tiles
-        assert counts["additions"] == scores + rows * kv_tiles * features
-    assert each["multiplications"] == rows * kv_tiles * (2 + 2 * features)
-    assert last["multiplications"] == rows * kv_tiles * (1 + features) + rows * features
-    assert (each["divisions"], last["divisions"]) == (2 * rows * kv_tiles, rows)
