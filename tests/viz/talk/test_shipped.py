@@ -130,7 +130,8 @@ CLAIMS = {
     # From softmax to FlashAttention-3
     (FLASH3, 0): lambda s: (
         s.trace.kernel[[0, 15, 16, 47, 48]].tolist() == [0, 0, 1, 2, 3]
-        and s.moved("S") == s.moved("P") > 3 * s.moved("O")
+        and s.moved("S") == s.moved("P") == 2 * matrix_bytes(s.trace.problem)
+        and 0.4 < 2 * s.moved("S") / s.total < 0.5
     ),
     (FLASH3, 1): lambda s: grows_by_length(s, "naive") > 3.6 and grows_by_length(s, "ours") == 2,
     (FLASH3, 2): lambda s: s.phase(1) == ("_attn_fwd", "QK^T") and s.phase(4)[1] == "rescale",

@@ -14,7 +14,7 @@ Parts = dict[str, list[tuple[str, int]]]
 
 
 def parts_of(trace: Trace) -> Parts:
-    """The bytes of each tensor, what is as large as P last, and without it; and each product of a tile."""
+    """The bytes of each tensor, what is as large as P last; without it, it alone; each product of a tile."""
     sums = (trace.tensor_bytes_read + trace.tensor_bytes_written).sum(axis=0)
     moved = dict.fromkeys((*"QKVO", "dO"), 0) | dict(zip(trace.tensors, sums.tolist(), strict=True))
     algorithm = algorithm_of(trace)
@@ -23,6 +23,7 @@ def parts_of(trace: Trace) -> Parts:
     parts = {name: sorted(own.items(), key=lambda each: each[0] in SQUARES) for name, own in ledgers.items()}
     for name in ledgers:
         parts[f"{name}_without_S_P"] = [each for each in parts[name] if each[0] not in SQUARES]
+        parts[f"{name}_S_P"] = [each for each in parts[name] if each[0] in SQUARES]
     made: list[str] = []
     for kernel in algorithm.kernels:
         products = [each.makes[0] for each in kernel.step if each.makes and {*"QKV", "dO"} & {*each.needs}]

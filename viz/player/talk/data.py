@@ -85,7 +85,6 @@ def run_figures(trace: Trace, gpu: Gpu) -> dict[str, str]:
     moved = dict(zip(trace.tensors, sums.tolist(), strict=True))
     figures |= {f"bytes_{name.replace(' ', '_')}": format_bytes(size) for name, size in moved.items()}
     figures |= {name: format_bytes(size) for name, size in totals.items()}
-    figures["bytes_S_P"] = format_bytes(totals["bytes"] - totals["bytes_without_S_P"])
     if trace.end_ns is not None:
         figures["first_kernel_time"] = format_ms(float(trace.end_ns[trace.kernel == 0].max()) / 1e6)
     for memory, limit in gpu.program_limits.items():
