@@ -24,7 +24,7 @@ from kernels.algorithms.standard.traffic import (
     standard_requested,
 )
 from kernels.algorithms.tile_figures import slots_of
-from kernels.device.gpus import REGISTERS, SHARED, Gpu, gpu_named
+from kernels.device.gpus import REGISTERS, SHARED, Gpu
 from kernels.measure import sweep
 from kernels.problem import AttentionProblem
 from kernels.problem.words import words_of
@@ -36,7 +36,7 @@ from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
-from viz.shared.formats import format_bytes, format_kib, format_ms, problem_words
+from viz.shared.formats import format_bytes, format_kib, problem_words
 from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
@@ -54,8 +54,7 @@ def film() -> list[dict[str, Any]]:
     measured = [each for each in recorded_document("energy").measurements if each.problem == problem]
     forward = [each for run in measured for each in run.results if each.direction == "forward"]
     ms = {each.peer: each.sustained.ms for each in forward if each.sustained}
-    gpu = gpu_named(measured[-1].device.name) if measured else None
-    if not gpu or not {"naive", "ours"} <= ms.keys():  # a recording may leave them out
+    if not {"naive", "ours"} <= ms.keys():  # a recording may leave them out
         return [act for act in acts if "under" not in act]
     ledger = standard_ledger(problem)
     kept = sum(size for name, size in ledger.items() if name not in "SP")
@@ -65,10 +64,11 @@ def film() -> list[dict[str, Any]]:
         "part": kept / each,
         "each": format_bytes(each),
         "moved": format_bytes(ledger["S"] + ledger["P"]),
+        "all": format_bytes(sum(ledger.values())),
         "kept": format_bytes(kept),
         "ms": [ms["naive"], ms["ours"]],
         "faster": round(ms["naive"] / ms["ours"]),
-        "alone": format_ms(1e3 * kept / gpu.hbm_bandwidth),
+        "less": round(sum(ledger.values()) / kept),
     }
     for act in (act for act in acts if "under" in act):
         act["says"], under = (act.pop(name).format(run=measured[-1], **shown) for name in ("says", "under"))

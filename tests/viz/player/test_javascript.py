@@ -16,7 +16,7 @@ import pytest
 
 from kernels.algorithms import ALGORITHMS, run_traced
 from kernels.problem import AttentionProblem
-from kernels.problem.presets import PRESETS
+from kernels.problem.presets import FIRST_VISIT, PRESETS
 from kernels.recordings import recorded_lanes, recorded_run
 from kernels.trace.trace import PER_ROW, PER_STEP
 from tests.anywhere import ANYWHERE
@@ -78,6 +78,7 @@ RUNS = {
     "standard_causal": lambda: traced(PROBLEM.with_(q_len=32, kv_len=32), "standard"),
     "full": lambda: traced(FULL),
     "causal": lambda: traced(CAUSAL),
+    "first": lambda: shown(recorded_run(PRESETS[FIRST_VISIT].problem, "flash2").trace),
     "flash1": lambda: traced(CAUSAL, "flash1"),
     "backward": lambda: traced(CAUSAL, "backward"),
     "three": lambda: traced(CAUSAL.with_(q_len=12, kv_len=12)),

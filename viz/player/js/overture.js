@@ -15,22 +15,27 @@ const between = (value, part) => (Array.isArray(value) ? lerp(...value, part) : 
 export function overtureOf(model, film = model.data.film) {
   const { phases, phaseStart, count } = model;
   const good = goodTile(model);
-  const [opens, closes] = [model.turnFirst[good], model.turnLast[good]];
-  const steps = { opens, good, closes, after: closes + 1, last: count };
+  const opens = model.turnFirst[good];
+  const steps = { opens, good, after: good + 1, last: count };
   const row = toldRow(model, opens);
   const told = rowCalled(model, opens, row);
   const { block_m: q, block_n: kv, rows: n } = model.data.problem;
   const P = rowNamed(model, "P", opens, row) ?? [];
-  const key = P.indexOf(Math.max(...P.filter((each) => each < 0.9))); // not the largest
-  const old = model.data.words?.[1][model.kv[opens] * kv + key];
+  const wordOf = (step, key) => model.data.words?.[1][model.kv[step] * kv + key] ?? "";
+  const ordinary = P.map((each, i) => (each < 0.9 && /^\p{L}/u.test(wordOf(opens, i)) ? each : 0));
+  const key = ordinary.indexOf(Math.max(...ordinary)); // a word that is not the largest
   const score = formatSteady(scoresOf(model, opens, row)?.[key] ?? 0);
-  const last = rowNamed(model, "P", closes, row) ?? [];
+  const last = rowNamed(model, "P", good, row) ?? [];
   const most = Math.max(...last);
-  const best = model.data.words?.[1][model.kv[closes] * kv + last.indexOf(most)];
-  const { l } = softmaxState(model, closes, row);
-  const share = { best, most: formatSteady(most), l: formatSteady(l), percent: Math.round((100 * most) / l) };
+  const { l } = softmaxState(model, good, row);
+  const share = {
+    best: wordOf(good, last.indexOf(most)),
+    most: formatSteady(most),
+    l: formatSteady(l),
+    percent: Math.round((100 * most) / l),
+  };
   const scores = formatBytes(bytesOfScores(model, film.find(({ many }) => many)?.many));
-  const words = { told, q, kv, n, old, score, scores, ...share };
+  const words = { told, q, kv, n, old: wordOf(opens, key), score, scores, ...share };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;
@@ -44,7 +49,7 @@ export function overtureOf(model, film = model.data.film) {
     const [head, body] = [title, says].map(filled);
     if (scene.count) scene.count = filled(scene.count);
     const shape = (part) => within(part, waits, 1 - rests);
-    const values = Object.entries({ about: closes, key, ...scene });
+    const values = Object.entries({ about: good, key, ...scene });
     const shown = (part) => values.map(([is, value]) => [is, between(value, clamp(part / (1 - rests)))]);
     const time = { from, to: place, shape, rate: () => rate, ms: beat + LETTER_MS * body.length };
     return { ...time, says: `${head}\n${body}`, scene: (part) => Object.fromEntries(shown(part)) };

@@ -216,9 +216,9 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
 });
 
 test("the first film asks early, tells the factor in its first minute, and ends within 90", () => {
-  const { model } = givenRun("causal");
+  const { model } = givenRun("first");
   const [acts, good] = [overtureOf(model, given("film")), goodTile(model)];
-  assert.equal(model.turnFirst[good], good - 1); // no old sums of its row shrink before
+  assert.deepEqual([model.turnFirst[good], model.turnLast[good]], [good - 1, good]); // its row has two tiles
   const stored = acts.filter((act) => act.scene(1).stored > 0);
   assert.equal(`${stored.map((act) => act.scene(1).stored)}`, "1,2,3,4");
   const first = storedTiles(1, 4);

@@ -276,7 +276,7 @@ function frameRow(context, { slots, state }, drawn, { model, palette, at, row })
   roundBox(context, { x, y: y - 1.5, w, h: Math.max(3, h) + 2 }, 3, looks);
 }
 
-const FAR_SIZES = [46, 38, 32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest that leaves room for all
+const FAR_SIZES = [46, 38, 32, 26, 22, 19, 17, 15, 13, 11.5]; // of words: the largest with room for all
 
 // Where each word begins, and the height of a line; the last size is taken if none is small enough.
 function placeWords(context, chip, words, size, isLoose) {
@@ -335,7 +335,8 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
 
 // What a film asks: no word has its weight yet, since the sum of all of them is not known.
 export function drawAsked(context, chip, how, layout) {
-  const look = { size: chip.w / 14, weight: "700", align: "center", alpha: within(how.at.asks, 0.85, 1) };
+  const come = within(how.at.asks, 0.85, 1);
+  const look = { size: chip.w / 14, weight: "700", align: "center", alpha: come };
   drawFar(context, chip, { ...how, at: { ...how.at, seen: true, come: 0 } }, null, layout);
   text(context, "sum = ?", chip.x + chip.w / 2, chip.y + 0.84 * chip.h, how.palette.now, look);
 }

@@ -39,10 +39,11 @@ export function drawLens(context, { slots, state, chip }, top, how) {
   if (open < 1) draw(card, 1, { open: 0 });
   if (!open) return;
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
-  const box = boxBetween(rowBox(model, slots.S, row), whole, open);
+  const isOver = finishOf(model, at) > 0 || at.complete; // then its scores are gone
+  const box = boxBetween(isOver ? card : rowBox(model, slots.S, row), whole, open);
   const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
   fillBox(context, palette.background, box);
-  return draw(box, zoom, { open, strong: strong * within(open, 0.7, 1) });
+  return draw(box, zoom, { open, strong: isOver ? strong : strong * within(open, 0.7, 1) });
 }
 
 function drawTold(context, { w, h }, state, how) {
@@ -87,7 +88,7 @@ function drawTold(context, { w, h }, state, how) {
   write("sum", left, middle, palette.state, { size: 13 });
   const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
   const [first, old, fresh, all] = [oldL, kept, added, kept + added].map(cell);
-  if (isSeen) below(rescale > 0.5 ? `old ${old}` : `was ${first}`, from, palette.state, "left");
+  if (isSeen) below(rescale > 0.5 ? `old ${old}` : `${first} × α`, from, palette.state, "left");
   if (isSeen && rescale > 0.5) below(`new ${fresh}`, lerp(right, end, open), palette.text, "right");
   atEnd(all, right, middle);
 

@@ -101,7 +101,7 @@ function drawAll(context, { whole, side, far, stays, paint, frame, tensors, mode
   const square = boxBetween({ x, y, w: all, h: all }, to, smooth(within(at.zooms, LEAVES, LANDS)));
   fillBox(context, palette.muted, square, 0.28 * far * stays);
   paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
-  const style = { size: square.w / 11, weight: "700", align: "center", alpha: within(far, 0.8, 1) * stays };
+  const style = { size: square.w / 11, weight: "700", align: "center", alpha: within(far, 0.93, 1) * stays };
   const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
   lines.forEach((words, i) =>
     text(

@@ -9,7 +9,7 @@ const ROWS = ["S written", "S read", "P written", "P read"];
 const KEPT = ["query", "key", "value", "output"]; // alike
 const [NAMES, PAD, TOP, BELOW, GAP] = [86, 12, 20, 66, 5]; // room for names and words; between squares
 const WAYS = ["standard attention", "FlashAttention"];
-const COLORS = ["muted", "now"];
+const COLORS = ["standard", "flash"];
 
 export function drawTook(context, box, how) {
   const { palette, at } = how;
@@ -38,7 +38,7 @@ function drawRace(context, { x, y, w, h }, { palette, at, write }) {
 
 // A square per head and way of S and P; below, at the same scale, what else there is; beside them the times.
 function drawMoved(context, { x, y, w, h }, { palette, at, write }) {
-  const { heads, part, each, moved, kept, ms, faster } = at.took;
+  const { heads, part, each, all, kept, ms, faster } = at.took;
   const isHigh = h > w; // then the squares of a way have two lines, and the times stand below
   const [columns, lines] = isHigh ? [heads / 2, 2 * ROWS.length] : [heads, ROWS.length];
   const room = (isHigh ? 0.96 : 0.8) * (w - PAD - NAMES);
@@ -58,16 +58,18 @@ function drawMoved(context, { x, y, w, h }, { palette, at, write }) {
   write("Q, K, V, O", x + PAD, middle, 16);
   const wide = (side * part) / KEPT.length;
   KEPT.forEach((color, i) => fillBox(context, palette[color], { ...last, x: left + i * wide, w: wide }));
-  write(kept, left + side * part + 10, middle, isHigh ? 15 : 22);
-  const [large, beside] = [Math.min(40, w / 15), isHigh ? x + PAD : left + columns * unit + 16];
-  const [first, second] = isHigh ? [last.y + 2 * unit, last.y + 3.4 * unit] : [y + TOP + unit, middle];
-  const after = isHigh ? x + w / 2 : beside;
+  const [large, beside] = [Math.min(36, w / 15), isHigh ? x + PAD : left + columns * unit + 16];
   const come = (from) => within(at.races, from, from + 0.2);
   WAYS.forEach((way, i) => {
-    const [top, color] = [[first, second][i], palette[COLORS[i]]];
-    if (!isHigh) write(way, beside, top - 0.8 * large, 18, come(i ? 1.5 : 0.8), color);
-    write(formatMs(ms[i]), after, top, large, come(1.3 + 0.2 * i), color);
+    const [from, top] = isHigh
+      ? [beside + (i * w) / 2, last.y + 1.8 * unit]
+      : [beside, y + TOP + 9 + 2.2 * i * unit];
+    const line = (words, down, when) =>
+      write(words, from, top + down * large, large, when, palette[COLORS[i]]);
+    write(way, from, top, 18, come(0.8), palette[COLORS[i]]);
+    line([all, kept][i], 0.9, come(0.8));
+    line(formatMs(ms[i]), 1.9, come(1.3 + 0.2 * i));
   });
-  write(moved, beside, isHigh ? first : first + 1.1 * large, large, come(0.8));
-  write(`${faster}× faster`, beside, second + 1.1 * large, large, come(1.8), palette.now);
+  const under = isHigh ? last.y + 4.4 * unit : middle;
+  write(`${faster}× faster`, beside, under, large, come(1.8), palette.flash);
 }

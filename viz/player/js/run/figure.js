@@ -1,7 +1,7 @@
 // The numbers of a tile step: which matrix stands in which slot of the kernel's figure, a row's state.
 
-import { KIND, hasTile, once, range, rowCount, rowNumber, stepsOfTile, sum } from "./model.js";
-import { tileKind, tileNumber, valueAt } from "./model.js";
+import { hasTile, once, range, rowCount, rowNumber, stepsOfTile, sum } from "./model.js";
+import { tileNumber, valueAt } from "./model.js";
 
 const MOST_TELLING = 0.9; // α of a row that is told: a larger one is not seen to shrink anything
 
@@ -107,10 +107,10 @@ export function shrinkingRows(model, step) {
   });
 }
 
-// The second tile of a row in which old sums of many rows shrink by about half, or any second tile.
+// The second tile of a row in which old sums of most rows shrink, or any second tile.
 export function goodTile(model) {
   const second = range(model.count).filter((step) => step === model.turnFirst[step] + 1);
-  const shrinks = (step) => (tileKind(model, step) === KIND.full) * shrinkingRows(model, step).length;
+  const shrinks = (step) => shrinkingRows(model, step).length;
   return second.reduce((best, step) => (shrinks(step) > shrinks(best) ? step : best), second[0] ?? 0);
 }
 
