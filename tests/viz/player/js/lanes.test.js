@@ -89,7 +89,8 @@ test("a block of a kernel that is not played leads to its tile all the same", ()
 
 test("lanes begin at the SM that is done last", () => {
   for (const { sms, latest, end, lastEnd } of lanesModel(sweep.lanes).runs) {
-    const { first, end: past } = sms[latest];
+    const { tracks, end: past } = sms[latest];
+    const [{ first }] = tracks;
     assert.equal(Math.max(...end.subarray(first, past)), lastEnd);
     assert.equal(Math.max(...end), lastEnd);
   }

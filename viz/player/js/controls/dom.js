@@ -49,9 +49,6 @@ export function select(label, options) {
   return element("select", { "aria-label": label }, children);
 }
 
-export const swatch = (style, words) =>
-  element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
-
 function icon(name) {
   const path = svg("path", { fill: "currentColor", d: ICONS[name] });
   return svg("svg", { viewBox: "0 0 20 20", width: 18, height: 18, "aria-hidden": "true" }, [path]);

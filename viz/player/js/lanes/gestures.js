@@ -3,8 +3,7 @@
 const CLICK = 4; // pixels that a pointer may move during a click
 const WHEEL_ZOOM = 0.0016;
 
-// `view` has `canvas`, `zoomAt(factor, x)`, `panBy(pixels)`, `hit(x, y)` for what `pick(hit)` takes, and
-// `hover(x, y)`, in CSS pixels.
+// `view` has `canvas`, and by CSS pixels `zoomAt(factor, x)`, `panBy(pixels)`, `hover(x, y)`, `hit(x, y)`.
 // A wheel zooms if the canvas has the focus or Ctrl is held (a pinch on a touchpad): else it moves the page.
 export function takeGestures(view) {
   const { canvas } = view;

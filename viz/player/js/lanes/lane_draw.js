@@ -35,7 +35,7 @@ export function layoutLanes(model, chosen, width, until, room, h = room ? STAGE_
       return { run, index, track, y: y - h - 1, h };
     });
     y += RUN_GAP;
-    return { run, index, sm: run.sms[chosen[index]], y: heading, end: y - RUN_GAP / 2, tracks };
+    return { run, index, y: heading, tracks };
   });
   const higher = (room - y) / lines(runs.flatMap(({ tracks }) => tracks.map(({ track }) => track)));
   if (higher > 1) return layoutLanes(model, chosen, width, until, room, h + higher);
@@ -60,11 +60,9 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   context.rect(left, 0, width - left, height);
   context.clip();
   for (const { run, index, tracks } of layout.runs) {
-    const looks = run.activities.map((each) => makeLook(model.data.looks[each.kind], nameOf(each), palette));
-    for (const placed of tracks) {
-      drawTrack(context, layout, span, placed, { run, looks, palette });
-      drawMarks(context, layout, span, placed, { run, index, palette, marked: marked[index], picked });
-    }
+    const looks = run.activities.map((each) => makeLook(model.data.looks[each.kind], each.name, palette));
+    const own = { looks, palette, marked: marked[index], picked };
+    for (const placed of tracks) drawTrack(context, layout, span, placed, own);
   }
   context.restore();
   for (const placed of layout.runs) {
@@ -127,23 +125,26 @@ function drawNames(context, { left, width, room }, span, { run, y, tracks }, pal
   }
 }
 
-// Of a place, others tell more.
-const nameOf = ({ name }) => name.replace(/^place for .*/, "").replace("^T", "ᵀ");
-
-function makeLook({ color, fill }, name, palette) {
+function makeLook({ color, fill }, activity, palette) {
+  const name = activity.replace(/^place for .*/, "").replace("^T", "ᵀ"); // of a place, others tell more
   const isSolid = fill === "solid";
   const ink = isSolid && color !== "plain" ? palette.background : palette.text;
   const narrow = fill === "open" ? palette.line : palette[color];
   return { name, isSolid, ink, color: palette[color], narrow };
 }
 
-function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette }) {
+// The events of a track, and frames around those that are `marked` or picked.
+function drawTrack(context, layout, span, placed, { looks, palette, marked, picked }) {
+  const { run, index, track, y, h } = placed;
   const perNs = (layout.width - layout.left) / span.length;
   const dense = { pixel: -1, widths: looks.map(() => 0) };
+  const framed = [];
   for (const event of visibleEvents(run, track, span.from, span.to)) {
     const x = layout.left + (run.begin[event] - span.from) * perNs;
     const w = (run.end[event] - run.begin[event]) * perNs;
     const number = run.activity[event];
+    const isPicked = picked?.index === index && picked.event === event;
+    if (isPicked || marked.has(event)) framed.push({ x, w, width: isPicked ? 3 : 1.5 });
     if (w >= NARROW) {
       drawBlock(context, { x, y, w, h }, looks[number], { layout, palette });
       continue;
@@ -153,6 +154,8 @@ function drawTrack(context, layout, span, { track, y, h }, { run, looks, palette
     dense.widths[number] += w;
   }
   drawDense(context, { y, h }, looks, dense);
+  for (const { x, w, width } of framed)
+    outline(context, { x: x + 1, y: y + 1, w: w - 1, h: h - 1 }, palette, width);
 }
 
 // Blocks of which several fall on a pixel: in the colour that takes most of it, as strong as they fill it.
@@ -176,16 +179,6 @@ function drawBlock(context, { x, y, w, h }, look, { layout, palette }) {
   context.font = `${style.weight} ${TEXT_SIZE}px ${FONT}`;
   if (context.measureText(look.name).width + 6 > to - from) return;
   text(context, look.name, (from + to) / 2, y + h / 2 + 0.5, look.ink, style);
-}
-
-function drawMarks(context, layout, span, { track, y, h }, { run, index, palette, marked, picked }) {
-  for (const event of visibleEvents(run, track, span.from, span.to)) {
-    const isPicked = picked?.index === index && picked.event === event;
-    if (!isPicked && !marked.has(event)) continue;
-    const x = xOf(layout, span, run.begin[event]);
-    const w = xOf(layout, span, run.end[event]) - x;
-    outline(context, { x: x + 1, y: y + 1, w: w - 1, h: h - 1 }, palette, isPicked ? 3 : 1.5);
-  }
 }
 
 // Where a run has no event about the tiles that are shown, it says so.

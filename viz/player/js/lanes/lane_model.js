@@ -32,13 +32,12 @@ const decodeAs = ({ dtype, data }) => decode(data, ARRAYS[dtype]);
 function placeTracks(sms) {
   let end = 0;
   return sms.map(({ sm, tracks }) => {
-    const first = end;
     const placed = tracks.map(({ row, product, count }, i) => {
       const begins = tracks[i - 1]?.row !== row;
       const joins = !begins && product && tracks[i - 1].product;
       return { row, product, begins, joins, first: end, end: (end += count) };
     });
-    return { sm, first, tracks: placed, end };
+    return { sm, tracks: placed, end };
   });
 }
 
@@ -65,12 +64,8 @@ export function eventsOf(run, tiles) {
 export const smOf = (run, event) => run.sms.findIndex(({ end }) => event < end);
 
 // The events of a track that are at least in part between two times.
-export function visibleEvents(run, { first, end }, from, to) {
-  let [low, high] = [first, end];
-  while (low < end && run.end[low] <= from) low++;
-  while (high > low && run.begin[high - 1] >= to) high--;
-  return range(high, low);
-}
+export const visibleEvents = (run, { first, end }, from, to) =>
+  range(end, first).filter((event) => run.end[event] > from && run.begin[event] < to);
 
 // The event of a track at a time, or the nearest one within `reach`; -1 if there is none.
 export function eventAt(run, track, time, reach) {

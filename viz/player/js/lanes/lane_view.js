@@ -1,6 +1,6 @@
 // The lanes of one SM of each run on one axis of time, with the choice of the SM, zoom, the figures.
 
-import { button, canvas, element, select, swatch } from "../controls/dom.js";
+import { button, canvas, element, select } from "../controls/dom.js";
 import { fitCanvas, zoomOf } from "../grid/draw.js";
 import { drawLanes, layoutLanes, timeAt } from "./lane_draw.js";
 import { takeGestures } from "./gestures.js";
@@ -14,10 +14,11 @@ const PLAYS_MS = 9000;
 const REACH = 5; // pixels beside a block that still mean it
 const KEYS = "Keys: p plays, ← → pan, + − zoom, 0 all, , and . the block before and after, ↑ ↓ the track.";
 
-// As drawLanes has it, in the style of an entry of the legend.
-function lookOf({ color, fill }) {
+// An entry of the legend, as drawLanes draws what it names.
+function swatch({ color, fill, words }) {
   const ground = fill === "solid" ? `var(--fa-${color})` : "none";
-  return `border-color: var(--fa-${color}); background: ${ground}`;
+  const style = `border-color: var(--fa-${color}); background: ${ground}`;
+  return element("span", { class: "fa-group" }, [element("i", { class: "fa-swatch", style }), words]);
 }
 
 export class LanesView {
@@ -32,6 +33,7 @@ export class LanesView {
     this.canvas.setAttribute("role", "application");
     this.readout = element("div", { class: "fa-lane-readout", "aria-live": "polite" });
     this.chooser = element("div", { class: "fa-group" });
+    this.chooser.addEventListener("change", () => this.draw());
     this.legend = element("div", { class: "fa-legend" });
     const tools = [
       ["Play", "go over what is seen (p)", "p"],
@@ -70,9 +72,7 @@ export class LanesView {
     this.more.replaceChildren(figureTable(data), ...notes.map((note) => element("div", {}, [note])));
     const kinds = new Set(runs.flatMap((run) => [...run.activity].map((i) => run.activities[i].kind)));
     const shown = Object.keys(data.looks).filter((kind) => kinds.has(kind));
-    this.legend.replaceChildren(
-      ...shown.map((kind) => swatch(lookOf(data.looks[kind]), data.looks[kind].words)),
-    );
+    this.legend.replaceChildren(...shown.map((kind) => swatch(data.looks[kind])));
     this.readout.textContent = `Click a block, or focus the lanes and use the keys. ${KEYS}`;
   }
 
@@ -88,21 +88,11 @@ export class LanesView {
 
   fillChooser() {
     const { runs } = this.model;
-    this.selects = runs.map((run) => {
-      const choice = select(
-        `SM of ${run.title}`,
-        run.sms.map(({ sm }, i) => [i, `SM ${sm}`]),
-      );
-      choice.selectedIndex = run.latest;
-      choice.addEventListener("change", () => this.draw());
-      return choice;
-    });
-    const labels = runs.map(({ title }, index) => element("label", {}, [title, this.selects[index]]));
+    const options = runs.map(({ sms }) => sms.map(({ sm }, i) => [i, `SM ${sm}`]));
+    this.selects = runs.map(({ title }, i) => select(`SM of ${title}`, options[i]));
+    runs.forEach(({ latest }, i) => (this.selects[i].selectedIndex = latest));
+    const labels = runs.map(({ title }, i) => element("label", {}, [title, this.selects[i]]));
     this.chooser.replaceChildren(...labels);
-  }
-
-  get chosen() {
-    return this.selects.map(({ selectedIndex }) => selectedIndex);
   }
 
   // Mark what is about these tiles, and go to it: to its SM, and to its time.
@@ -113,8 +103,9 @@ export class LanesView {
     if (this.picked && !this.marked[this.picked.index].has(this.picked.event)) this.picked = null;
     // stay on an SM that has some of the events, or go to the first that has
     this.marked.forEach((events, index) => {
+      const choice = this.selects[index];
       const sms = [...events].map((event) => smOf(this.model.runs[index], event));
-      if (sms.length && !sms.includes(this.chosen[index])) this.selects[index].selectedIndex = sms[0];
+      if (sms.length && !sms.includes(choice.selectedIndex)) choice.selectedIndex = sms[0];
     });
     const bounds = this.picked ? null : this.markedBounds();
     if (bounds) this.span.reveal(...bounds);
@@ -243,7 +234,8 @@ export class LanesView {
     const { from, to } = this.span;
     if (String([from, to]) !== String(this.played)) this.head = Infinity; // another part of the time is seen
     this.zoom = zoomOf(node);
-    this.layout = layoutLanes(model, this.chosen, node.clientWidth / this.zoom, this.room && to, this.room);
+    const chosen = this.selects.map(({ selectedIndex }) => selectedIndex);
+    this.layout = layoutLanes(model, chosen, node.clientWidth / this.zoom, this.room && to, this.room);
     node.style.height = `${this.layout.height * this.zoom}px`;
     const { context } = fitCanvas(node);
     const { marked, picked, tiles, head } = this;
