@@ -11,7 +11,9 @@ export class ByteRace extends Race {
   constructor(ends) {
     super("bytes", Math.max(...ends.map((each) => each.at(-1))));
     this.ends = ends;
-    this.paces = ends.map((each) => each.length / each.at(-1)); // steps per byte
+    const rates = ends.map((each) => each.length / each.at(-1)); // steps per byte
+    this.most = Math.max(...rates);
+    this.paces = rates.map((rate) => rate / this.most); // steps for one of the run with the most
   }
 
   moved(direction) {
@@ -32,17 +34,12 @@ export class ByteRace extends Race {
     return Math.min(done + (this.now() - from) / (ends[done] - from), done + 1);
   }
 
-  // Steps of run i for so many steps of the run with the most.
-  pace(i) {
-    return this.paces[i] / Math.max(...this.paces);
-  }
-
   tileRate(speed) {
     return this.tilesBetween(0, speed * this.ticks);
   }
 
   tilesBetween(from, to) {
-    return (Math.max(...this.paces) * this.longest * Math.abs(to - from)) / this.last();
+    return (this.most * this.longest * Math.abs(to - from)) / this.last();
   }
 }
 
@@ -89,7 +86,7 @@ export class Duel extends Beside {
     const { race, panes } = this;
     if (!race || this.root.clientWidth === 0) return;
     panes.forEach((pane, i) => {
-      const rate = race.done(i) < pane.model.count ? this.transport.rate * race.pace(i) : 0;
+      const rate = race.done(i) < pane.model.count ? this.transport.rate * race.paces[i] : 0;
       pane.timeline.position = pane.timeline.positionOf(race.reached(i));
       const { bytes } = pane.draw(pane.stateAt(pane.timeline.position, rate));
       this.showBytes(i, bytes.perTensor, `${formatBytes(bytes.total)} loaded and stored`);

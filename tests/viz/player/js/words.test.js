@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Pane } from "../../../../viz/player/js/grid/pane.js";
 import { bytesSoFar } from "../../../../viz/player/js/run/model.js";
-import { lastKnown, recordedSeries } from "../../../../viz/player/js/run/series.js";
+import { curveOf, recordedSeries } from "../../../../viz/player/js/run/series.js";
 import { ByteRace } from "../../../../viz/player/js/duel.js";
 import { sentenceOf } from "../../../../viz/player/js/run/sentences.js";
 import { Timeline } from "../../../../viz/player/js/run/timeline.js";
@@ -106,7 +106,7 @@ for (const name of [...given("algorithms"), "hopper", "hopper_wide"]) {
         const later = phases.slice(phases.indexOf(at.phase) + 1);
         const isPending = !at.complete && later.some((phase) => series.changes(phase));
         assert.equal(
-          lastKnown(model, series, at, [at.step]) === 0,
+          curveOf(model, series, at, { steps: [at.step], row: 0 }).current === 0,
           !isPending,
           `${line.text()} ${series.name}`,
         );

@@ -5,7 +5,7 @@
 
 import { drawLine, fillBox, roundBox, text } from "../grid/draw.js";
 import { lerp, smooth, within } from "../run/easing.js";
-import { range, sum } from "../run/model.js";
+import { range } from "../run/model.js";
 
 const COLORS = ["query", "key", "output", "value", "state", "cold", "standard", "rival"]; // of the ranks
 const [TOP, LANE, LANES_GAP, GAP] = [62, 15, 40, 22];
@@ -31,7 +31,6 @@ export function layoutOf({ ranks }, width, height) {
     row,
     side,
     left,
-    names,
     hold: { x: names, w: hold },
     shares: { x: shares, w: Math.min(width - shares - 8, 1.6 * side) },
     lanes: { x: 20, y: TOP + side + LANES_GAP, w: width - 28 },
@@ -51,9 +50,9 @@ export function drawRanks(context, { width, height }, run, palette, ns, longest)
   drawLanes(context, layout, run, palette, ns, longest);
 }
 
-function drawNames(context, { y, row, left, side, hold, names, shares, lanes }, run, palette) {
+function drawNames(context, { y, row, left, side, hold, shares, lanes }, run, palette) {
   const grey = { size: SMALL };
-  const isWide = names > NARROW_NAMES;
+  const isWide = hold.x > NARROW_NAMES;
   const byHeads = run.heads !== "all";
   const own = byHeads ? "all tokens, by its own heads" : "rows against keys of rank";
   text(context, isWide ? "holds K, V of" : "holds", hold.x, 14, palette.muted, grey);
@@ -159,7 +158,7 @@ function drawShares(context, { y, row, shares }, run, palette, rank, ns) {
   const [before, after] = [upTo(steps.slice(0, -1)), upTo(steps)];
   let x = place.x;
   for (const owner of range(run.ranks)) {
-    const share = sum(before) ? lerp(before[owner], after[owner], moved) : after[owner] * moved;
+    const share = lerp(before[owner], after[owner], moved);
     const w = share * place.w;
     fillBox(context, colorOf(palette, owner), { ...place, x, w });
     if (w > 40) {

@@ -66,9 +66,8 @@ export function stepOfTurnBefore(model, step) {
 
 // m, l and alpha of a drawn row before and after a step; null if the kernel has no online softmax.
 export function softmaxState(model, step, row) {
-  if (!["m", "l", "alpha"].every((name) => model.values[name])) return null;
   const [m, l, alpha] = ["m", "l", "alpha"].map((name) => valueAt(model, name, step, row));
-  if (!Number.isFinite(l)) return null;
+  if (alpha === null || !Number.isFinite(l)) return null;
   const before = stepBefore(model, step);
   const [oldM, oldL] =
     before < 0 ? stateAtStart(model, step) : ["m", "l"].map((name) => valueAt(model, name, before, row));

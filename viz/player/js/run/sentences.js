@@ -24,8 +24,7 @@ const BY_ROLE = {
   product: "A product of two tiles makes {makes}, on the chip.",
 };
 
-// What is said of the phase in progress: what it moves, what it does to every row, and what to the one that
-// is told, of the step's tile.
+// What the phase in progress moves, what it does to every row, and what to the one that is told.
 export function sentenceOf(model, at, row) {
   if (at.step < 0 || !at.phase) return "";
   const [says = BY_ROLE[roleOf(at.phase)] ?? "", tells, blind] = at.phase.says;

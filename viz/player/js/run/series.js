@@ -28,16 +28,11 @@ export function shownRow(model, at, pinned) {
   return { head, q, row, steps: stepsOfTile(model, at.kernel, head, q) };
 }
 
-// The values of a series, and the index of the last one that is known.
+// The values of a series, and the index of the last one that is known, -1 before the first.
 export function curveOf(model, series, at, { steps, row }) {
   const values = steps.map((step) => valueAt(model, series.value, step, row));
-  return { values, current: lastKnown(model, series, at, steps) };
-}
-
-// How far a series has come: the index of its last step whose value is known, -1 before the first.
-export function lastKnown(model, series, at, steps) {
   const unknown = steps.findIndex((step) => !isKnown(model, series, at, step));
-  return (unknown < 0 ? steps.length : unknown) - 1;
+  return { values, current: (unknown < 0 ? steps.length : unknown) - 1 };
 }
 
 function isKnown(model, series, at, step) {

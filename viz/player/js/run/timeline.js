@@ -29,6 +29,7 @@ export class Track {
     return Math.min(this.position + units * this.ticks, this.last());
   }
 
+  // How many tiles per second are seen at a speed.
   tileRate() {
     return 0;
   }
@@ -76,26 +77,18 @@ export class Timeline extends Track {
 
   // The steps that are done, and the step and phase in progress or just done, `part` of it (0 to 1) over.
   cursor(position = this.position) {
-    return this.order === "one" ? this.cursorOfStep(position) : this.cursorOfMoment(position);
-  }
-
-  cursorOfStep(position) {
     const { model } = this;
-    if (position === 0) return { ...NOWHERE, started: false, finished: false };
+    const [time, finished] = [this.timeOf(position), position === this.last()];
+    if (this.order === "gpu") return { ...NOWHERE, time, started: position >= 1, finished };
+    if (position === 0) return { ...NOWHERE, started: false, finished };
     const reached = Math.ceil(position);
     const part = 1 - (reached - position);
-    const step = stepAt(model, reached);
+    const step = model.phaseStart.subarray(0, model.count).findLastIndex((start) => start < reached);
     const inStep = reached - model.phaseStart[step];
     const complete = inStep >= model.phases[step].length && part === 1;
     const phase = model.phases[step][inStep - 1] ?? null;
-    const [done, ofStep] = [step + complete, this.timeOf(position) - step];
-    const finished = position === this.last();
+    const [done, ofStep] = [step + complete, time - step];
     return { step, phase, part, ofStep, done, complete, started: true, finished };
-  }
-
-  cursorOfMoment(position) {
-    const finished = position === this.last();
-    return { ...NOWHERE, time: this.timeOf(position), started: position >= 1, finished };
   }
 
   isDone(at, step) {
@@ -200,7 +193,3 @@ function findMoments({ data: { clock } }) {
   const last = end.reduce((a, b) => Math.max(a, b), 0);
   return { start, end, times, clock: [-1, ...times, last], last, measured: clock.measured };
 }
-
-// The step whose phases include a position; positions count from 1 within a step.
-const stepAt = ({ count, phaseStart }, position) =>
-  phaseStart.subarray(0, count).findLastIndex((start) => start < position);

@@ -1,9 +1,6 @@
-// Play, pause, step, speed and keys, for a player as for a duel. It moves a track, and tells its owner.
-//
-// A track has `position`, `last()`, `clamp(position)`, `moved(direction)` for an arrow and `played(units)`
-// for so much of playback; `tileRate(speed)` and `tilesBetween(from, to)` say how many tiles are seen. The
-// owner has `draw(now)` for a frame of playback, `refresh()` for everything else that changed, and
-// `settled()` once the position has stayed.
+// Play, pause, step, speed and keys, for a player as for a duel. It moves a Track (timeline.js), and tells
+// its owner: `draw(now)` for a frame of playback, `refresh()` for everything else that changed, `settled()`
+// once the position has stayed.
 
 import { clamp, smooth } from "./easing.js";
 import { sum } from "./model.js";
