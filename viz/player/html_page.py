@@ -92,7 +92,7 @@ def _font_face() -> str:
     )
 
 
-CSS = style_sheets("player", "controls", "tile", "lanes", "sizes")
+CSS = style_sheets("player", "controls", "lanes", "sizes")
 MOUNT = '<div class="fa-player" role="group" tabindex="-1"></div>'
 
 State = dict[str, str]
