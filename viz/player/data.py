@@ -71,8 +71,8 @@ def film() -> list[dict[str, Any]]:
         "less": round(sum(ledger.values()) / kept),
     }
     for act in (act for act in acts if "under" in act):
-        act["says"], under = (act.pop(name).format(run=measured[-1], **shown) for name in ("says", "under"))
-        act["took"] = shown | {"under": under}
+        act |= {name: act[name].format(run=measured[-1], **shown) for name in ("title", "says", "under")}
+        act |= {"took": shown}
     return acts
 
 

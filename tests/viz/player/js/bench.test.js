@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { benchLayout, placesOf } from "../../../../viz/player/js/grid/layout.js";
 import { filledOf, heldIn, matricesIn, progressOf, roleOf } from "../../../../viz/player/js/run/bench.js";
+import { pairOf } from "../../../../viz/player/js/grid/pair.js";
 import { overtureOf } from "../../../../viz/player/js/overture.js";
 import { movedOf, storedTiles } from "../../../../viz/player/js/run/stored.js";
 import { figureOf, goodTile, matrixNamed, rowNamed } from "../../../../viz/player/js/run/figure.js";
@@ -232,6 +233,15 @@ test("the first film asks early, tells the factor in its first minute, and ends 
   assert.ok(acts.every(({ ms, says }) => ms >= 50 * says.split("\n")[1].length)); // 20 letters a second
   const told = acts.filter((act) => act.scene(1).near === 1);
   assert.ok(told.every(({ rate }) => rate(0.5) < 1));
+});
+
+test("number by number, a query times a key comes to the score that the kernel recorded", () => {
+  const { model } = givenRun("first");
+  for (const row of range(model.offsets.length)) {
+    const { score, products } = pairOf(model, 1, row);
+    const size = sum(products.map(Math.abs));
+    assert.ok(Math.abs(sum(products) - score) <= 2 ** -10 * size); // what is sent is float16
+  }
 });
 
 test("value by value, what is added to O comes to what the kernel recorded", () => {

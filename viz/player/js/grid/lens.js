@@ -8,7 +8,7 @@ import { finishOf, heldIn, matricesIn, progressIn, sumOf } from "../run/bench.js
 import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
 import { figureOf, matrixNamed, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
 import { cell, formatSteady } from "../run/formats.js";
-import { rowBox } from "../run/model.js";
+import { rowBox, sum } from "../run/model.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
@@ -36,7 +36,7 @@ export function drawLens(context, { slots, state, chip }, top, how) {
     context.restore();
     return V && { x: box.x + zoom * V.x, y: box.y + zoom * V.y, w: zoom * V.w, h: zoom * V.h };
   };
-  if (open < 1) draw(card, 1, { open: 0 });
+  if (open < 0.3) draw(card, 1, { open: 0, strong: strong * (1 - open / 0.3) });
   if (!open) return;
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
   const isOver = finishOf(model, at) > 0 || at.complete; // then its scores are gone
@@ -111,14 +111,21 @@ function drawTold(context, { w, h }, state, how) {
 export function addedIn(model, { step }, row, { old, part, phase }) {
   const [P, V] = [rowNamed(model, "P", step, row), matrixNamed(model, "V", step)];
   if (!(phase && sumOf(phase) && part < 1) || !P || !V) return null;
-  const used = clamp(columnsUsed(part, P.length), 0, P.length);
-  const key = Math.min(Math.floor(used), P.length - 1);
-  const upTo = (c, count) =>
-    P.reduce(
-      (all, weight, k) => all + clamp(count - k) * weight * V.at(k, c),
-      old?.at(model.offsets[row], c) ?? 0,
-    );
-  return { V, key, part: used - key, weight: P[key], was: (c) => upTo(c, key), now: (c) => upTo(c, used) };
+  const seen = scoresOf(model, step, row).findLastIndex(Number.isFinite) + 1;
+  const pace = (seen + 2) / (P.length + 2); // the time of the keys that are hidden is that of the others
+  const used = clamp(columnsUsed(pace * part, P.length), 0, seen);
+  const key = Math.min(Math.floor(used), seen - 1);
+  const before = (c) => old?.at(model.offsets[row], c) ?? 0;
+  const upTo = (c, n) => before(c) + sum(P.map((weight, k) => clamp(n - k) * weight * V.at(k, c)));
+  return {
+    V,
+    key,
+    pace,
+    part: used - key,
+    weight: P[key],
+    was: (c) => upTo(c, key),
+    now: (c) => upTo(c, used),
+  };
 }
 
 // The values of the key that is added now; those of the next one come from below.
@@ -146,6 +153,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
     ? { now: { columns: numbers.length, at: (_, c) => kept * numbers[c] }, part: 1 }
     : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };
   if (!recorded.now || recorded.used === 1) return;
+  if (adds) recorded.used *= adds.pace;
   const strong = isOld ? Math.min(GHOST, 4000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
   drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
   const told = isOld ? at.key : adds ? adds.key : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;

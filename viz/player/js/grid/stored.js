@@ -8,6 +8,7 @@ import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
 import { formatBytes, meant } from "../run/formats.js";
 import { range, sum } from "../run/model.js";
 import { bytesOfScores, storedTiles } from "../run/stored.js";
+import { drawPair } from "./pair.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, BESIDE] = [14, 24, 8];
@@ -65,13 +66,14 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
     const isKept = read === 1 && (reads[0] !== "S" || made < 1);
     const there = gone < 1 ? [...(isKept ? reads : []), ...(made > 0 ? [writes] : [])] : [];
     const other = reads[0] === "S" && (made < 0.05 ? "P" : "S"); // both have one place, and it one name
-    for (const name of there) if (name !== other) frame(name, onChip[name], 1 - gone);
+    const alpha = 1 - within(gone, 0, 0.4);
+    for (const name of there) if (name !== other) frame(name, onChip[name], alpha);
     for (const name of there)
       paint(name, allOrOne(model, name, q), onChip[name], {
         part: name === writes ? made : 1,
-        alpha: 1 - gone,
+        alpha,
       });
-    say("the chip is cleared", 4 * gone * (1 - gone));
+    say("the chip is cleared", within(gone, 0.3, 0.5) - within(gone, 0.85, 1));
     const { lies, placeOf } = tensors[writes];
     if (written === 1) paint(writes, allOrOne(model, writes, q), placeOf(q), { alpha: leaves, lies });
   }
@@ -82,7 +84,8 @@ export function drawStored(context, { layout, chip: whole, model, palette, at })
       drawCopy(context, tensors[name].placeOf(q), onChip[name], comes ? read : written, how);
     }
   }
-  if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, tensors, model, palette, at });
+  if (at.pair >= 0) drawPair(context, chip, { model, palette, step: at.opens, row: at.row, part: at.pair });
+  else if (at.many) drawAll(context, { whole, side, far, stays, paint, frame, tensors, model, palette, at });
   else say(at.count ?? "", within(at.stored, 3, 3.2) * leaves);
 }
 
@@ -100,7 +103,12 @@ function drawAll(context, { whole, side, far, stays, paint, frame, tensors, mode
   const to = { ...tensors.S.square, w: 2 * tensors.S.square.w, h: 2 * tensors.S.square.w };
   const square = boxBetween({ x, y, w: all, h: all }, to, smooth(within(at.zooms, LEAVES, LANDS)));
   fillBox(context, palette.muted, square, 0.28 * far * stays);
-  paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1), alpha: stays });
+  paint(
+    "S",
+    [0, model.qTiles],
+    { x, y, w, h: w },
+    { part: clamp(at.zooms + 1), alpha: Number(at.zooms < LEAVES) },
+  );
   const style = { size: square.w / 11, weight: "700", align: "center", alpha: within(far, 0.93, 1) * stays };
   const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
   lines.forEach((words, i) =>

@@ -9,7 +9,7 @@ const ROWS = ["S written", "S read", "P written", "P read"];
 const KEPT = ["query", "key", "value", "output"]; // alike
 const [NAMES, PAD, TOP, BELOW, GAP] = [86, 12, 20, 66, 5]; // room for names and words; between squares
 const WAYS = ["standard attention", "FlashAttention"];
-const COLORS = ["standard", "flash"];
+const COLORS = ["muted", "good"];
 
 export function drawTook(context, box, how) {
   const { palette, at } = how;
@@ -17,7 +17,7 @@ export function drawTook(context, box, how) {
     text(context, words, x, y, color, { size, weight, alpha: smooth(come), widest: box.x + box.w - x });
   (at.clock >= 0 ? drawRace : drawMoved)(context, box, { ...how, write });
   context.font = `15px ${FONT}`;
-  const notes = wrapped(context, at.took.under, box.w - 2 * PAD).toReversed();
+  const notes = wrapped(context, at.under, box.w - 2 * PAD).toReversed();
   const y = box.y + box.h - 12;
   notes.forEach((words, i) => write(words, box.x + PAD, y - 18 * i, 15, 1, palette.muted, ""));
 }
@@ -71,5 +71,5 @@ function drawMoved(context, { x, y, w, h }, { palette, at, write }) {
     line(formatMs(ms[i]), 1.9, come(1.3 + 0.2 * i));
   });
   const under = isHigh ? last.y + 4.4 * unit : middle;
-  write(`${faster}× faster`, beside, under, large, come(1.8), palette.flash);
+  write(`${faster}× faster`, beside, under, large, come(1.8), palette.good);
 }
