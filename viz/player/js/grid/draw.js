@@ -40,16 +40,15 @@ export function openFrame(context, { x, y, scale, width, height }) {
 }
 
 // The canvas at the resolution of the screen, or with as many pixels per CSS pixel as its style says. Returns
-// its context, its size in units of drawing (CSS pixels if the zoom is 1), and the pixels per unit.
+// its context, its size in units of drawing (CSS pixels if the zoom is 1), and the zoom.
 export function fitCanvas(canvas) {
   const zoom = zoomOf(canvas);
   const ratio = (numberOf(canvas, "--fa-pixels") || window.devicePixelRatio || 1) * zoom;
   const [width, height] = [canvas.clientWidth / zoom, canvas.clientHeight / zoom];
   const paper = papers?.get(canvas);
   if (paper) {
-    const { context, x, y, scale } = paper;
-    openFrame(context, { x, y, scale: scale * zoom, width, height });
-    return { context, width, height, ratio: scale * zoom, zoom };
+    openFrame(paper.context, { ...paper, scale: paper.scale * zoom, width, height });
+    return { context: paper.context, width, height, zoom };
   }
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -58,7 +57,7 @@ export function fitCanvas(canvas) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.textRendering = "geometricPrecision"; // else small letters of a large stage stand unevenly
-  return { context, width, height, ratio, zoom };
+  return { context, width, height, zoom };
 }
 
 // `halo` is a colour around the letters, for words on a ground that changes. Turned words go upwards.
@@ -140,24 +139,21 @@ export function drawLine(context, color, width, points, dash = []) {
 
 // Words as lines that fit a width in the font that the context has; a wider word has a line of its own.
 export function wrapped(context, words, width) {
-  if (context.measureText(words).width <= width) return [words];
-  const lines = [""];
-  for (const word of words.split(" ")) {
-    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-    if (context.measureText(longer).width <= width || !lines.at(-1)) lines[lines.length - 1] = longer;
+  const [first, ...others] = words.split(" ");
+  const lines = [first];
+  for (const word of others) {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;
 }
 
 // A frame between two lines of the background, which stands out from every tile, also without its colour.
-export function outline(context, box, palette, width) {
-  const stroke = (strokeStyle, lineWidth) => {
-    Object.assign(context, { strokeStyle, lineWidth });
-    context.strokeRect(box.x - 0.5, box.y - 0.5, Math.max(box.w, 3), Math.max(box.h, 3));
-  };
-  stroke(palette.background, width + HALO);
-  stroke(palette.text, width);
+export function outline(context, { x, y, w, h }, palette, width) {
+  const frame = { x: x - 0.5, y: y - 0.5, w: Math.max(w, 3), h: Math.max(h, 3) };
+  roundBox(context, frame, 0, { line: palette.background, width: width + HALO });
+  roundBox(context, frame, 0, { line: palette.text, width });
 }
 
 // The colour of a share of the row's attention; `part` is the share over the largest share that is drawn.
@@ -186,12 +182,8 @@ export function mixed(from, to, part) {
 
 export function usePalette(root, palettes) {
   const palette = palettes[isDark(root) ? "dark" : "light"];
-  handColors(root, palette);
-  return palette;
-}
-
-export function handColors(root, palette) {
   for (const [name, color] of Object.entries(palette)) root.style.setProperty(`--fa-${name}`, String(color));
+  return palette;
 }
 
 function channels(color) {

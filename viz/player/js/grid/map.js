@@ -124,8 +124,8 @@ export function drawHbm(context, { x, y, w, h }, layouts, model, palette, at) {
   const isStored = isInHbm(model, at);
   const [{ x: left, y: top, height, shelf, room }] = layouts;
   const box = { x, y, w: isStored ? w : room, h };
-  if (isStored || shelf) roundBox(context, box, 12, { fill: palette.surface, line: palette.line });
-  if (isStored || shelf || layouts.length > 1) return;
+  if (isStored || shelf) return roundBox(context, box, 12, { fill: palette.surface, line: palette.line });
+  if (layouts.length > 1) return;
   const inner = [left - APART, top - APART];
   const bottom = Math.min(y + h, top + height + 2 * APART);
   const corners = [[x + w, y], [x + w, inner[1]], inner, [inner[0], bottom], [x, bottom], [x, y]];

@@ -71,10 +71,7 @@ const FULL = 0.75; // how strong a tensor's colour is
 export function drawBlock(context, slot, box, how) {
   const { model, palette, at, strong, held, used } = how;
   if (held <= 0) return;
-  if (isSquare(slot)) {
-    if (used < 1) drawSquare(context, slot, box, how);
-    return;
-  }
+  if (isSquare(slot)) return drawSquare(context, slot, box, how);
   const kernel = model.kernels[at.kernel];
   const isSum = ({ needs, makes }) => needs.includes(slot.name) && makes.includes(slot.name);
   if (kernel.phases[1].some(isSum)) return drawSumOfRows(context, slot, box, how, isSum);
@@ -83,6 +80,7 @@ export function drawBlock(context, slot, box, how) {
 
 // Scores come from the top, weights from the left in the colour of their share; the product uses them up.
 function drawSquare(context, slot, box, { model, palette, at, strong, used, last }) {
+  if (used === 1) return;
   const fills = ({ makes, loads, needs }) =>
     [...(needs.length ? makes : []), ...loads].some((name) => slotOf(name) === slot.name);
   const showsWeights = ({ shows }) => slot.name === "S" && shows === "share";

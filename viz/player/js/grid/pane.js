@@ -10,7 +10,16 @@ import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, smooth, within } from "../run/easing.js";
 import { knowsRow, toldRow } from "../run/figure.js";
 import { factorLines } from "../run/cell.js";
-import { bytesSoFar, hasTile, modelOf, rowAbove, rowCount, rowNumber, tileNumber } from "../run/model.js";
+import {
+  bytesSoFar,
+  hasTile,
+  modelOf,
+  range,
+  rowAbove,
+  rowCount,
+  rowNumber,
+  tileNumber,
+} from "../run/model.js";
 import { isMerge, partsLayout } from "./parts.js";
 import { drawSms } from "./sms.js";
 import { drawTook } from "./took.js";
@@ -93,7 +102,7 @@ export class Pane {
     if (at.seen && !(at.lands > FADES)) return far();
     this.shown = { layouts, heads, zoom, chip, cellAt: null };
     const layoutOf = (step) => layouts[heads.indexOf(model.head[step])];
-    const { steps, active } = this.doneAndActive(at, heads);
+    const { steps, active } = this.doneAndActive(at);
     drawHbm(context, hbm, layouts, model, palette, at);
     if (at.stored >= 0 && chip) {
       this.drawAround(context, hbm, layouts, heads, at);
@@ -152,36 +161,29 @@ export class Pane {
 
   drawAround(context, hbm, layouts, heads, at) {
     const { model, palette } = this;
-    const split = model.keyParts.length > 0;
     const isAlone = layouts.length === 1;
     const more = isAlone && model.heads.length > 1 ? headName(model, heads[0]) : "GPU memory: large, slow";
     const place = isAlone ? { ...hbm, w: layouts[0].room } : hbm;
     if (isAlone || isInHbm(model, at)) namePlace(context, "HBM", more, place, palette);
     else if (showsKeys(model)) namePlace(context, "Keys", "read so far", hbm, palette);
     else namePlace(context, "Weights", "stored nowhere", hbm, palette);
-    if (!isAlone) {
-      if (split) layouts.forEach((layout) => drawParts(context, layout, model, palette));
-      nameHeads(context, layouts, heads, model, palette);
-      return;
-    }
-    drawStrips(context, layouts[0], model, palette, at);
-    drawDocuments(context, layouts[0], model, palette);
-    if (split) drawParts(context, layouts[0], model, palette);
+    if (isAlone) {
+      drawStrips(context, layouts[0], model, palette, at);
+      drawDocuments(context, layouts[0], model, palette);
+    } else nameHeads(context, layouts, heads, model, palette);
+    layouts.forEach((layout) => drawParts(context, layout, model, palette));
   }
 
-  doneAndActive(at, heads) {
+  doneAndActive(at) {
     const { model, timeline } = this;
     const atOnce = timeline.order === "gpu";
-    const steps = [];
-    const active = !atOnce && at.step >= 0 && hasTile(model, at.step) ? [at.step] : [];
-    for (let i = 0; i < model.count; i++) {
-      if (!atOnce && model.head[i] !== heads[0]) continue;
-      if (model.data.each_kernel_anew && model.kernel[i] !== at.kernel) continue;
-      const started = atOnce && at.started && timeline.moments.start[i] <= at.time;
-      if (at.isDone(i)) steps.push(i);
-      else if (started && hasTile(model, i)) active.push(i);
-    }
-    return { steps, active };
+    const isSeen = (step) =>
+      (atOnce || model.head[step] === at.head) &&
+      (!model.data.each_kernel_anew || model.kernel[step] === at.kernel);
+    const isBegun = (step) => at.started && timeline.moments.start[step] <= at.time && !at.isDone(step);
+    const isActive = (step) => hasTile(model, step) && (atOnce ? isBegun(step) : step === at.step);
+    const seen = range(model.count).filter(isSeen);
+    return { steps: seen.filter(at.isDone), active: seen.filter(isActive) };
   }
 
   placeOf(event) {

@@ -1,7 +1,7 @@
 // The talk on paper: a page per scene, each at its last stop with nothing hidden, made when the browser
 // prints. What is drawn on canvases is drawn finer than on the stage (--fa-pixels), in the light colours.
 
-import { handColors } from "../grid/draw.js";
+import { usePalette } from "../grid/draw.js";
 import { element } from "../controls/dom.js";
 import { beatsOf } from "./scenes.js";
 import { Screen } from "./screen.js";
@@ -9,11 +9,10 @@ import { Screen } from "./screen.js";
 // The pages, which lie in the document. `notes` has one text per scene, printed below it, or none.
 export function paperOf(data, notes) {
   const paper = element("div", { class: `fa-print${notes.length ? " fa-print-notes" : ""}` });
-  const palette = data.palettes.light;
-  handColors(paper, palette);
-  // a player takes its palette by this property of the page
-  paper.style.setProperty("--st-background-color", palette.background);
+  // a palette is taken by this property of the page
+  paper.style.setProperty("--st-background-color", data.palettes.light.background);
   document.body.append(paper);
+  usePalette(paper, data.palettes);
   for (const [index, scene] of data.scenes.entries()) {
     const root = element("div");
     const page = element("section", { class: "fa-print-page" }, [root]);
