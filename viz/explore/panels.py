@@ -151,7 +151,7 @@ def player_panel(
         show_player(data, "player", {})
         return
     given = {"plays": "by itself"} if plays else {}
-    data = data | ({"film": film()} if plays else {})
+    data = data | ({"film": film(), "label": "FlashAttention"} if plays else {})
     _kept_in_url(data, "player", OF_ONE_RUN, (run.trace,), gpu, given, runs_rows)
     if runs_rows:
         ask_for_row(run.trace)

@@ -18,7 +18,6 @@ import numpy as np
 
 from kernels.algorithms import algorithm_of
 from kernels.algorithms.standard.traffic import (
-    matrix_bytes,
     requested_ledger,
     standard_ledger,
     standard_requested,
@@ -36,7 +35,7 @@ from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
-from viz.shared.formats import format_bytes, format_kib, problem_words
+from viz.shared.formats import format_kib, problem_words
 from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
@@ -58,14 +57,12 @@ def film() -> list[dict[str, Any]]:
         return [act for act in acts if "under" not in act]
     ledger = standard_ledger(problem)
     kept = sum(size for name, size in ledger.items() if name not in "SP")
-    each = matrix_bytes(problem) / problem.heads
     shown = {
         "heads": problem.heads,
-        "part": kept / each,
-        "each": format_bytes(each),
-        "moved": format_bytes(ledger["S"] + ledger["P"]),
-        "all": format_bytes(sum(ledger.values())),
-        "kept": format_bytes(kept),
+        "words": problem.q_len,
+        "parts": [
+            {"name": name, "bytes": size, "color": theme.TENSOR_COLORS[name]} for name, size in ledger.items()
+        ],
         "ms": [ms["naive"], ms["ours"]],
         "faster": round(ms["naive"] / ms["ours"]),
         "less": round(sum(ledger.values()) / kept),

@@ -84,7 +84,7 @@ def site_files(own: Sequence[Trace] = (), source: str = "") -> dict[str, str]:
         caption = f"<figcaption>{escape(chart['source'])}</figcaption>"
         words["charts"] += f'<figure class="site-chart site-wide" tabindex="0">{caption}</figure>'
     body = PAGE.substitute(words)
-    run = recordings.pop(first) | {"film": film()}
+    run = recordings.pop(first) | {"film": film(), "label": "FlashAttention"}
     body += json_element("site", {"name": first, "run": run, "film": not own, "charts": charts})
     style = f"{CSS}\n{style_sheets('screen', 'site')}\n{_root_colors()}"
     files["index.html"] = html_page("FlashAttention, played back", style, body, "site.js", ABOUT)

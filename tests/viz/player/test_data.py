@@ -81,7 +81,13 @@ def test_the_film_leaves_out_times_that_were_not_recorded(monkeypatch):
     told = [act["took"] for act in film() if "took" in act]
     assert len(told) == 3
     for took in told:
-        assert took["part"] == took["heads"] * 4 * 128 / 16_384  # Q, K, V, O of all heads over S of one
+        kept, all_of = (
+            sum(each["bytes"] for each in took["parts"] if each["name"] in names)
+            for names in ("QKVO", "QKVOSP")
+        )
+        assert kept == 4 * 16 * 16_384 * 128 * 2
+        assert all_of - kept == 4 * 16 * 16_384**2 * 2  # S and P, written and read
+        assert round(all_of / kept) == took["less"]
         assert round(took["ms"][0] / took["ms"][1]) == took["faster"]
     monkeypatch.setattr("viz.player.data.recorded_document", lambda part: Document())
     assert film.__wrapped__() == [act for act in film() if "took" not in act]

@@ -1,14 +1,14 @@
 // The row that is told, large, above m and l of all: its old sums are seen to shrink, with the number. In a
 // film it opens over the whole chip, with its scores.
 
-import { colorsOf, fillBox, roundBox, text } from "./draw.js";
+import { fillBox, roundBox, text } from "./draw.js";
 import { middles } from "./layout.js";
 import { columnsUsed, drawMatrix } from "./matrix.js";
 import { finishOf, heldIn, matricesIn, progressIn, sumOf } from "../run/bench.js";
 import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
-import { figureOf, matrixNamed, rowNamed, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
+import { figureOf, matrixNamed, rowNamed, rowOf, scoresOf, softmaxState, stepBefore } from "../run/figure.js";
 import { cell, formatSteady } from "../run/formats.js";
-import { rowBox, sum } from "../run/model.js";
+import { range, rowBox, sum } from "../run/model.js";
 import { rescaleWords, rowCalled } from "../run/sentences.js";
 import { UNCHANGED, drawL } from "./state.js";
 import { drawSum, largestSum } from "./sums.js";
@@ -17,7 +17,7 @@ const [NARROWEST, LOWEST, HIGHEST] = [140, 84, 190]; // of its room; without it 
 const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong old weights are
 const [HIGH, WIDE, LARGEST] = [172, 340, 3]; // of an open one, in units of so many pixels at most
 const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and scores; pixels of a word
-const VALUES = 14; // height of those of a key
+const VALUES = 20; // height of those of a key
 const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
 
 // Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix, over the chip.
@@ -39,7 +39,8 @@ export function drawLens(context, { slots, state, chip }, top, how) {
   if (open < 0.3) draw(card, 1, { open: 0, strong: strong * (1 - open / 0.3) });
   if (!open) return;
   const whole = { x: chip.x + 1, y: chip.y + HEAD, w: chip.w - 2, h: chip.h - HEAD - 1 };
-  const isOver = finishOf(model, at) > 0 || at.complete; // then its scores are gone
+  const { held, used } = heldIn(model, at, "S");
+  const isOver = !held || used === 1; // its scores are gone
   const box = boxBetween(isOver ? card : rowBox(model, slots.S, row), whole, open);
   const zoom = lerp(1, Math.min(LARGEST, whole.h / HIGH, whole.w / WIDE), open);
   fillBox(context, palette.background, box);
@@ -93,10 +94,10 @@ function drawTold(context, { w, h }, state, how) {
   atEnd(all, right, middle);
 
   const V = { x: from, y: middle + 24, w: end - from, h: open > 0.5 ? VALUES : 0 };
+  if (isOld && at.cancels >= 0) drawIdentity(context, from, V.y + V.h, how, state);
   const box = { ...V, y: V.y + 1.5 * V.h, h: h - V.y - 1.5 * V.h - 3 };
   if (box.h < 16) return null;
   if (adds) drawValues(context, V, how, adds);
-  if (adds) atEnd(`× ${cell(adds.weight)}`, right, V.y + V.h / 2);
   if (V.h || shown?.isSum) write("O", left, box.y + box.h / 2, palette.output);
   if (!shown?.isSum) return V.h && V; // O of a large tile is not known number by number
   const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld && rescale > WEIGHTS ? "×α" : "";
@@ -129,16 +130,39 @@ export function addedIn(model, { step }, row, { old, part, phase }) {
 }
 
 // The values of the key that is added now; those of the next one come from below.
-function drawValues(context, box, how, { V, key, part }) {
+function drawValues(context, box, how, { V, key, part, weight }) {
   const slot = how.kernel.slots.find(({ name }) => name === "V");
-  const [colorOf, w] = [colorsOf(slot, how), box.w / V.columns];
+  const w = box.w / V.columns;
+  const most = Math.max(...range(V.rows).flatMap((k) => rowOf(V, k).map(Math.abs)));
   const next = box.h * smooth(within(part, 0.6, 1)) * Number(key + 1 < V.rows);
   middles(box.x, box.w, V.columns).forEach((x, c) => {
-    const draw = (k, y, h) => fillBox(context, colorOf(V, V.at(k, c)), { x: x - w / 2, y, w, h }, how.strong);
+    const draw = (k, y, h) => {
+      const tall = (V.at(k, c) / most) * (h / 2);
+      const bar = { x: x - w / 2, y: y + h / 2 - Math.max(tall, 0), w: w - 0.6, h: Math.abs(tall) };
+      fillBox(context, how.palette[slot.color], bar, how.strong);
+    };
     draw(key, box.y, box.h - next);
     if (next) draw(key + 1, box.y + box.h - next, next);
   });
-  text(context, "V", PAD, box.y + box.h / 2, how.palette[slot.color], { size: 14, weight: "650" });
+  const [middle, look] = [box.y + box.h / 2, { size: 14, weight: "650" }];
+  text(context, "V", PAD, middle, how.palette[slot.color], look);
+  text(context, `× ${cell(weight)}`, box.x + box.w + 6, middle, how.palette.now, look);
+}
+
+// What α does to the weight of a key: the old max is struck out of its power.
+function drawIdentity(context, x, y, { model, palette, at, row }, state) {
+  const [old, now] = rescaleWords(state).powers.split(" − ");
+  const score = formatSteady(scoresOf(model, stepBefore(model, at.step), row)[at.key]);
+  const product = [["e"], [`${score} − `, true], [old, true, true], [" × e"], [old, true, true]];
+  const pieces = [...product, [` − ${now}`, true], [" = e"], [`${score} − ${now}`, true]];
+  let left = x;
+  for (const [words, isRaised, isStruck] of pieces) {
+    const [size, middle] = isRaised ? [11.5, y - 6] : [17, y];
+    text(context, words, left, middle, palette.text, { size, weight: "650" });
+    const { width } = context.measureText(words);
+    if (isStruck) fillBox(context, palette.now, { x: left, y: middle - 1, w: width * at.cancels, h: 1.5 });
+    left += width;
+  }
 }
 
 // The scores of the row, or its weights, below their words; the largest is ringed once it is known. While old

@@ -166,11 +166,12 @@ export function rescaleWords(state) {
   const parts = [alpha, oldL, l - alpha * oldL];
   const digits = digitsFor(parts, (a, old, added) => a * old + added);
   const [a, old, added] = parts.map((each) => inDigits(each, digits));
-  const factor = `α = e^(${differenceOfPower(oldM, m, digits)}) = ${a}`;
+  const powers = differenceOfPower(oldM, m, digits);
+  const factor = `α = e^(${powers}) = ${a}`;
   const summed = `${a} × ${old} + ${added} = ${formatSteady(l)}`;
-  if (!(m > oldM)) return { factor, summed, corrects: "No larger score came: m stays, so α = 1." };
+  if (!(m > oldM)) return { factor, powers, summed, corrects: "No larger score came: m stays, so α = 1." };
   const corrects = `The old sums l and O used the old m. Times ${factor}, they fit the new one.`;
-  return { factor, summed, corrects };
+  return { factor, powers, summed, corrects };
 }
 
 const firstOf = (values) => (values ? formatSteady(values[0]) : "");
