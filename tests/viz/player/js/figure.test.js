@@ -175,6 +175,11 @@ test("a merge starts from the sum of the part before, and says no weights of key
   assert.equal(stateWords(run.model, inPhase(run.model, step, "weigh"), 0, 0), "");
 });
 
+test("standard attention has no state of a row to tell", () => {
+  const { model } = givenRun("standard");
+  range(model.count).forEach((step) => assert.equal(stateWords(model, { step, part: 1 }, 0, 0), ""));
+});
+
 test("a part's share of a row is e^(its lse - lse of all parts), and the shares add up to one", () => {
   const { model, trace } = givenRun("parts");
   for (const row of range(model.offsets.length)) {

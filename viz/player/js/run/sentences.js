@@ -146,7 +146,7 @@ export function stateWords(model, at, row, name) {
 function gradientWords(model, at, row, name) {
   const read = (matrix) => rowNamed(model, matrix, at.step, row)?.[0];
   const [S, P, lse, dP, D, dS] = ["QK^T", "P", "lse", "dP", "D", "dS"].map(read);
-  if (P === undefined) return "";
+  if (dP === undefined) return "";
   const many = digitsFor([P, dP, D], (weight, own, all) => weight * (own - all));
   const made = {
     "weights from lse": `P = e^(${difference(S, lse, cell)}) ≈ ${cell(P)}`,
