@@ -43,13 +43,9 @@ export class Beside extends Playback {
       element("div", { class: "fa-column", role: "group" }, [this.titles[i], node]),
     );
     this.caption = element("p", { class: "fa-caption" });
-    this.root.append(
-      element("div", { class: `fa-duel ${looks}` }, this.columns),
-      this.caption,
-      ...more,
-      ...this.controls.rows([this.save.button], [this.notes]),
-      this.save.node,
-    );
+    const all = element("div", { class: `fa-duel ${looks}` }, this.columns);
+    const rows = this.controls.rows([this.save.button], [this.notes]);
+    this.root.append(all, this.caption, ...more, ...rows, this.save.node);
     this.begin(canvases);
   }
 

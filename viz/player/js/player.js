@@ -49,11 +49,9 @@ export class Player extends Playback {
     this.bytes = element("div", { class: "fa-bytes" });
     const details = "the code, the state of a row, more ways to play (d)";
     this.more = button("Details", details, () => this.toggleDetails());
+    const left = element("div", { class: "fa-left" }, [this.pane.stage, this.opened.node]);
     this.root.append(
-      element("div", { class: "fa-main" }, [
-        element("div", { class: "fa-left" }, [this.pane.stage, this.opened.node]),
-        this.aside.node,
-      ]),
+      element("div", { class: "fa-main" }, [left, this.aside.node]),
       this.caption,
       this.lanes.node,
       this.bytes,
@@ -215,9 +213,7 @@ export class Player extends Playback {
     if (steps > 1.5) return position; // it is further than from the weights of a tile to those of the next
     const ms = lerp(PHASE_MS, STEP_MS, steps);
     const part = within(now, movedAt, movedAt + ms);
-    return part === 1
-      ? position
-      : timeline.positionOf(lerp(timeline.timeOf(from), timeline.timeOf(position), part));
+    return part === 1 ? position : timeline.between(from, position, part);
   }
 
   draw(now = performance.now()) {

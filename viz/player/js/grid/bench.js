@@ -75,12 +75,9 @@ function drawWords(context, { slots }, room, { model, palette, at, strong, row, 
   const existing = room.w && model.q[at.step] >= 0 ? model.data.problem.rows - first : 0;
   middles(slots.S.y, slots.S.h, rows).forEach((y, i) => {
     const word = asking[(first + i) % queries];
-    if (i < existing && ((at.marks && i === told) || sizeIn(high)))
-      write(word, beside, y, at.marks && i === told, {
-        align: "right",
-        size: sizeIn(high) || WORD,
-        widest: room.w - 8,
-      });
+    const isTold = at.marks && i === told;
+    const style = { align: "right", size: sizeIn(high) || WORD, widest: room.w - 8 };
+    if (i < existing && (isTold || sizeIn(high))) write(word, beside, y, isTold, style);
   });
   if (model.kv[at.step] < 0 || !room.h) return;
   const { y: above } = slots.dK ?? slots.K ?? slots.S;

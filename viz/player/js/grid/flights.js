@@ -34,14 +34,12 @@ export function drawFlights(context, { layout, bench, chip, model, palette, at, 
       const own = model.kernels[at.kernel].slots.find((each) => each.name === slotOf(name));
       const lies = own?.transposed && "flat"; // as on the chip, from the start: it need not turn
       const isEmpty = comes && strip?.isFilled && !stripState(model, strip, at, ...tiles).level;
-      const paint =
-        strip &&
-        !isEmpty &&
-        ((box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies }));
+      const paint = (box) => paintTiles(context, { model, palette, at }, strip, tiles, box, { lies });
       const isHidden = model.data.grid.includes(name) && tileKind(model, at.step) === KIND.hidden;
       const plain = isHidden ? "hidden" : name === "P" ? "now" : (own?.color ?? "state");
       const color = palette[isEmpty ? "surface" : (strip?.color ?? plain)];
-      drawCopy(context, out, slot, flies, { color, palette, fades: reduced, paint, comes, words });
+      const how = { color, palette, fades: reduced, comes, words, paint: strip && !isEmpty && paint };
+      drawCopy(context, out, slot, flies, how);
     });
   });
 }
@@ -65,12 +63,8 @@ function placeInHbm(layout, model, step, name, strip, tiles) {
   if (model.data.grid.includes(name) && model.kv[step] >= 0) return cellBox(layout, model, step);
   if (strip) return tiles[0] < 0 ? null : stripTile(strip, layout, ...tiles);
   if (model.q[step] < 0) return null;
-  return {
-    x: layout.x + layout.width + 1,
-    y: layout.y + model.q[step] * layout.cellHeight,
-    w: EDGE - 2,
-    h: layout.cellHeight,
-  };
+  const { y, h } = cellBox(layout, model, step);
+  return { x: layout.x + layout.width + 1, y, w: EDGE - 2, h };
 }
 
 // A copy lifts off, crosses the road and lands; it never overshoots. With less motion it is here, then there.

@@ -239,8 +239,6 @@ export class Pane {
   }
 }
 
-export const rowOfHit = (model, { head, q, offset }) => ({
-  head,
-  q,
-  row: Math.min(rowAbove(model, offset), rowCount(model, q) - 1),
-});
+export function rowOfHit(model, { head, q, offset }) {
+  return { head, q, row: Math.min(rowAbove(model, offset), rowCount(model, q) - 1) };
+}

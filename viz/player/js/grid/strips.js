@@ -51,9 +51,8 @@ function drawPages(context, layout, model, palette, at) {
     }
   }
   if (at.step < 0 || model.page[at.step] < 0 || !isLoaded(model, table, at)) return;
-  const boxes = [table, ...model.strips.filter(({ paged }) => paged)].map((each) =>
-    stripTile(each, layout, ...tilesOf(model, each.along, at.step)),
-  );
+  const boxOf = (strip) => stripTile(strip, layout, ...tilesOf(model, strip.along, at.step));
+  const boxes = [table, ...model.strips.filter(({ paged }) => paged)].map(boxOf);
   boxes.slice(1).forEach((box, i) => {
     drawLine(context, palette.text, 1.5, [middle(boxes[i]), boxes[i].y, middle(box), box.y + box.h]);
   });
@@ -108,10 +107,8 @@ function isLoaded(model, strip, { step, phase, complete, kernel }) {
 }
 
 function filledLevel(model, strip, at, from, end) {
-  const steps = strip.filling
-    .slice(from, end)
-    .flat()
-    .filter((step) => model.head[step] === at.head);
+  const isOwn = (step) => model.head[step] === at.head;
+  const steps = strip.filling.slice(from, end).flat().filter(isOwn);
   if (!steps.length) return at.finished ? 1 : 0;
   return steps.filter((step) => at.isDone(step)).length / steps.length;
 }
@@ -168,9 +165,8 @@ export function nameHeads(context, layouts, heads, model, palette) {
   if (showsKeys(model)) return layouts.forEach(nameKeys);
   if (y < HEAD || height < 9) return; // there is no room
   context.font = `11px ${FONT}`;
-  const words = [(head) => headName(model, head), String].find(
-    (wordsOf) => context.measureText(wordsOf(heads.at(-1))).width + 4 <= room,
-  );
+  const fits = (wordsOf) => context.measureText(wordsOf(heads.at(-1))).width + 4 <= room;
+  const words = [(head) => headName(model, head), String].find(fits);
   if (!words) return;
   heads.forEach((head, i) => text(context, words(head), layouts[i].x, layouts[i].y - 7, palette.muted));
 }

@@ -4,7 +4,7 @@
 // colour and the number of the rank that owns it.
 
 import { drawLine, fillBox, roundBox, text } from "../grid/draw.js";
-import { lerp, smooth, within } from "../run/easing.js";
+import { clamp, lerp, smooth, within } from "../run/easing.js";
 import { range } from "../run/model.js";
 
 const COLORS = ["query", "key", "output", "value", "state", "cold", "standard", "rival"]; // of the ranks
@@ -20,22 +20,15 @@ export const colorOf = (palette, rank) => palette[COLORS[rank % COLORS.length]];
 
 // Where everything lies: the holds, the square of scores, the shares of a row, and the lanes below.
 export function layoutOf({ ranks }, width, height) {
-  const lanes = ranks * (LANE + 3) + LANES_GAP;
-  const hold = Math.max(54, Math.min(120, width * 0.12));
-  const names = width > ROOM_FOR_PARTS ? 104 : NARROW_NAMES;
-  const left = names + hold + 14;
-  const side = Math.max(80, Math.min(height - TOP - lanes - 12, (width - left) * 0.62));
+  const hold = { x: width > ROOM_FOR_PARTS ? 104 : NARROW_NAMES, w: clamp(width * 0.12, 54, 120) };
+  const left = hold.x + hold.w + 14;
+  const below = ranks * (LANE + 3) + LANES_GAP;
+  const side = Math.max(80, Math.min(height - TOP - below - 12, (width - left) * 0.62));
   const row = side / ranks;
-  const shares = left + side + GAP;
-  return {
-    row,
-    side,
-    left,
-    hold: { x: names, w: hold },
-    shares: { x: shares, w: Math.min(width - shares - 8, 1.6 * side) },
-    lanes: { x: 20, y: TOP + side + LANES_GAP, w: width - 28 },
-    y: (rank) => TOP + rank * row,
-  };
+  const x = left + side + GAP;
+  const shares = { x, w: Math.min(width - x - 8, 1.6 * side) };
+  const lanes = { x: 20, y: TOP + side + LANES_GAP, w: width - 28 };
+  return { row, side, left, hold, shares, lanes, y: (rank) => TOP + rank * row };
 }
 
 // Draws run `run` (see ranks.py) at `ns`; `longest` is the end of the time axis.
@@ -102,7 +95,7 @@ function drawScores(context, layout, run, palette, { rank, owner, begin, end, pl
   const [x0, y0] = [left + (whole ? rank : owner) * row, y(rank)];
   const [rows, keys, [low, high]] = [(endRow - firstRow) * part, endKey - firstKey, bounds];
   const at = (key, query) => [x0 + (firstKey + key) * perKey, y0 + (firstRow + query) * perRow];
-  const clip = (key) => Math.max(0, Math.min(keys, key));
+  const clip = (key) => clamp(key, 0, keys);
   context.fillStyle = colorOf(palette, whole ? rank : owner);
   context.globalAlpha = part < 1 ? 1 : 0.62;
   context.beginPath();

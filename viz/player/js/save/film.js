@@ -41,9 +41,8 @@ export function shotsOf(owner, [from, to], isGif = false) {
 export async function film(picture, { isGif, scale, shots, duration, onProgress, signal }) {
   const { transport } = picture.owner;
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [picture.width, picture.height].map(
-    (size) => 2 * Math.round((size * scale) / 2),
-  );
+  const even = (size) => 2 * Math.round((size * scale) / 2);
+  [canvas.width, canvas.height] = [picture.width, picture.height].map(even);
   const tape = await tapeOf(isGif, canvas.width, canvas.height);
   const context = canvas.getContext("2d", { willReadFrequently: true });
   try {
@@ -128,9 +127,8 @@ class GifTape {
     const palette = quantize(data, 255);
     const transparentIndex = palette.length;
     const pixels = new Uint32Array(data.buffer);
-    const colors = applyPalette(data, palette).map((color, i) =>
-      pixels[i] === this.before?.[i] ? transparentIndex : color,
-    );
+    const isAsBefore = (i) => pixels[i] === this.before?.[i];
+    const colors = applyPalette(data, palette).map((color, i) => (isAsBefore(i) ? transparentIndex : color));
     this.before = pixels;
     palette.push([0, 0, 0]);
     const delay = Math.max(10, 10 * (Math.round(until / 10) - Math.round(time / 10)));

@@ -66,14 +66,13 @@ export class Picture {
   papers(context, scale) {
     this.place();
     const canvases = this.parts.flatMap((part) => [...part.querySelectorAll("canvas")]);
-    return new Map(
-      canvases.map((canvas) => {
-        const { left, top } = canvas.getBoundingClientRect();
-        const x = (left - this.page.left + this.left) * scale;
-        const y = (top - this.page.top + this.top) * scale;
-        return [canvas, { context, x, y, scale }];
-      }),
-    );
+    const paperOf = (canvas) => {
+      const { left, top } = canvas.getBoundingClientRect();
+      const x = (left - this.page.left + this.left) * scale;
+      const y = (top - this.page.top + this.top) * scale;
+      return { context, x, y, scale };
+    };
+    return new Map(canvases.map((canvas) => [canvas, paperOf(canvas)]));
   }
 
   canvas(scale) {
@@ -114,15 +113,10 @@ function paintText(context, node, origin) {
   if (!node.textContent.trim()) return;
   const style = getComputedStyle(node.parentElement);
   const { color, alpha } = plainColor(style.color);
-  context.globalAlpha = alpha;
-  context.fillStyle = color;
-  context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-  context.textAlign = "left";
-  context.textBaseline = "middle";
+  const look = { size: parseFloat(style.fontSize), weight: style.fontWeight, alpha };
   const { bottom: end } = node.parentElement.getBoundingClientRect();
   for (const { words, left, top, bottom } of linesOf(node).filter((line) => line.top < end))
-    context.fillText(words, left - origin.x, (top + bottom) / 2 - origin.y);
-  context.globalAlpha = 1;
+    text(context, words, left - origin.x, (top + bottom) / 2 - origin.y, color, look);
 }
 
 // The lines into which the page breaks a text, and where they are.

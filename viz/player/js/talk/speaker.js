@@ -27,17 +27,11 @@ export class Speaker extends TalkWindow {
     const actions = { Back: "back", Next: "next", Black: "black", Keys: "help" };
     const buttonOf = ([words, action]) => button(words, "", () => this.does(action));
     const buttons = Object.entries(actions).map(buttonOf);
-    this.root.append(
-      element("div", { class: "fa-column" }, [sceneRoot, this.note]),
-      element("div", { class: "fa-column" }, [
-        element("div", { class: "fa-fields fa-times" }, [this.clock, this.left, this.pace]),
-        this.nextTitle,
-        next,
-        this.status,
-        this.line,
-        element("div", { class: "fa-fields fa-speaker-keys" }, buttons),
-      ]),
-    );
+    const times = element("div", { class: "fa-fields fa-times" }, [this.clock, this.left, this.pace]);
+    const keys = element("div", { class: "fa-fields fa-speaker-keys" }, buttons);
+    const column = { class: "fa-column" };
+    const beside = [times, this.nextTitle, next, this.status, this.line, keys];
+    this.root.append(element("div", column, [sceneRoot, this.note]), element("div", column, beside));
     this.next = this.makeScreen(next);
   }
 

@@ -26,12 +26,9 @@ export class OpenTile {
     this.said = element("span", { role: "status" }); // what is pointed at is said aloud too
     this.hint = element("div", { class: "fa-hint" }, [this.about, this.said]);
     const close = button("Back to the grid", "back to the grid (z or Esc)", () => this.close());
-    this.node = element("div", { class: "fa-micro", role: "group", "aria-label": "numbers of the tile" }, [
-      element("div", { class: "fa-micro-title" }, [this.title, close]),
-      this.missing,
-      this.state,
-      this.hint,
-    ]);
+    const head = element("div", { class: "fa-micro-title" }, [this.title, close]);
+    const numbers = { class: "fa-micro", role: "group", "aria-label": "numbers of the tile" };
+    this.node = element("div", numbers, [head, this.missing, this.state, this.hint]);
     const { stage } = this.pane;
     stage.addEventListener("mousemove", (event) => this.isShown && this.point(this.pane.cellAt(event)));
     stage.addEventListener("mouseleave", () => this.point(null));
