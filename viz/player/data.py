@@ -35,7 +35,7 @@ from viz.player.drawn import ROW_VALUES, Drawn, drawn_of
 from viz.player.source import KernelSource, kernel_source
 from viz.player.tiles import attention_share, key_parts, row_mean
 from viz.shared import theme
-from viz.shared.formats import format_kib, problem_words
+from viz.shared.formats import format_bytes, format_kib, problem_words
 from viz.shared.provenance import looks_of
 
 SHARES = {"alpha": np.multiply, "weight": np.add}
@@ -60,6 +60,7 @@ def film() -> list[dict[str, Any]]:
     shown = {
         "heads": problem.heads,
         "words": problem.q_len,
+        "each": format_bytes(ledger["S"] / 2 / problem.heads),
         "parts": [
             {"name": name, "bytes": size, "color": theme.TENSOR_COLORS[name]} for name, size in ledger.items()
         ],

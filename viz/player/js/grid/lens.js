@@ -82,15 +82,8 @@ function drawTold(context, { w, h }, state, how) {
   const adds = open > 0.5 && shown ? addedIn(model, at, row, shown) : null;
   if (open) drawCells(context, grown, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
   const middle = HEAD + 8 + open * (above + tall + 8);
-  const [ranges, place] = [{ most: Math.max(largestSum(model, at, row), oldL) }, { l: from, end }];
   const later = (part) => (part < 0.5 ? lerp(part, 0.5 * within(part, WEIGHTS, 0.5), open) : part);
-  const kind = { palette, strong, rescale: later(rescale), tall: 28, ranges, place };
-  const [kept, added] = drawL(context, state, middle, kind);
-  write("sum", left, middle, palette.state, { size: 13 });
-  const below = (words, edge, color, align) => write(words, edge, middle + 16, color, { size: 12, align });
-  const [first, old, fresh, all] = [oldL, kept, added, kept + added].map(cell);
-  if (isSeen) below(rescale > 0.5 ? `old ${old}` : `${first} × α`, from, palette.state, "left");
-  if (isSeen && rescale > 0.5) below(`new ${fresh}`, lerp(right, end, open), palette.text, "right");
+  const all = drawTotal(context, { from, end, middle }, how, state, isSeen ? rescale : 0, later(rescale));
   atEnd(all, right, middle);
 
   const V = { x: from, y: middle + 24, w: end - from, h: open > 0.5 ? VALUES : 0 };
@@ -106,6 +99,22 @@ function drawTold(context, { w, h }, state, how) {
   const sums = shown.phase?.rescales ? { ...shown, part: later(shown.part) } : shown;
   drawSum(context, slot, box, { ...how, ...sums, ...heldIn(model, at, "O"), adds }, own);
   return V.h && V;
+}
+
+// The sum as a bar; below it, as far as it is `rescaled`, what it was, or what of it is new. Returns its words.
+function drawTotal(context, { from, end, middle }, how, state, rescaled, rescale) {
+  const { model, palette, at, strong, row } = how;
+  const write = (words, x, down, color, more) =>
+    text(context, words, x, middle + down, color, { size: 12, weight: "650", alpha: strong, ...more });
+  const ranges = { most: Math.max(largestSum(model, at, row), state.oldL) };
+  const kind = { palette, strong, rescale, tall: 28, ranges, place: { l: from, end } };
+  const [kept, added] = drawL(context, state, middle, kind);
+  write("sum", PAD, 0, palette.state, { size: 13 });
+  const edge = Math.max(from + ((kept + added) / ranges.most) * (end - from), from + 130);
+  if (rescaled > 0.5) write(`old ${cell(kept)}`, from, 16, palette.state);
+  else if (rescaled > 0) write(`${cell(state.oldL)} × α`, from, 16, palette.state);
+  if (rescaled > 0.5) write(`new ${cell(added)}`, edge, 16, palette.text, { align: "right" });
+  return cell(kept + added);
 }
 
 // What P V adds to O of a row right now: of which key, its weight, and O before it and at this moment.

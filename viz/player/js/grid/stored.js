@@ -109,7 +109,7 @@ function drawAll(context, { whole, side, far, stays, paint, frame, tensors, mode
     { x, y, w, h: w },
     { part: clamp(at.zooms + 1), alpha: Number(at.zooms < LEAVES) },
   );
-  const style = { size: square.w / 11, weight: "700", align: "center", alpha: within(far, 0.93, 1) * stays };
+  const style = { size: square.w / 11, weight: "700", align: "center", alpha: within(far, 0.985, 1) * stays };
   const lines = [at.count ?? "", formatBytes(bytesOfScores(model, at.many))];
   lines.forEach((words, i) =>
     text(

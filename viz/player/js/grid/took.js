@@ -7,7 +7,7 @@ import { sum } from "../run/model.js";
 
 const WAYS = ["standard attention", "FlashAttention"];
 const COLORS = ["muted", "good"];
-const PAD = 12;
+const [PAD, BEGINS] = [12, 0.2]; // part of the room that is for the first bytes
 
 export function drawTook(context, { x, y, w, h }, { palette, at }) {
   const { ms, parts, words, faster } = at.took;
@@ -40,12 +40,14 @@ export function drawTook(context, { x, y, w, h }, { palette, at }) {
   if ("clock" in at) race(at.clock, [0.16, 0.5], 0.18);
   else {
     const grown = (words / at.first) ** (smooth(at.races) - 1); // of all words
-    const bytesOf = (part) => part.bytes * grown ** ("SP".includes(part.name) ? 2 : 1);
-    const all = sum(parts.map(bytesOf));
+    const bytesOf = (part, n = grown) => part.bytes * n ** ("SP".includes(part.name) ? 2 : 1);
+    const all = sum(parts.map((part) => bytesOf(part)));
+    const first = sum(parts.map((part) => bytesOf(part, at.first / words)));
+    const unit = Math.min(BEGINS / first, 1 / all); // it grows, then is seen from afar
     write(`${Math.round(words * grown).toLocaleString("en-US")} words`, x + PAD, y + 0.06 * h);
     [parts, parts.filter(({ name }) => !"SP".includes(name))].forEach((own, way) => {
-      const segments = own.map((part) => [part.color, bytesOf(part) / all, part.name]);
-      draw(way, 0.2 + 0.17 * way, 0.09, segments, formatBytes(sum(own.map(bytesOf))));
+      const segments = own.map((part) => [part.color, bytesOf(part) * unit, part.name]);
+      draw(way, 0.2 + 0.17 * way, 0.09, segments, formatBytes(sum(own.map((part) => bytesOf(part)))));
     });
     if (at.races > 1) race(at.races - 1, [0.56, 0.73], 0.09);
     const come = { align: "right", alpha: within(at.races, 1.9, 2) };

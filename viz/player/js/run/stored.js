@@ -4,7 +4,7 @@ import { lerp, within } from "./easing.js";
 import { range, sum } from "./model.js";
 
 const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it writes
-const [FIRST, ALL] = [0.44, 0.86]; // of a kernel's time: its first tile, which is looked at; all of them
+const [FIRST, ALL] = [0.4, 0.8]; // of a kernel's time: its first tile, which is looked at; all of them
 
 // Each tile of queries of each kernel if `stored` kernels are over: how far it was read, made and written.
 export const storedTiles = (stored, tiles) =>
