@@ -111,11 +111,11 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
 }
 
 // A chip, with its contacts around it.
-export function drawChipBox(context, chip, { muted: line, background: fill }) {
-  context.setLineDash([5, 8]);
-  roundBox(context, chip, 6, { line, width: 2 * CONTACT, alpha: 0.35 }); // their inner half is covered
+export function drawChipBox(context, chip, { key: gold, muted: line, background: fill }) {
+  context.setLineDash([6, 7]);
+  roundBox(context, chip, 6, { line: gold, width: 2 * CONTACT, alpha: 0.55 }); // their inner half is covered
   context.setLineDash([]);
-  roundBox(context, chip, 6, { fill, line });
+  roundBox(context, chip, 6, { fill, line, width: 2 });
 }
 
 export function namePlace(context, name, words, { x, y, w }, palette) {

@@ -67,7 +67,11 @@ function drawTold(context, { w, h }, state, how) {
     return null;
   }
 
-  roundBox(context, { x: 0, y: 0, w, h }, 4, { line: palette.text, width: 1.25, alpha: 0.6 });
+  roundBox(context, { x: 0, y: 0, w, h }, 4, {
+    line: palette.text,
+    width: 1.25,
+    alpha: 0.6 - 0.6 * within(open, 0.8, 1),
+  });
   write(rowCalled(model, at.step, row), left, 13, palette.now, { size: 15 });
   atEnd(named, right, 13, shrinks ? 20 : 14);
 
@@ -101,7 +105,7 @@ function drawTold(context, { w, h }, state, how) {
   return V.h && V;
 }
 
-// The sum as a bar; below it, as far as it is `rescaled`, what it was, or what of it is new. Returns its words.
+// The sum as a bar; below it, as far as it is `rescaled`, what it was and what is new. Returns its words.
 function drawTotal(context, { from, end, middle }, how, state, rescaled, rescale) {
   const { model, palette, at, strong, row } = how;
   const write = (words, x, down, color, more) =>
