@@ -148,11 +148,10 @@ export function countedRow({ data: { tensors, hides }, tensorBytes }, name) {
   return { name, title: COUNTED, parts };
 }
 
-export const modelledRow = ({ data: { standard_parts: parts, standard_words: name } }) => ({
-  name,
-  title: MODELLED,
-  parts: parts.map((part) => ({ ...part, title: MODELLED })),
-});
+export function modelledRow({ data }) {
+  const parts = data.standard_parts.map((part) => ({ ...part, title: MODELLED }));
+  return { name: data.standard_words, title: MODELLED, parts };
+}
 
 export function toggleFullScreen(root) {
   if (document.fullscreenElement) document.exitFullscreen();

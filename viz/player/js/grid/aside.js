@@ -1,7 +1,7 @@
 // What stands right of the grid: the kernel's source with the lines of the phase lit, and one row's curves.
 
 import { canvas, element, write } from "../controls/dom.js";
-import { fillBox, fitCanvas, text } from "./draw.js";
+import { fillBox, fitCanvas, roundBox, text } from "./draw.js";
 import { formatNumber } from "../run/formats.js";
 import { curveOf, recordedSeries, shownRow } from "../run/series.js";
 import { isInPart } from "../run/model.js";
@@ -105,10 +105,8 @@ function drawSeries(context, box, { model, palette, at, series, shown }) {
   if (!points || current < 0) return; // what is still to come is never drawn
   drawTrail(context, points, fresh, current, color);
   if (!points[current]) return;
-  context.fillStyle = palette.now;
-  context.beginPath();
-  context.arc(...points[current], DOT, 0, 7);
-  context.fill();
+  const [x, y] = points[current];
+  roundBox(context, { x: x - DOT, y: y - DOT, w: 2 * DOT, h: 2 * DOT }, DOT, { fill: palette.now });
 }
 
 // [x, y] of each value, null for one that is not finite; null if none is finite.

@@ -104,7 +104,6 @@ function weightsOfRow(model, at, slot, row) {
 // The largest l of a row in the steps of its turn, or of its tile if it comes back to the chip.
 export function largestSum(model, at, row) {
   const [first, last] = [model.turnFirst[at.step], model.turnLast[at.step]];
-  return once(model, `l|${first}|${row}`, () =>
-    Math.max(...range(last + 1, first).map((step) => valueAt(model, "l", step, row) || 0)),
-  );
+  const lOf = (step) => valueAt(model, "l", step, row) || 0;
+  return once(model, `l|${first}|${row}`, () => Math.max(...range(last + 1, first).map(lOf)));
 }

@@ -44,11 +44,9 @@ export class LanesView {
     ].map(([words, title, key]) => button(words, title, () => this.does(key), { "aria-label": title }));
     this.more = element("div", { class: "fa-lane-more" });
     const bar = [this.chooser, element("div", { class: "fa-group" }, tools), this.legend];
-    this.node = element("div", { class: "fa-lane-view", role: "group", "aria-label": "lanes of an SM" }, [
-      element("div", { class: "fa-fields" }, bar),
-      this.canvas,
-      this.readout,
-    ]);
+    const fields = element("div", { class: "fa-fields" }, bar);
+    const about = { class: "fa-lane-view", role: "group", "aria-label": "lanes of an SM" };
+    this.node = element("div", about, [fields, this.canvas, this.readout]);
     takeGestures(this);
     this.canvas.addEventListener("keydown", (event) => this.press(event));
   }

@@ -149,16 +149,14 @@ function drawShares(context, { y, row, shares }, run, palette, rank, ns) {
     });
   };
   const [before, after] = [upTo(steps.slice(0, -1)), upTo(steps)];
+  const style = { size: SMALL, align: "center", weight: "600" };
   let x = place.x;
   for (const owner of range(run.ranks)) {
     const share = lerp(before[owner], after[owner], moved);
     const w = share * place.w;
     fillBox(context, colorOf(palette, owner), { ...place, x, w });
-    if (w > 40) {
-      const style = { size: SMALL, align: "center", weight: "600" };
-      const [middle, words] = [place.y + place.h / 2, `${Math.round(100 * share)} %`];
-      text(context, words, x + w / 2, middle, palette.background, style);
-    }
+    const words = w > 40 ? `${Math.round(100 * share)} %` : "";
+    text(context, words, x + w / 2, place.y + place.h / 2, palette.background, style);
     x += w;
   }
 }

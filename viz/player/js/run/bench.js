@@ -78,10 +78,9 @@ export function heldIn(model, at, slot) {
   const lands = (phase, k) => phase.loads.some(isIn(slot)) && movedPart(phase, at.progress[k]) < 1;
   const flies = comes < 1 && phases.some(lands); // it is empty until then
   if (before.some(fills)) return { held: before.some(turns) ? 1 : comes, used: 0, flies };
-  const uses = step.filter(
-    ({ needs, stores, makes }) => [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot)),
-  );
-  const last = uses.at(-1);
+  const uses = ({ needs, stores, makes }) =>
+    [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot));
+  const last = step.findLast(uses);
   // a product takes line by line; what is stored stays for a while
   const isEaten = last && roleOf(last) === "product";
   const used = isEaten && phases.includes(last) ? progress(last) : leftAfter(model, at, last);
@@ -140,11 +139,8 @@ export function matricesIn(model, figure, slot, at) {
   placed.sort((a, b) => a.k - b.k);
   const sums = phases.filter((phase) => !isSquare(slot) && sumOf(phase) === slot.name);
   const sum = own.find(({ is_field: isField, phase }) => isField || sums.some(({ name }) => name === phase));
-  const earlier = !sum
-    ? -1
-    : slot.rows === "kv_tile"
-      ? stepOfTurnBefore(model, at.step)
-      : stepBefore(model, at.step);
+  const stepEarlier = slot.rows === "kv_tile" ? stepOfTurnBefore : stepBefore;
+  const earlier = sum ? stepEarlier(model, at.step) : -1;
   const start = earlier < 0 ? null : matrixOf(model, figure, sum, earlier);
   const last = placed.at(-1);
   if (!last) return start && { now: start, old: null, part: 1, phase: null, isSum: true };

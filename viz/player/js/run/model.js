@@ -81,9 +81,8 @@ function sumBytes({ data, count }) {
   stepBytes.forEach(({ read, written }, i) => {
     bytes[i + 1] = bytes[i] + sum([...read, ...written]);
   });
-  const tensorBytes = data.tensors.map((_, t) =>
-    sum(stepBytes.map(({ read, written }) => read[t] + written[t])),
-  );
+  const bytesOf = (t) => sum(stepBytes.map(({ read, written }) => read[t] + written[t]));
+  const tensorBytes = data.tensors.map((_, t) => bytesOf(t));
   return { stepBytes, bytes, tensorBytes };
 }
 

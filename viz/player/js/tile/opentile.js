@@ -78,10 +78,9 @@ export class OpenTile {
     const { step } = this.timeline.cursor();
     const figure = figureOf(model, step);
     const shown = shownIn(model, figure, this.pane.stateAt());
-    const own = figure.slots
-      .filter(({ rows }) => rows === "q_tile")
-      .toSorted((a) => (a.name === "S" ? -1 : 1));
-    const slot = own.find(({ name }) => name === pointed?.slot) ?? own.find(({ name }) => shown[name]);
+    const own = figure.slots.filter(({ rows }) => rows === "q_tile");
+    const first = own.find(({ name }) => name === "S" && shown.S) ?? own.find(({ name }) => shown[name]);
+    const slot = own.find(({ name }) => name === pointed?.slot) ?? first;
     const last = model.data.problem[slot?.columns === "kv_tile" ? "block_n" : "head_dim"] - 1;
     const column = Math.max(0, Math.min(last, (pointed?.column ?? -direction) + direction));
     if (slot) this.point({ slot: slot.name, row: model.offsets[toldRow(model, step, pinned)], column });
