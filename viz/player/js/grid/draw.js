@@ -112,8 +112,8 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
 
 // A chip, with its contacts around it.
 export function drawChipBox(context, chip, { key: gold, muted: line, background: fill }) {
-  context.setLineDash([6, 7]);
-  roundBox(context, chip, 6, { line: gold, width: 2 * CONTACT, alpha: 0.55 }); // their inner half is covered
+  context.setLineDash([5, 11]);
+  roundBox(context, chip, 6, { line: gold, width: 2 * CONTACT, alpha: 0.8 }); // their inner half is covered
   context.setLineDash([]);
   roundBox(context, chip, 6, { fill, line, width: 2 });
 }
