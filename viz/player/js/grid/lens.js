@@ -18,6 +18,7 @@ const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong ol
 const [HIGH, WIDE, LARGEST] = [172, 340, 3]; // of an open one, in units of so many pixels at most
 const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and scores; pixels of a word
 const VALUES = 20; // height of those of a key
+const TOLD = 0.002; // of its time α waits: what was dropped is drawn again before
 const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
 
 // Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix, over the chip.
@@ -56,7 +57,9 @@ function drawTold(context, { w, h }, state, how) {
   const [was, is] = [oldM, m].map(formatSteady);
   const grows = open > 0.5 && oldL > 0 && was !== is ? `${was} → ${is}` : is;
   const factor = open > 0.5 ? rescaleWords(state).factor : `α = ${formatSteady(alpha)}`;
-  const named = shrinks ? factor : `max = ${max < 0.5 ? was : grows}`;
+  const rescaled = isSeen && rescale > TOLD ? rescale : 0;
+  const isTold = shrinks && rescaled > 0;
+  const named = isTold ? factor : `max = ${max < 0.5 ? was : grows}`;
   const [left, right, from, end] = [PAD, w - PAD, PAD + NAME, w - PAD - NUMBER];
   const write = (words, x, y, color, more) =>
     text(context, words, x, y, color, { size: 14, weight: "650", alpha: strong, ...more });
@@ -73,7 +76,7 @@ function drawTold(context, { w, h }, state, how) {
     alpha: 0.6 - 0.6 * within(open, 0.8, 1),
   });
   write(rowCalled(model, at.step, row), left, 13, palette.now, { size: 15 });
-  atEnd(named, right, 13, shrinks ? 20 : 14);
+  atEnd(named, right, 13, isTold ? 20 : 14);
 
   const isFlat = zoom * (right - from) > LEGIBLE * model.data.problem.block_n;
   const [above, tall] = isFlat ? FLAT : TURNED;
@@ -87,7 +90,7 @@ function drawTold(context, { w, h }, state, how) {
   if (open) drawCells(context, grown, { ...how, isFlat }, { state, max, rescale, isOld, isSeen, adds });
   const middle = HEAD + 8 + open * (above + tall + 8);
   const later = (part) => (part < 0.5 ? lerp(part, 0.5 * within(part, WEIGHTS, 0.5), open) : part);
-  const all = drawTotal(context, { from, end, middle }, how, state, isSeen ? rescale : 0, later(rescale));
+  const all = drawTotal(context, { from, end, middle }, how, state, rescaled, later(rescale));
   atEnd(all, right, middle);
 
   const V = { x: from, y: middle + 24, w: end - from, h: open > 0.5 ? VALUES : 0 };
@@ -99,9 +102,8 @@ function drawTold(context, { w, h }, state, how) {
   if (!shown?.isSum) return V.h && V; // O of a large tile is not known number by number
   const by = finishOf(model, at) > 0 ? `/ ${all}` : isOld && rescale > WEIGHTS ? "×α" : "";
   atEnd(by, right, box.y + box.h / 2, by.length > 2 ? 16 : 22);
-  const own = [model.offsets[row]];
   const sums = shown.phase?.rescales ? { ...shown, part: later(shown.part) } : shown;
-  drawSum(context, slot, box, { ...how, ...sums, ...heldIn(model, at, "O"), adds }, own);
+  drawSum(context, slot, box, { ...how, ...sums, ...heldIn(model, at, "O"), adds }, [model.offsets[row]]);
   return V.h && V;
 }
 
