@@ -20,7 +20,7 @@ from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
 METRICS = ("time", "tflops", "memory", "speedup")
-SHOWN = {"sdpa_flash": "FlashAttention-2", "ours": "our kernels"}
+SHOWN = {"sdpa_flash": "FlashAttention-2 (torch)", "ours": "our kernels"}
 
 
 def among(options: Collection[str]) -> Meta:
