@@ -3,7 +3,7 @@
 import { FONT, drawLine, fillBox, outline, text } from "../grid/draw.js";
 import { visibleEvents } from "./lane_model.js";
 import { clamp } from "../run/easing.js";
-import { sum } from "../run/model.js";
+import { range, sum } from "../run/model.js";
 import { tickWords, ticksOf } from "./span.js";
 
 const AXIS = 20; // height of the time axis
@@ -72,18 +72,20 @@ export function drawLanes(context, layout, span, { model, palette, marked, picke
   }
 }
 
-// How long a tile takes, the median of its row: from the end of a softmax, or product, to that of the next.
+// The median time of a tile, from the end of a softmax, or product, to that of the next: where it is nearest.
 function drawPeriod(context, layout, span, { run, y, tracks }, { palette, head }) {
   const { track } = tracks.find((each) => !each.track.product) ?? tracks[0];
-  const [first] = visibleEvents(run, track, span.from, span.to);
-  const from = run.end[first];
   const apart = run.end.subarray(track.first + 1, track.end).map((end, i) => end - run.end[track.first + i]);
-  const to = from + apart.toSorted()[apart.length >> 1];
-  const [left, right, top] = [xOf(layout, span, from), xOf(layout, span, to), y + HEADING / 2];
-  if (!(to <= head && right < layout.width - PERIOD_ROOM)) return;
+  const median = apart.toSorted()[apart.length >> 1];
+  const away = (event) => Math.abs(apart[event - track.first] - median);
+  const pairs = range(track.end - 1, track.first).toSorted((a, b) => away(a) - away(b));
+  const from = pairs.map((event) => run.end[event]).find((end) => end > span.from && end + median < span.to);
+  const [left, right, top] = [xOf(layout, span, from), xOf(layout, span, from + median), y + HEADING / 2];
+  if (!(from + median <= head)) return;
   drawLine(context, palette.now, 2, [left, top + 8, left, top, right, top, right, top + 8]);
-  const words = `${((to - from) / 1000).toFixed(2)} µs per tile (median)`;
-  text(context, words, right + 8, top, palette.now, { size: 13, weight: "700" });
+  const words = `${(median / 1000).toFixed(2)} µs per tile (median)`;
+  const [x, align] = right < layout.width - PERIOD_ROOM ? [right + 8, "left"] : [left - 8, "right"];
+  text(context, words, x, top, palette.now, { size: 13, weight: "700", align });
 }
 
 // What comes later is pale.
