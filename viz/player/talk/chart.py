@@ -20,7 +20,9 @@ from viz.shared.provenance import library_versions
 from viz.shared.theme import PEER_COLORS
 
 METRICS = ("time", "tflops", "memory", "speedup")
-SHOWN = {"sdpa_flash": "FlashAttention-2 (torch)", "ours": "our kernels"}
+SHOWN = {"sdpa_flash": "PyTorch's FlashAttention-2", "ours": "our FlashAttention"}
+TITLES = sweep.TITLES | {"memory": "extra memory for one sequence"}
+THAN = {"time": " faster", "memory": " less"}  # what its factor says of a curve
 
 
 def among(options: Collection[str]) -> Meta:
@@ -83,8 +85,7 @@ def chart_data(chart: Chart) -> dict:
     ys = [y for _, values in drawn for _, y in values]
     ticks = sweep.value_ticks(ys, chart.metric)
     return {
-        "title": f"{sweep.TITLES[chart.metric]}{' per sequence' * (chart.metric == 'memory')}, "
-        f"{chart.direction}, against {chart.axis} ({sweep.LETTERS[chart.axis]}), both on log scales",
+        "title": f"{TITLES[chart.metric]}, {chart.direction}, against {chart.axis}, both on log scales",
         "x": [[math.log(x), format_length(x)] for x in xs],
         "y": [[math.log(tick), words] for tick, words in ticks if min(ys) <= 2 * tick <= 4 * max(ys)],
         "series": [
@@ -94,7 +95,7 @@ def chart_data(chart: Chart) -> dict:
                 "symbol": sweep.SYMBOLS.get(curve.peer, "star"),
                 "points": [[math.log(x), math.log(y)] for x, y in values],
                 "last": sweep.format_metric(values[-1][1], chart.metric),
-                "factor": _ratio(dict(values), dict(drawn[0][1])) if number else "",
+                "factor": _ratio(dict(values), dict(drawn[0][1]), THAN.get(chart.metric, "")) * bool(number),
             }
             for number, (curve, values) in enumerate(drawn)
         ],
@@ -102,12 +103,12 @@ def chart_data(chart: Chart) -> dict:
     }
 
 
-def _ratio(one: dict[int, float], other: dict[int, float]) -> str:
+def _ratio(one: dict[int, float], other: dict[int, float], than: str = "") -> str:
     """How many times as large one curve is as the other, or the other as this one, where both end."""
     if not (both := one.keys() & other.keys()):
         return ""
     low, high = sorted((one[max(both)], other[max(both)]))
-    return format_ratio(high / low)
+    return format_ratio(high / low) + than
 
 
 def drawn_curves(chart: Chart) -> list[tuple[PeerCurve, list[tuple[int, float]]]]:

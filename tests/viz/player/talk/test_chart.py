@@ -33,7 +33,7 @@ def test_points_are_those_of_the_recording():
     (ours,) = [curve for curve in curves if (curve.peer, curve.direction) == ("ours", "forward")]
     drawn = {math.exp(x): math.exp(y) for x, y in data["series"][1]["points"]}
     assert {round(x): y for x, y in drawn.items()} == pytest.approx(ours.values("time"))
-    assert [each["name"] for each in data["series"]] == ["standard (torch)", "our kernels"]
+    assert [each["name"] for each in data["series"]] == ["standard (torch)", "our FlashAttention"]
     assert "H200" in data["source"]
     assert "causal" in data["source"]
 
@@ -44,7 +44,7 @@ def test_the_factor_of_a_curve_is_that_of_the_values_where_it_and_the_first_end(
     values = [math.exp(each["points"][-1][1]) for each in (naive, flash, ours)]
     assert naive["factor"] == ""
     for curve, value in zip((flash, ours), values[1:], strict=True):
-        assert float(curve["factor"].removesuffix("×")) == pytest.approx(values[0] / value, rel=0.05)
+        assert float(curve["factor"].removesuffix("× faster")) == pytest.approx(values[0] / value, rel=0.05)
 
 
 def doubled():
@@ -84,7 +84,7 @@ def test_every_metric_has_a_chart(metric, direction):
 
 def test_a_speed_up_needs_standard_attention_but_does_not_have_to_show_it():
     (ours,) = chart_data(Chart("speedup", peers=("ours",)))["series"]
-    assert ours["name"] == "our kernels"
+    assert ours["name"] == "our FlashAttention"
     with pytest.raises(InvalidChart, match="has no speed-up"):
         chart_data(Chart("speedup", peers=("naive",)))
 

@@ -3,8 +3,8 @@
 import { element, svg } from "../controls/dom.js";
 
 const [WIDTH, HEIGHT] = [1200, 490]; // of the drawing, which is made as large as its room
-const [LEFT, RIGHT, TOP, BOTTOM] = [114, 900, 62, 448]; // of the curves
-const [LABEL_HEIGHT, NUMBER, DIGIT] = [62, 64, 36]; // of a curve's words, a bar's number; width of a digit
+const [LEFT, RIGHT, TOP, BOTTOM] = [114, 850, 62, 448]; // of the curves
+const [LABEL_HEIGHT, NUMBER, DIGIT] = [76, 64, 36]; // of a curve's words, a bar's number; width of a digit
 const DRAWS_MS = 3000; // a curve from left to right, and the largest bar: all grow at one speed
 const inked = (color) => `var(--fa-${color})`;
 
@@ -108,7 +108,7 @@ function curve(placed, { symbol, name, last, factor }, color, label) {
   const leader = `${x + 12},${y} ${RIGHT + 18},${label} ${RIGHT + 26},${label}`;
   const beside = (words, away, size) =>
     svg("text", { x: RIGHT + 32, y: label + away, "font-weight": 650, "font-size": size }, words);
-  const large = svg("tspan", { dx: 16, "font-size": 42, fill: inked("now") }, [factor]);
+  const large = svg("tspan", { dx: 16, "font-size": 36, fill: inked("now") }, [factor]);
   const words = [beside([last, large], -12, 34), beside([name], 18, 24)];
   const looks = { fill: color, "font-size": 26, "text-anchor": "middle", dy: -2.5 };
   const marks = placed.map(([px, py]) => svg("text", { ...looks, x: px, y: py }, [MARKS[symbol] ?? "●"]));
