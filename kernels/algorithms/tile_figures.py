@@ -27,7 +27,7 @@ def forward_figure(
             RecordedMatrix("K", "K", load_k, "Kᵀ"),
             RecordedMatrix("QK^T", "S", "QK^T", "scores QKᵀ / √d", scaled=True),
             RecordedMatrix("S", "S", "mask", "scores, masked", scaled=True),
-            RecordedMatrix("P", "S", "exponentials", "P = e^(score − m)", made_of=("QK^T",)),
+            RecordedMatrix("P", "S", "exponentials", "raw weights", made_of=("QK^T",)),
             RecordedMatrix("V", "V", load_v),
             *loaded,
             RecordedMatrix("O rescaled", "O", "rescale", "O × α"),

@@ -75,7 +75,7 @@ export class Pane {
     const end = at.finished && model.data.words && hasNumbers(model) && model.kernels[at.kernel].bars === "l";
     at.scan = timeline.order === "gpu" ? 0 : end && this.onPick ? 1 : scanOf(this.onPick ? rate : 3 * rate);
     at.melt = meltOf(rate);
-    at.marks = this.onPick || !this.pinned || this.pinned.q === model.q[at.step]; // a talk follows one row
+    at.marks = this.onPick || this.pinned?.q === model.q[at.step]; // a talk follows one row, or none
     at.progress = at.step < 0 ? [] : progressOf(model, timeline, at, at.melt);
     return at;
   }

@@ -21,7 +21,8 @@ export function drawState(context, { state: box, slots }, { model, palette, at, 
   roundBox(context, { ...box, x: box.x - 4, w: box.w + 8 }, 3, { fill: palette.surface, line: palette.line });
   const names = isFolded ? ["lse", ""] : isWide ? ["max m", "sum l"] : ["m", "l"];
   names.forEach((name, i) => text(context, name, [m, l][i], box.y - 10, palette.state, style));
-  const parts = isTold && at.phase?.rescales ? ["old", "new"] : [];
+  const isAdded = at.phase?.rescales && softmaxState(model, at.step, told)?.oldL > 0;
+  const parts = isTold && isAdded ? ["old", "new"] : [];
   parts.forEach((part, i) => text(context, part, l + 30 * i, box.y + box.h + 9, tones(palette)[i], style));
   if (model.q[at.step] < 0) return;
   const [max, rescale, exp] = ["max", "rescale", "exponentials"].map((of) => progressIn(model, at, of, 1));

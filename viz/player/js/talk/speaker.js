@@ -66,9 +66,8 @@ export class Speaker extends TalkWindow {
     this.left.classList.toggle("fa-late", left < 0);
     // every beat of the talk has its equal part of the minutes
     const beats = this.data.scenes.map(beatsOf);
-    const all = sum(beats);
     const done = beat + sum(beats.slice(0, scene));
-    const late = passed - (this.data.minutes * 60 * (done + 1)) / all;
+    const late = passed - (this.data.minutes * 60 * (done + 1)) / sum(beats);
     this.pace.textContent = startedAt && late > 0 ? `${minutes(late)} behind` : "";
   }
 }
