@@ -126,8 +126,8 @@ def is_one_loop_of_as_many_tokens(shown):
     assert {each.group_size for each in points} == {1}  # then it is the sweep that runs
     loops = [kernel for kernel in ALGORITHMS["flash3_backward"].kernels if kernel.products]
     made = {name for phase in loops[0].step for name in phase.makes}
-    tokens = {each.batch * each.q_len for each in points}
-    return len(loops) == 1 and made >= {"dK", "dV", "dQ"} and tokens == {max(each.q_len for each in points)}
+    is_one = len(loops) == 1 and made >= {"dK", "dV", "dQ"}
+    return is_one and tokens_of(shown) == {max(each.q_len for each in points)}
 
 
 def tile_counts(shown):
