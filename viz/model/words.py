@@ -26,7 +26,7 @@ from viz.shared.words import Words
 WORDS = Words(__file__)
 NEAREST = "nearest recording"
 SDPA = "sdpa_cudnn"
-"""What F.scaled_dot_product_attention picks; `words.md` says where and of what torch was asked."""
+"""cuDNN's kernel; `words.md` says for which shapes F.scaled_dot_product_attention picked it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Shown:
 def result(shown: Shown) -> str:
     sdpa, ours, naive = (shown.costs("prefill", each) for each in (SDPA, OURS, NAIVE))
     is_known = not shown.model.scores and _sdpa_has(shown, "prefill")
-    ways = [(sdpa, "PyTorch’s SDPA")] * is_known + [(ours, "the kernel here"), (naive, "standard attention")]
+    ways = [(sdpa, "cuDNN")] * is_known + [(ours, "the kernel here"), (naive, "standard attention")]
     times = [f"{format_ms(each.ms)} by {way}" for each, way in ways if each.ms and _fits(shown, each)]
     memory = format_ratio(naive.layer_memory_bytes / ours.layer_memory_bytes)
     said = {"memory": memory, "times": ", ".join(times), "origin": shown.origin(ours.times)}
@@ -101,7 +101,7 @@ def _time_card(shown: Shown, phase: str) -> Card:
 
 
 def table(shown: Shown) -> str:
-    """Standard attention, the kernel that SDPA picks (see `sdpa_words`; "–" if it has none), and ours."""
+    """Standard attention, cuDNN in PyTorch (see `sdpa_words`; "–" if it has no numbers), and ours."""
     rows = []
     for phase, name in TIMES.items():
         found, has_sdpa = [shown.costs(phase, each) for each in (NAIVE, SDPA, OURS)], _sdpa_has(shown, phase)
@@ -121,7 +121,7 @@ def table(shown: Shown) -> str:
 
 
 def _sdpa_has(shown: Shown, phase: str) -> bool:
-    """Whether SDPA has numbers: it takes 16 bits, and a window only as a mask, which is to be recorded so."""
+    """Whether cuDNN has numbers: it takes 16 bits, and a window only as a mask, if that was recorded."""
     sdpa, ours = (shown.costs(phase, each) for each in (SDPA, OURS))
     is_window = any(each.problem.mask == "window" for _, each in ours.times)
     return shown.model.dtype != "float32" and not (is_window and shown.origin(sdpa.times) == NEAREST)
@@ -151,7 +151,7 @@ def nearest_words(shown: Shown) -> list[str]:
 
 
 def sdpa_words(shown: Shown) -> str:
-    """Which kernel SDPA stands for, and where it has no numbers."""
+    """What cuDNN has to do with SDPA, and where it has no numbers."""
     said = [WORDS("picked", peer=peer_label(SDPA))]
     if not all(_sdpa_has(shown, phase) for phase in TIMES):
         said.append(WORDS("without sdpa"))

@@ -47,7 +47,7 @@ def test_the_first_view_is_a_model_with_the_origin_of_each_number():
     assert "32 query heads over 8 key heads" in text
     assert "meta-llama/Meta-Llama-3-8B" in text
     assert "NVIDIA H200" in text
-    assert "its kernel **SDPA cuDNN**" in text
+    assert "picked **SDPA cuDNN** for each" in text
 
 
 def test_a_time_that_was_not_taken_says_how_far_its_recording_is():
@@ -131,9 +131,9 @@ def test_without_a_recording_there_is_no_time():
     assert "not recorded" in table(shown())
 
 
-def test_the_headline_names_sdpa_first_where_it_computes_the_same():
+def test_the_headline_names_cudnn_first_where_it_computes_the_same():
     recorded = recorded_measurements()
-    ways = ["PyTorch’s SDPA", "the kernel here", "standard attention"]
+    ways = ["cuDNN", "the kernel here", "standard attention"]
     said = result(shown(recorded=recorded))
     assert sorted(ways, key=said.index) == ways
     assert ways[0] not in result(shown("gpt_oss_20b", recorded=recorded))  # its sinks are left out there
@@ -141,7 +141,7 @@ def test_the_headline_names_sdpa_first_where_it_computes_the_same():
     assert " ms" not in result(shown())
 
 
-def test_sdpa_has_no_numbers_for_float32_and_for_a_window_that_was_not_recorded_as_a_mask():
+def test_cudnn_has_no_numbers_for_float32_and_for_a_window_that_was_not_recorded_as_a_mask():
     assert "H100" in sdpa_words(shown())
     assert "mask of N × N" not in sdpa_words(shown())
     assert "mask of N × N" in sdpa_words(shown("mistral_7b", recorded=[measurement(8192)]))

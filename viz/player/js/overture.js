@@ -1,7 +1,7 @@
 // What a first visitor sees: what attention is, what standard attention stores, then FlashAttention, slowly.
 
 import { clamp, lerp, within } from "./run/easing.js";
-import { goodTile, rowNamed, scoresOf, softmaxState, toldRow } from "./run/figure.js";
+import { goodTile, rowNamed, softmaxState, toldRow } from "./run/figure.js";
 import { formatBytes, formatSteady } from "./run/formats.js";
 import { rowCalled, wordsOf } from "./run/sentences.js";
 import { bytesOfScores } from "./run/stored.js";
@@ -24,7 +24,6 @@ export function overtureOf(model, film = model.data.film) {
   const wordOf = (step, key) => model.data.words?.[1][model.kv[step] * kv + key] ?? "";
   const ordinary = P.map((each, i) => (each < 0.9 && /^\p{L}/u.test(wordOf(opens, i)) ? each : 0));
   const key = ordinary.indexOf(Math.max(...ordinary)); // a word that is not the largest
-  const score = formatSteady(scoresOf(model, opens, row)?.[key] ?? 0);
   const last = rowNamed(model, "P", good, row) ?? [];
   const most = Math.max(...last);
   const { l } = softmaxState(model, good, row);
@@ -35,7 +34,7 @@ export function overtureOf(model, film = model.data.film) {
     percent: Math.round((100 * most) / l),
   };
   const scores = formatBytes(bytesOfScores(model, film.find(({ many }) => many)?.many));
-  const words = { told, q, kv, n, old: wordOf(opens, key), score, scores, ...share };
+  const words = { told, q, kv, n, scores, ...share };
   let reached = 0;
   return film.map((act) => {
     const { title, says, to, at = to, rate = SLOW, beat = 0, waits = 0, rests = 0.25, ...scene } = act;

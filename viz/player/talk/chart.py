@@ -104,8 +104,12 @@ def chart_data(chart: Chart) -> dict:
 
 
 def _ratio(one: dict[int, float], other: dict[int, float], than: str = "") -> str:
-    """How many times as large one curve is as the other, or the other as this one, where both end."""
-    if not (both := one.keys() & other.keys()):
+    """How many times as large one curve is as the other, or the other as this one, where both end.
+
+    With `than` it says so of the first curve, if that is the lower one.
+    """
+    both = one.keys() & other.keys()
+    if not both or (than and one[max(both)] > other[max(both)]):
         return ""
     low, high = sorted((one[max(both)], other[max(both)]))
     return format_ratio(high / low) + than

@@ -44,7 +44,7 @@ class Scene:
     notes: str = ""
     view: str = "grid"
     row: str = ""
-    """The picked row as head and number of the row, "0.20"; empty for the row that tells most."""
+    """The picked row as head and number of the row, "0.20"; empty if no row is marked."""
     chart: Chart | None = None
     """A chart of the Measure page in place of a run; its stops count the peers that are drawn."""
 

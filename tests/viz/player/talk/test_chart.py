@@ -47,6 +47,12 @@ def test_the_factor_of_a_curve_is_that_of_the_values_where_it_and_the_first_end(
         assert float(curve["factor"].removesuffix("× faster")) == pytest.approx(values[0] / value, rel=0.05)
 
 
+def test_a_curve_above_the_first_is_not_called_faster_or_less():
+    for metric in ("time", "memory"):
+        low, high = chart_data(Chart(metric=metric, peers=("ours", "naive")))["series"]
+        assert (low["factor"], high["factor"]) == ("", "")
+
+
 def doubled():
     """Problem to its measurements, of each problem that the recording holds more than once."""
     by_problem = defaultdict(list)

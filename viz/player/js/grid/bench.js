@@ -224,8 +224,7 @@ function drawSlot(context, slot, box, how) {
   const name = nameIn(model, at, slot.name);
   // P is divided by the sum of its row, which is not known yet where it is summed up
   const isUndivided = name === "P" && model.kernels[at.kernel].bars === "l";
-  const raw = model.data.ticks || at.about >= 0 ? "raw weights" : "e^(S − m)";
-  const short = isUndivided ? (at.plain ? "" : raw) : name;
+  const short = isUndivided ? (at.plain ? "" : "raw weights") : name;
   const isReady = shown?.isSum && at.phase?.stores.length; // no longer “so far”
   const label = said && how.isOpen && !isReady ? said.label : short; // one name per box in the grid
   const style = { size, weight: "650", alpha: strong };

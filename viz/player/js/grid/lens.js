@@ -116,7 +116,8 @@ function drawTotal(context, { from, end, middle }, how, state, rescaled, rescale
   const kind = { palette, strong, rescale, tall: 28, ranges, place: { l: from, end } };
   const [kept, added] = drawL(context, state, middle, kind);
   write("sum", PAD, 0, palette.state, { size: 13 });
-  const edge = Math.max(from + ((kept + added) / ranges.most) * (end - from), from + 130);
+  const bar = Math.max(from + ((kept + added) / ranges.most) * (end - from), from + 130);
+  const edge = how.open > 0.5 ? bar : end + NUMBER;
   if (rescaled > 0.5) write(`old ${cell(kept)}`, from, 16, palette.state);
   else if (rescaled > 0) write(`${cell(state.oldL)} × α`, from, 16, palette.state);
   if (rescaled > 0.5) write(`new ${cell(added)}`, edge, 16, palette.text, { align: "right" });
@@ -164,11 +165,13 @@ function drawValues(context, box, how, { V, key, part, weight }) {
   text(context, `× ${cell(weight)}`, box.x + box.w + 6, middle, how.palette.now, look);
 }
 
+const inPower = (words) => (words.startsWith("−") ? `(${words})` : words);
+
 // What α does to the weight of a key: the old max is struck out of its power.
 function drawIdentity(context, x, y, { model, palette, at, row }, state) {
   const [old, now] = rescaleWords(state).powers.split(" − ");
   const score = formatSteady(scoresOf(model, stepBefore(model, at.step), row)[at.key]);
-  const product = [["e"], [`${score} − `, true], [old, true, true], [" × e"], [old, true, true]];
+  const product = [["e"], [`${score} − `, true], [inPower(old), true, true], [" × e"], [old, true, true]];
   const pieces = [...product, [` − ${now}`, true], [" = e"], [`${score} − ${now}`, true]];
   let left = x;
   for (const [words, isRaised, isStruck] of pieces) {
