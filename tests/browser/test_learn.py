@@ -70,7 +70,7 @@ nowhere."""
 def test_the_kernel_chapter_tells_each_phase_and_the_curves_of_a_row_end_at_the_present_step(visit):
     shown = visit("/learn?chapter=kernel").wait_for_player()
     assert shown.page.evaluate(REACHES) == -1
-    for told in ("how well a query", "m is the largest", "A weight is e"):
+    for told in ("how well a query", "m is the largest", "A raw weight is e"):
         shown.page.wait_for_function(
             f"(words) => {PLAYER}.querySelector('.fa-caption').textContent.includes(words)", arg=told
         )
