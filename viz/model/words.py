@@ -8,7 +8,6 @@ from kernels.measure.measurement import Measurement
 from kernels.measure.nearest import NAIVE
 from kernels.models.cost import OURS, Costs, Estimates, costs
 from kernels.models.model import Model
-from viz.shared.figures.sweep import peer_label
 from viz.shared.formats import (
     format_bytes,
     format_count,
@@ -152,7 +151,7 @@ def nearest_words(shown: Shown) -> list[str]:
 
 def sdpa_words(shown: Shown) -> str:
     """What cuDNN has to do with SDPA, and where it has no numbers."""
-    said = [WORDS("picked", peer=peer_label(SDPA))]
+    said = [WORDS("picked")]
     if not all(_sdpa_has(shown, phase) for phase in TIMES):
         said.append(WORDS("without sdpa"))
     if shown.model.scores:

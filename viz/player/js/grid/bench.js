@@ -331,10 +331,10 @@ export function drawFar(context, chip, { model, palette, at }, pinned, layout) {
 }
 
 // What a film asks: no word has its weight yet, since the sum of all of them is not known.
-export function drawAsked(context, chip, how, layout) {
+export function drawAsked(context, chip, how) {
   const come = within(how.at.asks, 0.85, 1);
   const look = { size: chip.w / 14, weight: "700", align: "center", alpha: come };
-  drawFar(context, chip, { ...how, at: { ...how.at, seen: true, come: 0 } }, null, layout);
+  drawFar(context, chip, { ...how, at: { ...how.at, seen: true, come: 0 } });
   text(context, "sum = ?", chip.x + chip.w / 2, chip.y + 0.84 * chip.h, how.palette.now, look);
 }
 

@@ -127,7 +127,7 @@ export class Pane {
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
     if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.55 * smooth(at.near));
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
-    if (at.asks) drawAsked(context, chip, { model, palette, at }, layouts[0]);
+    if (at.asks) drawAsked(context, chip, { model, palette, at });
     return active.length;
   }
 
