@@ -117,7 +117,12 @@ def player_data(trace: Trace, provenance: str, gpu: Gpu) -> dict:
         "grid": algorithm.grid,
         "observed": algorithm.observed,
         "each_kernel_anew": algorithm.each_kernel_anew,
-        "gpu": {"limits": gpu.program_limits, "name": gpu.name, "words": _gpu_words(gpu, algorithm, trace)},
+        "gpu": {
+            "limits": gpu.program_limits,
+            "hbm": gpu.hbm_bytes,
+            "name": gpu.name,
+            "words": _gpu_words(gpu, algorithm, trace),
+        },
         "sms": gpu.sm_count if share == 1 else 0,  # of a sample it is not known which of them work
         "kernels": [_kernel(kernel, name, trace) for kernel, name in names],
         "palettes": theme.palettes_for_player(),

@@ -1,6 +1,6 @@
 // Runs beside each other under one transport, over the same bytes or the same time.
 
-import { element, write } from "./controls/dom.js";
+import { element, say, write } from "./controls/dom.js";
 import { Playback } from "./playback.js";
 import { Track } from "./run/timeline.js";
 
@@ -69,7 +69,7 @@ export class Beside extends Playback {
   // What is said of the moment that is drawn, and how much the runs have done by then.
   tell(words, count, now) {
     this.slider.value = this.race.position;
-    write(this.caption, words);
+    say(this.caption, words);
     write(this.controls.count, count);
     this.controls.tell(words, now);
   }

@@ -48,7 +48,7 @@ export function overtureOf(model, film = model.data.film) {
     const [head, body] = [title, says].map(filled);
     if (scene.count) scene.count = filled(scene.count);
     const shape = (part) => within(part, waits, 1 - rests);
-    const values = Object.entries({ about: good, opens, row, key, ...scene });
+    const values = Object.entries({ about: good, opens, row, key, word: wordOf(opens, key), ...scene });
     const shown = (part) => values.map(([is, value]) => [is, between(value, clamp(part / (1 - rests)))]);
     const time = { from, to: place, shape, rate: () => rate, ms: beat + LETTER_MS * body.length };
     return { ...time, says: `${head}\n${body}`, scene: (part) => Object.fromEntries(shown(part)) };

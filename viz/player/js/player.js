@@ -1,7 +1,7 @@
 // The player of one run. It works in a Streamlit component and in a plain HTML page alike.
 
 import { Aside } from "./grid/aside.js";
-import { button, byteBars, choice, countedRow, element, modelledRow, write } from "./controls/dom.js";
+import { button, byteBars, choice, countedRow, element, modelledRow, say, write } from "./controls/dom.js";
 import { toldRow } from "./run/figure.js";
 import { formatBytes } from "./run/formats.js";
 import { KEYS, Panel, keyList } from "./controls/help.js";
@@ -242,7 +242,7 @@ export class Player extends Playback {
     const row = at.step < 0 ? 0 : toldRow(model, at.step, pane.pinned);
     const says = directed?.says ?? captionOf(timeline, at, { row, rate, bytes, active });
     const caption = says || model.data.idea;
-    write(this.caption, caption);
+    say(this.caption, caption);
     this.caption.classList.toggle("fa-titled", Boolean(directed?.says));
     const picked = shows ? { head: model.head[at.step], q: model.q[at.step], row } : pane.pinned;
     const film = directed?.says && acted / sum(acts.map(({ ms }) => ms));

@@ -216,7 +216,7 @@ test("HBM and the chip share the stage without overlap, beside each other or bel
   }
 });
 
-test("the first film asks early, tells the factor in about a minute, and ends within 90", () => {
+test("the first film asks early, and is read to its end in less than two minutes", () => {
   const { model } = givenRun("first");
   const [acts, good] = [overtureOf(model, given("film")), goodTile(model)];
   assert.deepEqual([model.turnFirst[good], model.turnLast[good]], [good - 1, good]); // its row has two tiles
@@ -227,9 +227,8 @@ test("the first film asks early, tells the factor in about a minute, and ends wi
   const places = acts.flatMap(({ from, to }) => [from, to]);
   assert.ok(places.every((each, i) => !i || each >= places[i - 1])); // never back
   const begins = (is) => sum(acts.slice(0, acts.findIndex(is)).map(({ ms }) => ms)) / 1000;
-  assert.ok(begins((act) => act.scene(0).many) < 12);
-  assert.ok(begins(({ says }) => says.includes("α")) < 62);
-  assert.ok(sum(acts.map(({ ms }) => ms)) < 90_000);
+  assert.ok(begins((act) => act.scene(0).many) < 15);
+  assert.ok(sum(acts.map(({ ms }) => ms)) < 112_000);
   assert.ok(acts.every(({ ms, says }) => ms >= 50 * says.split("\n")[1].length)); // 20 letters a second
   const told = acts.filter((act) => act.scene(1).near === 1);
   assert.ok(told.every(({ rate }) => rate(0.5) < 1));

@@ -128,6 +128,18 @@ test("acts lead from place to place, each seen at its own rate, and playback goe
   assert.deepEqual([player.rate, player.playing], [0, false]);
 });
 
+test("a step in a film goes to the start of the next act, or of the one before, and plays on", () => {
+  const { player, track, pass } = made();
+  player.direct([0, 2, 4].map((from) => ({ from, to: from + 2, ms: 400, rate: () => 1, shape: evenly })));
+  pass(208);
+  player.action("ArrowRight")();
+  assert.deepEqual([track.position, player.playing], [2, true]);
+  [1, 1, 1].forEach(() => player.action("ArrowLeft")());
+  assert.equal(track.position, 0);
+  [1, 1, 1].forEach(() => player.action("ArrowRight")());
+  assert.ok(track.position >= 6);
+});
+
 test("what plays waits while nobody sees it", () => {
   const { player, track, pass, sleep } = made();
   player.direct([{ from: 0, to: 8, ms: 4000, rate: () => 20, shape: evenly }]);

@@ -41,6 +41,21 @@ export function write(node, words) {
   if (node.textContent !== words) node.textContent = words;
 }
 
+// Of a caption: “^(a − b)” is raised, and a name has the colour of what it names in the picture.
+const TERMS = /(\^\([^)]+\)|\^\p{L}+|(?<![\p{L}\d])(?:[QKVOSP]|sum)(?![\p{L}\d]))/u;
+const COLORS = { Q: "query", K: "key", V: "value", O: "output", S: "muted", P: "now", sum: "state" };
+
+const termOf = (term) =>
+  term[0] === "^"
+    ? element("sup", { style: "font-size: 0.7em; line-height: 0" }, [term.replace(/[()^]/g, "")])
+    : element("b", { style: `color: var(--fa-${COLORS[term]})` }, [term]);
+
+export function say(node, words) {
+  if (node.said === words) return;
+  node.said = words;
+  node.replaceChildren(...words.split(TERMS).map((part, i) => (i % 2 ? termOf(part) : part)));
+}
+
 export const button = (words, title, onclick, more = {}) =>
   element("button", { type: "button", onclick, ...(title && { title }), ...more }, [words].flat());
 

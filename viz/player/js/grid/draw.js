@@ -2,7 +2,7 @@
 
 import { isDark } from "../controls/dom.js";
 import { isSquare } from "../run/bench.js";
-import { CONTACT } from "./layout.js";
+import { EDGE } from "./layout.js";
 import { clamp } from "../run/easing.js";
 import { largestOf } from "../run/figure.js";
 import { once, sum } from "../run/model.js";
@@ -110,13 +110,8 @@ export function roundBox(context, { x, y, w, h }, radius, { fill, line, width = 
   context.globalAlpha = 1;
 }
 
-// A chip, with its contacts around it.
-export function drawChipBox(context, chip, { key: gold, muted: line, background: fill }) {
-  context.setLineDash([5, 11]);
-  roundBox(context, chip, 6, { line: gold, width: 2 * CONTACT, alpha: 0.8 }); // their inner half is covered
-  context.setLineDash([]);
-  roundBox(context, chip, 6, { fill, line, width: 2 });
-}
+export const drawChipBox = (context, chip, { text: line, background: fill }) =>
+  roundBox(context, chip, 6, { fill, line, width: 2 * EDGE });
 
 export function namePlace(context, name, words, { x, y, w }, palette) {
   const left = x + 14;
@@ -196,5 +191,5 @@ export function inkOn(color, palette) {
   const [r, g, b] = channels(color);
   const lightness = (each) => sum(channels(each));
   const [dark, light] = [palette.text, palette.background].toSorted((x, y) => lightness(x) - lightness(y));
-  return 0.3 * r + 0.59 * g + 0.11 * b > 128 ? dark : light;
+  return 0.3 * r + 0.59 * g + 0.11 * b > 108 ? dark : light;
 }

@@ -13,19 +13,19 @@ const FOOT = 18; // room for what is said below the map
 export const APART = 7; // from HBM, of a map that is not in it
 const [BETWEEN, AWAY] = [5, 13]; // from a strip to the next, and to the map
 
-export const CONTACT = 6; // length of a contact of the chip
+export const EDGE = 1.25; // of the chip, outside and inside
 
 // The two places; with `isOpen` the chip has the room for its numbers, or as far as a row of it is `near`.
 export function placesOf(width, height, isOpen = false, above = NARROW_NEAR, near = 0) {
   const part = lerp(clamp(height / width, 0.3, NEAR), OPEN, isOpen ? 1 : smooth(near));
   if (width < Math.max(NARROW, 1.15 * height) && !(isOpen && width > height)) {
     const high = Math.round(Math.max((height - 12) * (isOpen ? OPEN : above), LOWEST_HBM));
-    const chip = { x: CONTACT, y: high + 12, w: width - 2 * CONTACT, h: height - high - 12 - CONTACT };
+    const chip = { x: EDGE, y: high + 12, w: width - 2 * EDGE, h: height - high - 12 - EDGE };
     return { hbm: { x: 0, y: 0, w: width, h: high }, chip };
   }
   const road = clamp(width * 0.028, 12, 44);
   const wide = (width - road) * part;
-  const chip = { x: wide + road, y: CONTACT, w: width - road - wide - CONTACT, h: height - 2 * CONTACT };
+  const chip = { x: wide + road, y: EDGE, w: width - road - wide - EDGE, h: height - 2 * EDGE };
   return { hbm: { x: 0, y: 0, w: wide, h: height }, chip };
 }
 

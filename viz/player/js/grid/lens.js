@@ -56,10 +56,9 @@ function drawTold(context, { w, h }, state, how) {
   const shrinks = isSeen && alpha < UNCHANGED && at.phase.rescales;
   const [was, is] = [oldM, m].map(formatSteady);
   const grows = open > 0.5 && oldL > 0 && was !== is ? `${was} → ${is}` : is;
-  const factor = open > 0.5 ? rescaleWords(state).factor : `α = ${formatSteady(alpha)}`;
   const rescaled = isSeen && rescale > TOLD ? rescale : 0;
   const isTold = shrinks && rescaled > 0;
-  const named = isTold ? factor : `max = ${max < 0.5 ? was : grows}`;
+  const named = isTold ? `α = ${formatSteady(alpha)}` : `max = ${max < 0.5 ? was : grows}`;
   const [left, right, from, end] = [PAD, w - PAD, PAD + NAME, w - PAD - NUMBER];
   const write = (words, x, y, color, more) =>
     text(context, words, x, y, color, { size: 14, weight: "650", alpha: strong, ...more });
@@ -94,7 +93,8 @@ function drawTold(context, { w, h }, state, how) {
   atEnd(all, right, middle);
 
   const V = { x: from, y: middle + 24, w: end - from, h: open > 0.5 ? VALUES : 0 };
-  if (isOld && at.cancels >= 0) drawIdentity(context, from, V.y + V.h, how, state);
+  if (isOld && at.cancels >= 0)
+    drawIdentity(context, { x: from, y: V.y + V.h, most: Math.min(17, w / 24) }, how, state);
   const box = { ...V, y: V.y + 1.5 * V.h, h: h - V.y - 1.5 * V.h - 3 };
   if (box.h < 16) return null;
   if (adds) drawValues(context, V, how, adds);
@@ -134,15 +134,8 @@ export function addedIn(model, { step }, row, { old, part, phase }) {
   const key = Math.min(Math.floor(used), seen - 1);
   const before = (c) => old?.at(model.offsets[row], c) ?? 0;
   const upTo = (c, n) => before(c) + sum(P.map((weight, k) => clamp(n - k) * weight * V.at(k, c)));
-  return {
-    V,
-    key,
-    pace,
-    part: used - key,
-    weight: P[key],
-    was: (c) => upTo(c, key),
-    now: (c) => upTo(c, used),
-  };
+  const [was, now] = [key, used].map((n) => (c) => upTo(c, n));
+  return { V, key, pace, part: used - key, weight: P[key], was, now };
 }
 
 // The values of the key that is added now; those of the next one come from below.
@@ -165,17 +158,16 @@ function drawValues(context, box, how, { V, key, part, weight }) {
   text(context, `× ${cell(weight)}`, box.x + box.w + 6, middle, how.palette.now, look);
 }
 
-const inPower = (words) => (words.startsWith("−") ? `(${words})` : words);
-
 // What α does to the weight of a key: the old max is struck out of its power.
-function drawIdentity(context, x, y, { model, palette, at, row }, state) {
+function drawIdentity(context, { x, y, most }, { model, palette, at, row }, state) {
   const [old, now] = rescaleWords(state).powers.split(" − ");
   const score = formatSteady(scoresOf(model, stepBefore(model, at.step), row)[at.key]);
-  const product = [["e"], [`${score} − `, true], [inPower(old), true, true], [" × e"], [old, true, true]];
-  const pieces = [...product, [` − ${now}`, true], [" = e"], [`${score} − ${now}`, true]];
+  const weight = [[`“${at.word}”: e`], [`${score} − `, true], [old.replace(/^−.*/, "($&)"), true, true]];
+  const factor = [[" × e"], [old, true, true], [` − ${now}`, true]];
+  const pieces = [...weight, ...factor, [" = e"], [`${score} − ${now}`, true]];
   let left = x;
   for (const [words, isRaised, isStruck] of pieces) {
-    const [size, middle] = isRaised ? [11.5, y - 6] : [17, y];
+    const [size, middle] = isRaised ? [0.68 * most, y - 0.36 * most] : [most, y];
     text(context, words, left, middle, palette.text, { size, weight: "650" });
     const { width } = context.measureText(words);
     if (isStruck) fillBox(context, palette.now, { x: left, y: middle - 1, w: width * at.cancels, h: 1.5 });

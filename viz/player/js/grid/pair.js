@@ -40,12 +40,8 @@ export function drawPair(context, { x, y, w, h }, { model, palette, step, row, p
     values.forEach((value, c) => {
       const shown = i === 2 ? within(reached - c, 0, 1) : come;
       const tall = (shown * value * 0.42 * high) / most;
-      const bar = {
-        x: x + PAD + named + c * wide,
-        y: middle - Math.max(tall, 0),
-        w: 0.85 * wide,
-        h: Math.abs(tall),
-      };
+      const left = x + PAD + named + c * wide;
+      const bar = { x: left, y: middle - Math.max(tall, 0), w: 0.85 * wide, h: Math.abs(tall) };
       fillBox(context, palette[color], bar);
     });
   });

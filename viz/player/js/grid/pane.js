@@ -4,7 +4,7 @@ import { FADES, benchOf, cellAt, drawAsked, drawBench, drawFar, hasRoom } from "
 import { canvas } from "../controls/dom.js";
 import { fillBox, fitCanvas, namePlace, outline, usePalette } from "./draw.js";
 import { drawFlights, drawStores } from "./flights.js";
-import { CONTACT, NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
+import { EDGE, NARROW, aboveOf, cellBox, headLayouts, placesOf, showsKeys, tileAt } from "./layout.js";
 import { drawHbm, drawMap, drawPinnedRow, isInHbm, nameMap } from "./map.js";
 import { hasNumbers, progressOf } from "../run/bench.js";
 import { meltOf, scanOf, smooth, within } from "../run/easing.js";
@@ -106,7 +106,7 @@ export class Pane {
     drawHbm(context, hbm, layouts, model, palette, at);
     if (at.stored >= 0 && chip) {
       this.drawAround(context, hbm, layouts, heads, at);
-      drawStored(context, { layout: layouts[0], chip, model, palette, at });
+      drawStored(context, { layout: layouts[0], hbm, chip, model, palette, at });
       if (!at.lands) return;
       fillBox(context, palette.background, whole, 1 - smooth(within(at.lands, FADES, 0.5)));
       return far();
@@ -116,7 +116,7 @@ export class Pane {
     const running = atOnce ? active.map((step) => [step, partOf(step)]) : [];
     drawMap(context, { layouts, layoutOf, model, palette, steps, running, at });
     this.drawAround(context, hbm, layouts, heads, at);
-    const right = { x: whole.w + GAP, y: CONTACT, w: aside - GAP - CONTACT, h: height - 2 * CONTACT };
+    const right = { x: whole.w + GAP, y: EDGE, w: aside - GAP - EDGE, h: height - 2 * EDGE };
     if (aside) drawSms(context, right, { model, palette, moments: timeline.moments, at });
     if (layouts.length === 1) nameMap(context, layouts[0], model, palette, at);
     const thin = layouts.length > 1 && Math.min(layouts[0].cellWidth, layouts[0].cellHeight) < 8;
@@ -125,7 +125,7 @@ export class Pane {
     if (layouts.length === 1) drawStores(context, { layout: layouts[0], ...this }, running);
     const layout = this.onPick && this.pinned && layouts[heads.indexOf(this.pinned.head)];
     if (layout) drawPinnedRow(context, layout, model, palette, this.pinned);
-    if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.55 * smooth(at.near));
+    if (chip && at.near > 0) fillBox(context, palette.background, hbm, 0.3 * smooth(at.near));
     if (chip) this.drawChip(context, chip, layouts[0], at, isOpen);
     if (at.asks) drawAsked(context, chip, { model, palette, at });
     return active.length;

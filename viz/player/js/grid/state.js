@@ -78,7 +78,7 @@ export function drawL(context, { oldL, l, alpha }, middle, how) {
   if (shrinks && rescale <= 0.5) roundBox(context, was, 1, { line: palette.state, alpha: strong });
   const [old, fresh] = tones(palette);
   fillBox(context, old, { ...from, w: kept * unit }, strong);
-  fillBox(context, fresh, { ...from, x: place.l + kept * unit, w: added * unit }, strong);
+  fillBox(context, hasOld ? fresh : old, { ...from, x: place.l + kept * unit, w: added * unit }, strong);
   return [kept, added];
 }
 

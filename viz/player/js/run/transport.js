@@ -113,6 +113,14 @@ export class Transport {
     this.direct([{ from, to, ms, rate, shape }], true);
   }
 
+  // To the next place of the track, or the start of the next act of a film; or to the one before.
+  step(direction) {
+    if (!this.acts || this.stays) return this.goTo(this.track.moved(direction));
+    const before = this.acts.slice(0, Math.max(0, this.acts.indexOf(this.directed) + direction));
+    this.act((this.acted = sum(before.map(({ ms }) => ms))));
+    this.owner.refresh();
+  }
+
   changeSpeed(direction) {
     this.speed = Math.max(SLOWEST, Math.min(FASTEST, this.speed * 2 ** direction));
     this.changed();
@@ -128,8 +136,8 @@ export class Transport {
   action(key) {
     return {
       " ": () => this.toggle(),
-      ArrowRight: () => this.goTo(this.track.moved(1)),
-      ArrowLeft: () => this.goTo(this.track.moved(-1)),
+      ArrowRight: () => this.step(1),
+      ArrowLeft: () => this.step(-1),
       Home: () => this.goTo(0),
       End: () => this.goTo(this.track.last()),
       "[": () => this.changeSpeed(-1),

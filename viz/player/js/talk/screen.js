@@ -2,7 +2,7 @@
 // a small one (in the overview, in the speaker's window) is the large one made small.
 
 import { ChartView } from "./chart.js";
-import { element, write } from "../controls/dom.js";
+import { element, say, write } from "../controls/dom.js";
 import { Duel } from "../duel.js";
 import { phaseToOpen } from "../run/bench.js";
 import { toldRow } from "../run/figure.js";
@@ -172,7 +172,7 @@ export class Screen {
     const { scene, stop, owners } = this;
     const { model, pinned } = at ? owners.player.pane : {};
     const told = at?.phase && this.open ? sentenceOf(model, at, toldRow(model, at.step, pinned)) : "";
-    write(this.sentence, told || sentenceAt(scene, stop));
+    say(this.sentence, told || sentenceAt(scene, stop));
     const tile = at && this.open ? `${owners.player.opened.title.textContent} · ` : "";
     write(this.source, `${tile}${scene.source}`.replace(/(\d)-(?=\d)/g, "$1\u2011")); // dates stay whole
   }
