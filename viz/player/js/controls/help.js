@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 
 export const KEYS = [
   ["Space", "play or pause"],
-  ["→ ←", "one step on, one back"],
+  ["→ ←", "one step on, one back; in a film, one sentence"],
   ["Home End", "to the start, to the end"],
   ["[ ]", "slower, faster"],
   ["f", "full screen"],
