@@ -49,7 +49,7 @@ export function drawTook(context, { x, y, w, h }, { palette, at }) {
       }
       write(label, left + 10, tops[way] + high / 2, palette.text);
     });
-  if ("clock" in at) draw(timesAt(at.took, at.clock), "time", [0.16, 0.5], 0.18);
+  if ("clock" in at) draw(timesAt(at.took, at.clock), "time", [0.14, 0.55], 0.27);
   else {
     const count = at.first * (at.took.words / at.first) ** smooth(at.races);
     write(`${Math.round(count).toLocaleString("en-US")} words`, x + PAD, 0.06, palette.text);
