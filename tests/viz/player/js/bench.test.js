@@ -150,6 +150,17 @@ test("P and dP stay while dS is made of them, and leave with the next phase", ()
   ]);
 });
 
+test("what a phase loads is whole once it has landed, before the work of the phase begins", () => {
+  const run = givenRun("backward");
+  const { model } = run;
+  const placeOfP = (i) => model.phases[i].findIndex(({ name }) => name === "P from lse");
+  const step = range(model.count).find((i) => placeOfP(i) >= 0);
+  const at = standingAt(run, model.phaseStart[step] + placeOfP(step) + 0.41);
+  const slots = ["lse", "S"].map((name) => model.kernels[at.kernel].slots.find((each) => each.name === name));
+  const [lse, weights] = slots.map((slot) => matricesIn(model, figureOf(model, step), slot, at).part);
+  assert.ok(lse === 1 && weights < 0.1);
+});
+
 test("the sums of a step begin with those of the step before, and end as recorded", () => {
   const run = givenRun("causal");
   const { model, trace } = run;

@@ -133,8 +133,7 @@ export function matricesIn(model, figure, slot, at) {
   const placed = own.flatMap((matrix) => {
     const k = phases.findIndex(({ name }) => name === matrix.phase);
     if (k >= 0) return at.progress[k] > 0 ? [{ matrix, k, part: at.progress[k], phase: phases[k] }] : [];
-    const isEarlier = before.some(({ name }) => name === matrix.phase);
-    return isEarlier ? [{ matrix, k: -1, part: 1, phase: null }] : [];
+    return before.some(({ name }) => name === matrix.phase) ? [{ matrix, k: -1, part: 1, phase: null }] : [];
   });
   placed.sort((a, b) => a.k - b.k);
   const sums = phases.filter((phase) => !isSquare(slot) && sumOf(phase) === slot.name);
@@ -145,10 +144,11 @@ export function matricesIn(model, figure, slot, at) {
   const last = placed.at(-1);
   if (!last) return start && { now: start, old: null, part: 1, phase: null, isSum: true };
   const second = start || !placed.at(-2)?.phase?.rescales ? placed.at(-2) : null; // nothing was there
+  const partOf = last.phase?.loads.includes(slot.name) ? movedPart : workedPart; // it lands whole
   return {
     now: matrixOf(model, figure, last.matrix, at.step),
     old: second ? matrixOf(model, figure, second.matrix, at.step) : start,
-    part: last.phase ? workedPart(last.phase, last.part) : last.part,
+    part: last.phase ? partOf(last.phase, last.part) : last.part,
     phase: last.phase,
     isSum: Boolean(sum),
   };
