@@ -158,7 +158,7 @@ test("what a phase loads is whole once it has landed, before the work of the pha
   const at = standingAt(run, model.phaseStart[step] + placeOfP(step) + 0.41);
   const slots = ["lse", "S"].map((name) => model.kernels[at.kernel].slots.find((each) => each.name === name));
   const [lse, weights] = slots.map((slot) => matricesIn(model, figureOf(model, step), slot, at).part);
-  assert.ok(lse === 1 && weights < 0.1);
+  assert.ok(lse === 1 && heldIn(model, at, "lse").held === 1 && weights < 0.1);
 });
 
 test("the sums of a step begin with those of the step before, and end as recorded", () => {

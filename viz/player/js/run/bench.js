@@ -67,16 +67,16 @@ export const workedPart = (phase, part) => (works(phase) ? within(part, 0.4, 1) 
 // from the start of the turn if that is before the loop, and go with the last phase that uses them. A copy
 // of a sum travels to HBM: it stays until the next turn.
 export function heldIn(model, at, slot) {
-  const kernel = model.kernels[at.kernel];
   const phases = model.phases[at.step] ?? [];
-  const [before, step] = kernel.phases;
+  const [before, step] = model.kernels[at.kernel].phases;
   const fills = ({ loads, makes }) => [...loads, ...makes].some(isIn(slot));
   const progress = (phase) =>
     progressOfPhase(model, at, (each) => each === phase, before.includes(phase) ? 1 : 0);
-  const comes = Math.max(0, ...[...before, ...step].filter(fills).map(progress));
+  const loads = (phase) => phase.loads.some(isIn(slot)); // then it is there once it has landed
+  const partOf = (phase) => (loads(phase) ? movedPart(phase, progress(phase)) : progress(phase));
+  const comes = Math.max(0, ...[...before, ...step].filter(fills).map(partOf));
   const turns = ({ needs, makes }) => needs.some(isIn(slot)) && makes.some(isIn(slot)); // S becomes P
-  const lands = (phase, k) => phase.loads.some(isIn(slot)) && movedPart(phase, at.progress[k]) < 1;
-  const flies = comes < 1 && phases.some(lands); // it is empty until then
+  const flies = comes < 1 && phases.some(loads); // it is empty until then
   if (before.some(fills)) return { held: before.some(turns) ? 1 : comes, used: 0, flies };
   const uses = ({ needs, stores, makes }) =>
     [...needs, ...stores].some(isIn(slot)) && !makes.some(isIn(slot));
