@@ -42,13 +42,13 @@ export function write(node, words) {
 }
 
 // Of a caption: “^(a − b)” is raised, and a name has the colour of what it names in the picture.
-const TERMS = /(\^\([^)]+\)|\^\p{L}+|(?<![\p{L}\d])(?:[QKVOSP]|sum)(?![\p{L}\d]))/u;
-const COLORS = { Q: "query", K: "key", V: "value", O: "output", S: "muted", P: "now", sum: "state" };
+const TERMS = /(\^\([^)]+\)|\^\p{L}+|(?<![\p{L}\d])(?:d?[QKVOSP]|[ml]|sum|lse)(?![\p{L}\d]))/u;
+const COLORS = { Q: "query", K: "key", V: "value", O: "output", S: "muted", P: "now" };
 
 const termOf = (term) =>
   term[0] === "^"
     ? element("sup", { style: "font-size: 0.7em; line-height: 0" }, [term.replace(/[()^]/g, "")])
-    : element("b", { style: `color: var(--fa-${COLORS[term]})` }, [term]);
+    : element("b", { style: `color: var(--fa-${COLORS[term.at(-1)] ?? "state"})` }, [term]);
 
 export function say(node, words) {
   if (node.said === words) return;
