@@ -109,9 +109,9 @@ def table(shown: Shown) -> str:
         energies = [_known(shown, each, each.joules, format_joules) for each in found]
         cells = {
             "bytes, modelled": [format_bytes(each.moved_bytes) for each in found],
-            "FLOPs of the tiles computed, modelled": flops,
+            "FLOPs, modelled": flops,
             f"time, {shown.origin(found[2].times)}": times,
-            f"energy, {shown.origin(found[2].energies)}": energies,
+            f"energy above idle, {shown.origin(found[2].energies)}": energies,
         }
         for what, (naive, sdpa, ours) in cells.items():
             known = sdpa if has_sdpa else "–"
