@@ -4,11 +4,11 @@ import { benchOf } from "./bench.js";
 import { drawChipBox, fillBox, namePlace, roundBox, text } from "./draw.js";
 import { drawCopy } from "./flights.js";
 import { stripTile } from "./layout.js";
-import { clamp, lerp, smooth, within } from "../run/easing.js";
-import { formatBytes, meant } from "../run/formats.js";
-import { range, sum } from "../run/model.js";
+import { boxBetween, clamp, lerp, smooth, within } from "../run/easing.js";
+import { formatBytes, formatSteady, meant } from "../run/formats.js";
+import { range, rowNumber, sum } from "../run/model.js";
 import { bytesOfScores, storedTiles } from "../run/stored.js";
-import { drawPair } from "./pair.js";
+import { drawPair, pairOf } from "./pair.js";
 import { liesIn, paintTiles } from "./tensor.js";
 
 const [PAD, NAME, WIDEST] = [14, 24, 4]; // how far whole rows give way
@@ -127,4 +127,11 @@ function drawAll(context, { whole, side, far, farther, part, stays, paint, frame
     frame(name, place, 1);
     paint(name, [0, model.qTiles], place, {});
   }
+  const { key, score } = pairOf(model, at.opens, at.row); // it was just made, and goes to its place
+  const [row, unit] = [rowNumber(model, { q: model.q[at.opens], row: at.row }), w / keys];
+  const [cell, from] = [{ x: x + key * unit, y: y + row * unit, w: unit, h: unit }, whole.x + 0.87 * whole.w];
+  const flies = boxBetween({ ...cell, x: from, y: y + w }, cell, smooth(2 * at.zooms + 2));
+  roundBox(context, flies, 1, { line: palette.now, width: 2 });
+  const bold = { size: 18, weight: "700", halo: palette.background };
+  text(context, formatSteady(score), flies.x + unit + 4, flies.y + unit / 2, palette.text, bold);
 }
