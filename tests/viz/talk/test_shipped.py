@@ -213,7 +213,6 @@ CLAIMS = {
     # The backward pass
     (BACKWARD, 0): lambda s: (
         set(s.trace.tensors) == {*"QKVO", "lse"}
-        and s.phase(1)[1] == "rescale"
         and s.trace.steps == 64
         and written_once(s.trace, "O")
         and lse_is_right(s)
@@ -225,14 +224,14 @@ CLAIMS = {
     ),
     (BACKWARD, 2): lambda s: [s.phase(i)[1] for i in (1, 2, 3)] == ["dV", "dP", "dS"] and d_is_a_mean(s),
     (BACKWARD, 3): lambda s: (
-        [s.phase(i) for i in (1, 2)] == [("_attn_bwd_dk_dv", "dS")] * 2
+        s.phase(1) == ("_attn_bwd_dk_dv", "dS")
         and written_once(s.trace, "dK", "dV")
         and np.argmax(s.trace.kv_tile[8:] > 0) == 16 - 8
         and s.trace.kernel[[8, 71, 72]].tolist() == [1, 1, 2]
         and programs_of(s, kernel=1) == s.trace.problem.kv_tiles
     ),
     (BACKWARD, 4): lambda s: (
-        [s.phase(i) for i in (1, 2)] == [("_attn_bwd_dq", "dS")] * 2
+        s.phase(1) == ("_attn_bwd_dq", "dS")
         and written_once(s.trace, "dQ")
         and np.argmax(s.trace.q_tile[72:] > 0) == 80 - 72
         and s.trace.steps == 136

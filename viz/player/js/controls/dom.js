@@ -42,7 +42,7 @@ export function write(node, words) {
 }
 
 // Of a caption: “^(a − b)” is raised, and a name has the colour of what it names in the picture.
-const TERMS = /(\^\([^)]+\)|\^\p{L}+|(?<![\p{L}\d])(?:d?[QKVOSP]|[ml]|sum|lse)(?![\p{L}\d]))/u;
+const TERMS = /(\^\([^)]+\)|\^\p{L}+|(?<![\p{L}\d])(?:d?[QKVOSP]|[mlD]|sum|lse)(?![\p{Ll}\p{Lu}\d]))/u;
 const COLORS = { Q: "query", K: "key", V: "value", O: "output", S: "muted", P: "now" };
 
 const termOf = (term) =>
