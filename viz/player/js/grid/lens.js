@@ -18,7 +18,7 @@ const [HEAD, NAME, NUMBER, PAD, GHOST] = [26, 36, 48, 8, 0.75]; // how strong ol
 const [HIGH, WIDE, LARGEST] = [172, 340, 3]; // of an open one, in units of so many pixels at most
 const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and scores; pixels of a word
 const VALUES = 20; // height of those of a key
-const TOLD = 0.002; // of its time α waits: what was dropped is drawn again before
+const [BACK, TOLD] = [0.0008, 0.002]; // of its time α waits: what was dropped is drawn again before
 const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
 
 // Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix, over the chip.
@@ -188,23 +188,28 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
     : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };
   if (!recorded.now || recorded.used === 1) return;
   if (adds) recorded.used *= adds.pace;
-  const strong = isOld ? Math.min(GHOST, 4000 * rescale) : isSeen ? within(rescale, 0.5, 0.6) : 1;
+  const come = isSeen ? within(rescale, 0.5, 0.6) : 1;
+  const [strong, shown] = isOld ? [GHOST, within(rescale, 0, BACK)] : [come, 1];
+  context.save();
+  context.beginPath();
+  context.rect(0, 0, box.x + (box.w + 3) * shown, box.y + box.h + 3);
+  context.clip();
   drawMatrix(context, slot, box, { ...how, ...recorded, strong, only: model.offsets[row] });
   const told = isOld ? at.key : adds ? adds.key : max > 0.3 ? numbers.indexOf(Math.max(...numbers)) : -1;
   const unit = box.w / numbers.length;
-  const all = model.data.words?.[1] ?? [];
   middles(box.x, box.w, numbers.length).forEach((x, i) => {
     const color = i === told ? palette.now : palette.text;
-    const word = all[model.kv[step] * numbers.length + i] ?? "";
+    const word = model.data.words?.[1][model.kv[step] * numbers.length + i] ?? "";
     const flat = { size: 8, align: "center", widest: unit };
     const look = isFlat ? flat : { size: Math.min(11, unit), turned: true, widest: TURNED[0] - 6 };
     text(context, word, isFlat ? x : x + 1, box.y - 8, color, { ...look, alpha: strong * how.strong });
   });
   const ring = { x: box.x + told * unit - 1, y: box.y - 1, w: unit + 1.5, h: box.h + 1.5 };
   if (told >= 0) roundBox(context, ring, 3, { line: palette.now, width: 2, alpha: strong * how.strong });
-  if (!isOld) return;
-  text(context, "gone", PAD, box.y + box.h / 2, palette.muted, { size: 13, weight: "650" });
-  context.setLineDash([3, 3]);
-  roundBox(context, { ...box, w: box.w - 1, h: box.h - 1 }, 1, { line: palette.muted, width: 2 });
-  context.setLineDash([]);
+  if (isOld) {
+    text(context, "gone", PAD, box.y + box.h / 2, palette.muted, { size: 13, weight: "650" });
+    context.setLineDash([3, 3]);
+    roundBox(context, { ...box, w: box.w - 1, h: box.h - 1 }, 1, { line: palette.muted, width: 2 });
+  }
+  context.restore();
 }

@@ -4,11 +4,6 @@ import { lerp, within } from "./easing.js";
 import { range, sum } from "./model.js";
 
 const KERNELS = ["QKS", "SP", "PVO"]; // what each reads, and then what it writes
-const STAGES = [
-  [0, 0.34],
-  [0.46, 0.66],
-  [0.72, 1],
-]; // of a tile, apart: each is looked at
 const [FIRST, ALL] = [0.4, 0.8]; // of a kernel's time: its first tile, which is looked at; all of them
 
 // Each tile of queries of each kernel if `stored` kernels are over: how far it was read, made and written.
@@ -19,7 +14,7 @@ export const storedTiles = (stored, tiles) =>
         (each) => i + (each && lerp(FIRST, ALL, (each - 1) / (tiles - 1 || 1))),
       );
       const part = within(stored, from, tiles > 1 ? end : i + ALL); // none meets another on its way
-      const [read, made, written] = STAGES.map(([first, last]) => within(part, first, last));
+      const [read, made, written] = [within(part, 0, 0.34), within(part, 0.46, 0.66), within(part, 0.72, 1)];
       const gone = q === tiles - 1 ? within(stored, i + ALL, i + 1) : Number(written === 1); // from the chip
       return { reads: [...names].slice(0, -1), writes: names.at(-1), q, read, made, written, gone };
     }),
