@@ -5,7 +5,6 @@ import functools
 import numpy as np
 import streamlit as st
 
-from kernels.algorithms.standard.traffic import standard_bytes, standard_requested
 from kernels.problem.presets import PRESETS
 from kernels.trace import Trace
 from viz.learn.controls import number
@@ -31,9 +30,6 @@ def show() -> None:
         "start",
         problem=PROBLEM,
         player=stage(PRESET, ALGORITHM, {"unit": "phase", "step": "1.2", "open": "tile", "plain": ""}),
-        run=run,
-        standard=standard_requested(PROBLEM),
-        least=standard_bytes(PROBLEM),
         predict=functools.partial(_predict, run),
     )
     explore_link("Your own sizes: Explore", PROBLEM)
