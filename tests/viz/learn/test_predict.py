@@ -52,16 +52,16 @@ def test_a_choice_is_answered_with_the_reason_also_for_who_gave_up():
     app.radio[0].set_value("all of S").run()
     assert SPECK in app.error[0].value
     app.radio[0].set_value(SPECK).run()
-    assert "33.6 MB" in app.success[0].value
+    assert "134 MB" in app.success[0].value
     app.selectbox(key="memory_n").set_value(512).run()
     assert not app.success  # another N is another question
 
 
 @pytest.mark.parametrize(
-    ("topic", "answer"), [("FlashAttention-3", "2,048"), ("FlashAttention-4", "as many")]
+    ("topic", "answer"), [("FlashAttention-3", "2,048"), ("FlashAttention-4", "half as many")]
 )
 def test_overlap_is_predicted_from_the_clocks_of_the_units(topic, answer):
-    """4 128^2 d FLOP at 4096 per clock, twice that on the B200; 128^2 exponentials at 16; d is 128 or 64."""
+    """4 128^2 d FLOP at 4096 per clock, twice that on the B200; 128^2 exponentials at 16; d is 128."""
     app = open_chapter("after", after_topic=topic)
     (question,) = (radio for radio in app.radio if answer in radio.options)
     question.set_value(answer).run()

@@ -30,7 +30,7 @@ ALL, PART, SPECK = "all of S", "more than a hundredth of S", "less than a hundre
 def show() -> None:
     WORDS.draw("start")
     with st.container(horizontal=True, gap="medium"):
-        length = choice("N, queries and keys", LENGTHS, 4096, "memory_n", 180)
+        length = choice("N, queries and keys", LENGTHS, 8192, "memory_n", 180)
         head_dim = choice("d, head_dim", HEAD_DIMS, 64, "memory_d", 140)
         gpu = gpu_choice("memory_gpu", 140)
     problem, palette = AttentionProblem(q_len=length, kv_len=length, head_dim=head_dim), colors()
@@ -48,7 +48,6 @@ def show() -> None:
         longer=moving / computing,
         least=least,
         gpu=gpu,
-        faster=gpu.sram_bandwidth / gpu.hbm_bandwidth,
         memories=WORDS.rows("memories", ({"gpu": each} for each in GPUS.values())),
         per_clock=SHARED_BYTES_PER_CLOCK,
         clock=gpu.clock_hz / 1e9,
