@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -45,8 +46,9 @@ def roofline_figure(
         ((case, step) for case in every for step in every[case]), key=lambda dot: -LOOKS[dot[1].name][1]
     )
     named = {step.name: case for case, step in reversed(dots)}  # the first of a name is in the legend
-    traces = [_roof(other, colors.line, 1.5) for other in others]
-    traces.append(_roof(gpu, colors.text, 4))
+    names = ", ".join(other.name for other in others)  # one entry of the legend: their lines look alike
+    traces = [_roof(other, colors.line, 1.5, name=names, showlegend=other == others[0]) for other in others]
+    traces.append(_roof(gpu, colors.text, 4, name=gpu.name))
     traces += [_point(gpu, case, step, colors, named[step.name] == case) for case, step in dots]
     for case in steps:
         look = (colors.text, 12, _symbol("circle", case), {"width": 3, "color": colors.text})
@@ -80,9 +82,9 @@ def _point(gpu: Gpu, case: str, step: Step, colors: theme.Palette, showlegend: b
     return charts.points([step.intensity], [rate], fill, size, _symbol(symbol, case), edge, **choices)
 
 
-def _roof(gpu: Gpu, color: str, width: float) -> go.Scatter:
+def _roof(gpu: Gpu, color: str, width: float, **choices: Any) -> go.Scatter:
     roof = datasheet_roof(gpu)
     x = [INTENSITIES[0], roof.ridge, INTENSITIES[1]]
     hover = f"{gpu.name}: {format_flops(gpu.fp16_flops)}/s, {format_bytes(gpu.hbm_bandwidth)}/s"
     y = [roof.attainable(value) for value in x]
-    return charts.line(x, y, color, width, name=gpu.name, hovertemplate=f"{hover}<extra></extra>")
+    return charts.line(x, y, color, width, hovertemplate=f"{hover}<extra></extra>", **choices)
