@@ -49,16 +49,23 @@ class Costs:
     """Largest error of O over the rows looked at. Measured."""
 
 
-def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
-    """The ideas that no longer work on this shape when `left_out` is gone; empty for None.
+def needed_on(problem: AttentionProblem, gpu: Gpu) -> set[tuple[str, str]]:
+    """Which idea needs which on this shape.
 
-    Those that need it, those that need these, and so on, by NEEDS. But if one key tile holds a whole row, no
-    tiles have to be joined, and if `in_whole_rows` is a way, one kernel can hold them.
+    As in NEEDS. But if one key tile holds a whole row, no tiles have to be joined, and if `in_whole_rows` is
+    a way, one kernel can hold them.
     """
     spared = {("tiling", "online softmax")} if problem.kv_tiles == 1 else set()
     spared |= {("fusion", "tiling")} if in_whole_rows(problem, gpu) else set()
-    needs = [(idea, need) for idea in NEEDS for need in NEEDS[idea] if (idea, need) not in spared]
-    gone = {left_out}
+    return {(idea, need) for idea in NEEDS for need in NEEDS[idea]} - spared
+
+
+def falls_with(left_out: str | None, problem: AttentionProblem, gpu: Gpu) -> set[str]:
+    """The ideas that no longer work on this shape when `left_out` is gone; empty for None.
+
+    Those that need it, those that need these, and so on.
+    """
+    needs, gone = needed_on(problem, gpu), {left_out}
     while more := {idea for idea, need in needs if need in gone} - gone:
         gone |= more
     return {idea for idea in NEEDS if idea in gone} - {left_out}

@@ -14,7 +14,7 @@ from kernels.traffic.modelled import LSE_BYTES, compulsory_bytes, forward_flops
 from viz.learn.controls import choice, gpu_choice, number, switch
 from viz.learn.counts import RULE
 from viz.learn.ideas import maths as lesson
-from viz.learn.ideas.maths import NEEDS, ROWS, falls_with, idle_without
+from viz.learn.ideas.maths import NEEDS, ROWS, falls_with, idle_without, needed_on
 from viz.learn.predict import ask
 from viz.shared.formats import count_tex, format_kib
 from viz.shared.words import Words
@@ -34,7 +34,7 @@ def show() -> None:
     picture = st.container()
     cards = st.container(horizontal=True, gap="small", key="figures")
     with st.container(horizontal=True):
-        length = number("N, queries and keys", 16, LONGEST, 2048, 16, "ideas_n", 200)
+        length = number("N, queries and keys", 16, LONGEST, 8192, 16, "ideas_n", 200)
         head_dim = number("d, head_dim", 16, 256, 64, 16, "ideas_d", 160)
         block_m = choice("BLOCK_M", BLOCKS, 128, "ideas_block_m", 140)
         block_n = choice("BLOCK_N", BLOCKS, 64, "ideas_block_n", 140)
@@ -66,13 +66,15 @@ def show() -> None:
 
 
 def idea_map(states: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
-    """A box per idea in its state, and an arrow from each to what it needs. HTML."""
+    """A box per idea in its state, and an arrow from each to what it needs on this shape. HTML."""
     drawn = ""
     for name, row, column, does, figure in WORDS.cells("boxes", **numbers):
         said = STATE_WORDS[states[name]] and f"<em>{STATE_WORDS[states[name]]}</em>"
         about = {"name": name, "state": states[name], "said": said, "does": does, "number": figure}
         drawn += WORDS("box", row=row, column=column, **about)
     for needs, needed, area, direction, head, why in WORDS.cells("arrows", **numbers):
+        if (needs, needed) not in needed_on(numbers["problem"], numbers["gpu"]):
+            continue
         both, look = (states[needs], states[needed]), ""
         if both in (("falls", "out"), ("falls", "falls")):
             look, head = "broken", "✕"
@@ -85,9 +87,9 @@ def idea_map(states: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
     fallen = falls_with("online softmax", problem, gpu)
-    names = f" ({', '.join(name for name in NEEDS if name in fallen)})" if fallen else ""
+    names = " and ".join(name for name in NEEDS if name in fallen).capitalize() or "None"
     count = str(len(fallen))
-    ask(WORDS, "question", f"ideas_falls_{count}", [*"01234"], count, count=count, names=names)
+    ask(WORDS, "question", f"ideas_falls_{count}", [*"01234"], count, names=names)
 
 
 def _numbers(problem: AttentionProblem, gpu: Gpu, left_out: str | None) -> dict:

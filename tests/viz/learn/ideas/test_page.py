@@ -12,10 +12,12 @@ pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 def test_all_five_stand_with_the_readers_numbers():
-    app = open_chapter("ideas", ideas_gpu="A100")
+    app = open_chapter("ideas", ideas_gpu="A100", ideas_n=2048)
     assert not errors(app)
     assert html(app).count("<section") == 5
     assert "falls</em>" not in html(app)
+    assert "fusion needs tiling" not in html(app)  # rows of this length fit whole
+    assert "fusion needs tiling" in html(open_chapter("ideas"))
     (moved, beside), (chip, room), *_ = metrics(app).values()
     assert (moved, beside[-7:], chip) == ("8.92 MB", "42.5 MB", "97 KiB")
     assert re.findall(r"\d+ KiB", room) == ["163 KiB", "256 KiB"]
@@ -40,7 +42,7 @@ def test_all_five_stand_with_the_readers_numbers():
 def test_leaving_one_out_shows_what_falls_and_what_exact_attention_then_costs(
     left_out, fallen, forward, chip, kept
 ):
-    app = open_chapter("ideas", ideas_show=f"without {left_out}")
+    app = open_chapter("ideas", ideas_show=f"without {left_out}", ideas_n=2048)
     assert not errors(app)
     assert (html(app).count(">left out<"), html(app).count(">falls<")) == (1, fallen)
     cards = {label: value for label, (value, _) in metrics(app).items()}
