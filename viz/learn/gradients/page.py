@@ -115,8 +115,8 @@ References = Mapping[str, Mapping[str, np.ndarray]]
 def show() -> None:
     draws = {
         "P from lse": _rebuild,
-        "Row sums D": _row_sums,
         "Line by line": _line_by_line,
+        "Row sums D": _row_sums,
         "Traffic": _traffic,
         "Graphs": _graphs,
     }

@@ -47,10 +47,10 @@ def test_every_line_shows_its_formula_and_numbers():
 
 def test_an_equation_is_made_of_the_values_that_it_names():
     lesson = GradientLesson(5, 4)
-    ((transposed, d_output, sign, result),) = equations_of("dV", lesson, 1)
-    assert (transposed.label, sign) == ("P<sup>T</sup>", "=")
+    ((transposed, times, d_output, sign, result),) = equations_of("dV", lesson, 1)
+    assert (transposed.label, times, sign) == ("P<sup>T</sup>", "×", "=")
     assert (transposed.values @ d_output.values == result.values).all()
-    ((jacobian, d_row, _, result),) = equations_of("dS deltas", lesson, 1)
+    ((jacobian, _, d_row, _, result),) = equations_of("dS deltas", lesson, 1)
     assert jacobian.values @ d_row.values == pytest.approx(result.values)
     assert result.values == pytest.approx(derived(lesson)["dS"][0])
     first, *_ = equations_of("heads", lesson, 2)
