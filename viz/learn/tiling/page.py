@@ -127,9 +127,6 @@ def _no_softmax(matrices: Matrices, tile: int) -> None:
         step=step,
         d=query.shape[1],
         whole=len(query) * len(key),
-        q=q,
-        o=o,
-        k_or_v=k_or_v,
         s=s,
         held=q + o + k_or_v + s,
         difference=np.abs(steps[-1].output - query @ key.T / np.sqrt(query.shape[1]) @ value).max(),
@@ -150,7 +147,7 @@ def _softmax(matrices: Matrices, tile: int) -> None:
         matrices=matrices_html(softmax_matrices(value, exact, tile, step, way == "online"), colors()),
         joined=functools.partial(JOINED[way], steps, place, tile, error),
         causal=_causal,
-        stage=stage("text", "flash2", {"step": "8.2"}),
+        stage=stage("text", "flash2", {"step": "2.2"}),
     )
 
 

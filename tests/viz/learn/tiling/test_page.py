@@ -41,7 +41,7 @@ def test_the_readers_own_matrices():
     assert app.slider(key="tiling_step").max == 6
     assert links(app)[0]["q_len"] == "12"
     # what is held at once: Q and O of a query tile, the larger of K and V, and a tile of S
-    assert "1 = 9" in words(app)
+    assert "9 numbers are on the chip" in words(app)
 
 
 @pytest.mark.parametrize(
