@@ -30,7 +30,7 @@ WRONG_URLS = (
     ("gradients", {"view": "Line by line", "derivation": "dX", "length": "9"}),
     ("gradients", {"view": "Graphs", "direction": "", "seed": "x"}),
     ("ideas", dict.fromkeys(("n", "d", "block_m", "block_n", "gpu", "show", "approximate"), "x")),
-    ("io", {"view": "SRAM", "t": 128, "d": 256, "m": 16}),
+    ("io", {"view": "Growth", "t": 128, "d": 256, "m": 16}),
     ("io", {"view": "Growth", "axis": "Q"}),
     ("roofline", {"q": 3, "k": "", "d": 9999, "gpu": "<b>", "view": ""}),
     ("softmax", {"part": "One pass", "step": 99, "block": 99, "x": "1000, 0"}),

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -10,7 +11,7 @@ from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.backward.entry import DK_DV
 from kernels.algorithms.flash2.entry import FORWARD
 from kernels.algorithms.standard.traffic import standard_bytes
-from kernels.device.gpus import DEFAULT_GPU, GPUS, Gpu
+from kernels.device.gpus import DEFAULT_GPU, GPUS
 from kernels.problem import BLOCKS, AttentionProblem
 from kernels.problem.tiles import count_tiles
 from kernels.recordings import RecordedLaunch, recorded_launches
@@ -25,7 +26,7 @@ from viz.learn.stage import stage
 from viz.learn.tiling.maths import tiles_of
 from viz.shared.formats import format_kib, significant
 from viz.shared.layout import colors
-from viz.shared.words import Words, links
+from viz.shared.words import Words
 
 WORDS = Words(__file__)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -42,31 +43,25 @@ Points = dict[int, tuple[int, int, int]]
 
 
 def show() -> None:
-    parts("io_view", {"Forward": _forward, "Growth": _growth, "SRAM": _sram})
+    parts("io_view", {"Forward": _forward, "Growth": _growth})
 
 
-def _inputs(tiles: bool = True) -> tuple[AttentionProblem, int, Gpu]:
-    """The reader's shape, bytes of SRAM of one program, and GPU. Without `tiles`, only shape and SRAM."""
-    with st.container(horizontal=True, gap="medium"):
-        length = slider("N, queries and keys", LENGTHS, 1024, "io_t")
-        d = slider("d, head_dim", HEAD_DIMS, 64, "io_d")
-        gpu = GPUS[DEFAULT_GPU]
-        room = " and ".join(
-            f"{format_kib(limit)} of {memory}" for memory, limit in gpu.program_limits.items()
-        )
-        memory = slider("SRAM, KiB", MEMORIES_KIB, 64, "io_m", WORDS("room", gpu=gpu, room=room)) << 10
-        problem = AttentionProblem(q_len=length, kv_len=length, head_dim=d)
-        if tiles:
-            block_m = slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile.")
-            block_n = slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile.")
-            problem, gpu = problem.with_(block_m=block_m, block_n=block_n), gpu_choice("io_gpu", 130)
-    return problem, memory, gpu
+def _shape() -> AttentionProblem:
+    length = slider("N, queries and keys", LENGTHS, 1024, "io_t")
+    d = slider("d, head_dim", HEAD_DIMS, 64, "io_d")
+    return AttentionProblem(q_len=length, kv_len=length, head_dim=d)
 
 
 def _forward() -> None:
     """The question, the figure, and folded the inner loops and the formula of each algorithm."""
     WORDS.draw("Forward")
-    problem, memory, gpu = _inputs()
+    with st.container(horizontal=True, gap="medium"):
+        problem = _shape().with_(
+            block_m=slider("BLOCK_M", TILE_SIZES, TILE, "io_bm", "Queries per tile."),
+            block_n=slider("BLOCK_N", TILE_SIZES, TILE, "io_bn", "Keys per tile."),
+        )
+        gpu = gpu_choice("io_gpu", 130)
+    memory = gpu.shared_bytes_per_program
     _predict(problem)
     rows = lesson.row_wise_block(problem, memory)
     problems = {name: problem for name in WAYS if rows or name != "row_wise"}
@@ -85,7 +80,7 @@ def _forward() -> None:
     counted = {name: trace.total_bytes for name, trace in traces.items()}
     bars = {labels[name]: (modelled[name], counted.get(name), CURVES[name]["color"]) for name in problems}
     least, with_lse = (compulsory_bytes(problem, with_lse=lse) for lse in (False, True))
-    formulas = []
+    given, formulas = {"problem": problem, "room": memory, "gpu": gpu}, []
     for name, each in problems.items():
         entry = ALGORITHMS[name]
         kernel = max(entry.kernels, key=lambda kernel: kernel.chip_bytes(each))
@@ -97,21 +92,16 @@ def _forward() -> None:
     with page:
         WORDS.draw(
             "bytes",
-            bytes=bytes_figure({name: bars[name] for name in [*bars][:2]}, least, colors()),
+            bytes=bytes_figure(bars, least, colors()),
             rule=RULE,
             with_lse=with_lse,
             where=where_counted(ready),
-            row_wise=WORDS(
-                "row-wise" if rows else "no row", problem=problem, room=memory, rows=kept, times=times
-            ),
+            row_wise=WORDS("row-wise" if rows else "no row", rows=kept, times=times, **given),
             race=stage("text", "flash2", {"place": "bytes:0"}, versus="standard"),
-            others=bytes_figure(bars, least, colors()),
             inner_loops=_inner_loops(traces),
             formulas=WORDS.rows("formulas", formulas),
-            room=memory,
             least_standard=standard_bytes(problem),
-            gpu=gpu,
-            problem=problem,
+            **given,
             watch=[(f"Watch {labels[name]}", problems[name], name) for name in problems],
         )
 
@@ -135,7 +125,11 @@ def _inner_loops(traces: dict[str, Trace]) -> str:
 def _growth() -> None:
     """Bytes of every algorithm over one of N, d and SRAM; the other two are the reader's."""
     WORDS.draw("Growth")
-    problem, memory, _ = _inputs(tiles=False)
+    gpu = GPUS[DEFAULT_GPU]
+    room = " and ".join(f"{format_kib(limit)} of {memory}" for memory, limit in gpu.program_limits.items())
+    with st.container(horizontal=True, gap="medium"):
+        problem = _shape()
+        memory = slider("SRAM, KiB", MEMORIES_KIB, 64, "io_m", WORDS("room", gpu=gpu, room=room)) << 10
     axis = switch("Axis", (f"against {axis}" for axis in AXES), "io_axis").removeprefix("against ")
     length, d, size = problem.q_len, problem.head_dim, problem.itemsize
     sweeps: dict[str, tuple[int, Points]] = {
@@ -156,10 +150,9 @@ def _growth() -> None:
             "curves",
             growth=growth_figure(list(sweep), curves, points, AXES[axis], here, colors()),
             rule=RULE,
-            problem=problem,
-            memory=memory,
             tiles=lesson.largest_blocks("flash2", memory // size, d),
             orders=WORDS.rows("orders", CURVES.values()),
+            **_tiles_that_fit(problem, memory),
         )
 
 
@@ -183,59 +176,39 @@ def _counted_points(sweep: Points, size: int) -> dict[str, list[tuple[int, int]]
     return points
 
 
-def _sram() -> None:
-    """Which tiles fit: the largest, the reader's and those of recorded kernels, and the rules folded."""
-    WORDS.draw("SRAM")
-    problem, memory_bytes, gpu = _inputs()
+def _tiles_that_fit(problem: AttentionProblem, memory_bytes: int) -> dict[str, Any]:
+    """The largest tiles by the rule, forward and backward, and what recorded kernels took."""
     d, memory = problem.head_dim, memory_bytes // problem.itemsize
     forward, backward = (lesson.query_outer_blocks(memory, d, share) for share in (4, 8))
-    if not min(backward):
-        st.error(WORDS("too few", memory=memory_bytes, d=d))
-        return
-    compiled, room = (
-        [_nearest_launch(kernel.name, problem) for kernel in (FORWARD, DK_DV)],
-        gpu.shared_bytes_per_program,
-    )
+    compiled = [_nearest_launch(kernel.name, problem) for kernel in (FORWARD, DK_DV)]
     needed = sum(lesson.backward_blocks(forward, d).values())
-    yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     compiled_rows = (
-        {"launch": each, "problem": each.problem, "info": each.info}
-        | {"share": each.info.shared_bytes / room, "threads": 32 * each.info.num_warps}
+        {"launch": each, "problem": each.problem, "info": each.info, "threads": 32 * each.info.num_warps}
         for each in compiled
     )
-    WORDS.draw(
-        "blocks",
-        held=WORDS.rows("held", _held(problem, memory_bytes, forward, backward)),
-        problem=problem,
-        simple=sum(lesson.forward_blocks(yours, d).values()) * problem.itemsize,
-        chip=FORWARD.chip_bytes(problem),
-        tiles="{0.block_m} × {0.block_n}, d = {0.head_dim}".format(compiled[0].problem),
-        shared=compiled[0].info.shared_bytes,
-        memory=memory,
-        d=d,
-        quarter=memory // 4,
-        forward=forward,
-        blocks=lesson.forward_blocks(forward, d),
-        backward=backward,
-        needed=needed,
-        share=needed / memory,
-        compiled=WORDS.rows("compiled kernels", compiled_rows),
-        gpu=gpu,
-    )
-    links(("Forward with your tiles", problem, "flash2"), ("Backward with your tiles", problem, "backward"))
+    return {
+        "held": WORDS.rows("held", _held(problem, memory_bytes, forward, backward)),
+        "memory": memory,
+        "d": d,
+        "quarter": memory // 4,
+        "forward": forward,
+        "blocks": lesson.forward_blocks(forward, d),
+        "backward": backward,
+        "needed": needed,
+        "share": needed / memory,
+        "launched": compiled[0].problem.head_dim,
+        "compiled": WORDS.rows("compiled kernels", compiled_rows),
+    }
 
 
 def _held(
     problem: AttentionProblem, memory: int, forward: lesson.BlockSizes, backward: lesson.BlockSizes
 ) -> Iterator[dict]:
     """The blocks that a step holds, in bytes, by how large its tiles are, and whether they fit."""
-    yours = lesson.BlockSizes(problem.block_m, problem.block_n)
     for step, sizes, blocks in (
         ("forward, largest", forward, lesson.forward_blocks),
-        ("backward, largest", backward, lesson.backward_blocks),
         ("backward, forward's tiles", forward, lesson.backward_blocks),
-        ("forward, yours", yours, lesson.forward_blocks),
-        ("backward, yours", yours, lesson.backward_blocks),
+        ("backward, largest", backward, lesson.backward_blocks),
     ):
         parts = {name: count * problem.itemsize for name, count in blocks(sizes, problem.head_dim).items()}
         size = sum(parts.values())
