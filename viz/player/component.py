@@ -38,8 +38,9 @@ def show_player(data: dict, key: str, state: State, runs_rows: bool = False) -> 
 
 
 def show_lanes(data: dict, key: str) -> None:
-    """Lanes of `lanes_data(...)` without a player."""
-    _component(key=key, data={"run": {"lanes": data, "palettes": theme.palettes_for_player()}})
+    """Lanes of `lanes_data(...)` without a player, and without the table of their figures."""
+    lanes = data | {"figures": []}
+    _component(key=key, data={"run": {"lanes": lanes, "palettes": theme.palettes_for_player()}})
 
 
 def show_talk(data: dict, speaker: bool = False) -> None:

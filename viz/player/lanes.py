@@ -114,7 +114,7 @@ FIGURES: tuple[tuple[str, Callable[[Lanes], str], str], ...] = (
     (
         "Softmax beside a product",
         lambda lanes: _percent(lanes.hidden_share),
-        "of softmax ran before the warps of a product on the same SM knew that it was done",
+        "of softmax ran while a product was under way on the same SM",
     ),
     (
         "Marks change its time by",

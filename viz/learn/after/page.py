@@ -35,7 +35,8 @@ ROUNDING = 1e-12
 """A difference below this is only rounding in float64."""
 
 HEAD_DIM, SMALL_HEAD_DIM = 128, 64
-"""Of the tiles whose clocks are compared: the H100 computes the larger in products, the smaller in either."""
+"""Of the tiles whose clocks are compared. On the H100 the larger takes longer in products, the smaller in
+neither."""
 HOPPER_SHAPE = {"q_len": 16384, "head_dim": 128, "mask": "full", "dtype": "float16"}
 HOPPER_PEERS = ("ours", "sdpa_flash", "sdpa_cudnn", "fa4")
 GAINS = {0.5: "half as many", 1.0: "as many"}
@@ -89,7 +90,7 @@ def _split_keys() -> None:
 def _decoding() -> tuple[AttentionProblem, Gpu]:
     """The decoding problem, with its number of parts (0: the kernel's rule), and the GPU."""
     with st.container(horizontal=True, gap="small"):
-        kv_len = number("M, keys", 64, 16384, 8192, 64, "after_keys", 140)
+        kv_len = number("M, keys", 64, 16384, 2048, 64, "after_keys", 140)
         splits = number("Parts (0: the kernel chooses)", 0, 1024, 0, 1, "after_splits", 220)
         gpu = gpu_choice("after_gpu", 110)
     problem = AttentionProblem(q_heads=32, kv_heads=8, q_len=1, kv_len=kv_len, kv_splits=splits)
@@ -108,7 +109,7 @@ def _merge(problem: AttentionProblem, plan: lesson.Occupancy) -> None:
     if not ask(WORDS, "merge question", "after_merge", options, weighted):
         return
     st.subheader("Merging is exact", anchor=False)
-    inputs = choice("Inputs", INPUTS, INPUTS[0], "after_row_inputs", 160, INPUT_HELP)
+    inputs = choice("Inputs", INPUTS, "falling_max", "after_row_inputs", 160, INPUT_HELP)
     problem = problem.with_(inputs=inputs, kv_splits=plan.splits)
     one_row = problem.with_(batch=1, q_heads=1, kv_heads=1, q_len=1)
     row = lesson.split_row(one_row, plan.splits)
@@ -175,31 +176,33 @@ def _overlap() -> None:
     products, exponentials = map(int, lesson.tile_clocks(HEAD_DIM)["H100"].values())
     times = {"products": products, "exponentials": exponentials, "in_turn": products + exponentials}
     options, right = [f"{count:,}" for count in sorted({*times.values()})], f"{max(products, exponentials):,}"
-    _ask_clocks("overlap question", HEAD_DIM, options, right, **times)
+    _ask_clocks("overlap question", options, right, **times)
 
 
 def _units() -> None:
     """What twice as fast tensor cores are worth."""
-    clocks = lesson.tile_clocks(SMALL_HEAD_DIM)
+    clocks, small = lesson.tile_clocks(HEAD_DIM), lesson.tile_clocks(SMALL_HEAD_DIM)
     hopper, blackwell = clocks["H100"], clocks["B200"]
-    before, after = (int(max(each.values())) for each in (hopper, blackwell))
+    before, after = (max(each.values()) for each in (hopper, blackwell))
     given = {"hopper": hopper, "blackwell": blackwell, "before": before, "after": after}
-    _ask_clocks("faster question", SMALL_HEAD_DIM, [*GAINS.values()], GAINS[after / before], **given)
+    given |= {"small": SMALL_HEAD_DIM, "small_before": max(small["H100"].values())}
+    given |= {"small_after": max(small["B200"].values())}
+    _ask_clocks("faster question", [*GAINS.values()], GAINS[after / before], **given)
 
 
-def _ask_clocks(question: str, head_dim: int, options: Sequence[str], right: str, **given: Any) -> None:
+def _ask_clocks(question: str, options: Sequence[str], right: str, **given: Any) -> None:
     """Clocks of the units of one SM for one tile on each GPU, and once predicted the overlapped ones."""
-    WORDS.draw("clocks", head_dim=head_dim)
+    WORDS.draw("clocks", head_dim=HEAD_DIM)
     table = st.container()
     answered = ask(WORDS, question, f"after_{question}", options, right, **given)
     rows = (
         {"gpu": gpu, "units": units, "in_turn": sum(units.values())}
         | {"at_once": f"**{max(units.values()):,.0f}**" if answered else "?"}
-        for gpu, units in lesson.tile_clocks(head_dim).items()
+        for gpu, units in lesson.tile_clocks(HEAD_DIM).items()
     )
     table.markdown(WORDS.rows("clocks table", rows))
     if answered:
-        WORDS.draw("clocks model", head_dim=head_dim, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
+        WORDS.draw("clocks model", head_dim=HEAD_DIM, per_clock=lesson.EXPONENTIALS_PER_CLOCK)
 
 
 def _speeds() -> str:
@@ -229,6 +232,7 @@ def lanes_panel() -> None:
     options = sorted({*shares, "100%"}, key=lambda share: float(share[:-1]))
     busy, product = (ns.mean() / 1e3 for ns in (hopper.lanes.sm_busy_ns, hopper.lanes.sm_product_ns))
     given = {"plain": plain, "hopper": hopper, "problem": problem, "busy": busy, "product": product}
+    given["slower"] = plain.lanes.plain_us / hopper.lanes.plain_us
     if ask(WORDS, "lanes question", "after_lanes", options, shares[1], **given):
         show_lanes(lanes_data((hopper, plain)), "after_both_lanes")
         WORDS.draw("lanes overlap", **given)

@@ -243,13 +243,13 @@ export class LanesView {
 
 const named = (scope, name, words) => element("th", { scope }, [name, element("small", {}, [words])]);
 
-// The figures of the runs as a table; what a figure is stands below its name.
+// The figures of the runs as a table, empty if there is none; what a figure is stands below its name.
 export function figureTable({ runs, figures }) {
   const head = [named("col", "Figure", ""), ...runs.map((run) => named("col", run.title, run.provenance))];
   const rows = figures.map(({ name, values, words }) => [
     named("row", name, words),
     ...values.map((value) => element("td", {}, [value])),
   ]);
-  const table = [head, ...rows].map((cells) => element("tr", {}, cells));
+  const table = (rows.length ? [head, ...rows] : []).map((cells) => element("tr", {}, cells));
   return element("table", { class: "fa-lane-figures" }, table);
 }
