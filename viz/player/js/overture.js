@@ -27,12 +27,8 @@ export function overtureOf(model, film = model.data.film) {
   const last = rowNamed(model, "P", good, row) ?? [];
   const most = Math.max(...last);
   const { l } = softmaxState(model, good, row);
-  const share = {
-    best: wordOf(good, last.indexOf(most)),
-    most: formatSteady(most),
-    l: formatSteady(l),
-    percent: Math.round((100 * most) / l),
-  };
+  const best = wordOf(good, last.indexOf(most));
+  const share = { best, most: formatSteady(most), l: formatSteady(l), percent: Math.round((100 * most) / l) };
   const scores = formatBytes(bytesOfScores(model, film.find(({ many }) => many)?.many));
   const words = { told, q, kv, n, scores, ...share };
   let reached = 0;

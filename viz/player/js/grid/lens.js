@@ -19,7 +19,7 @@ const [HIGH, WIDE, LARGEST] = [172, 340, 3]; // of an open one, in units of so m
 const [FLAT, TURNED, LEGIBLE] = [[12, 22], [36, 38], 24]; // heights of words and scores; pixels of a word
 const VALUES = 20; // height of those of a key
 const [BACK, TOLD] = [0.0008, 0.002]; // of its time α waits: what was dropped is drawn again before
-const WEIGHTS = 0.2; // until then old weights take the factor; then the sums do
+const [CANCELS, WEIGHTS] = [0.02, 0.2]; // then old weights take the factor, until the sums do
 
 // Above m and l, from `top` on. As far as it is `near`, its scores grow out of their matrix, over the chip.
 // Returns where V is there, if it is.
@@ -119,7 +119,7 @@ function drawTotal(context, { from, end, middle }, how, state, rescaled, rescale
   const bar = Math.max(from + ((kept + added) / ranges.most) * (end - from), from + 130);
   const edge = how.open > 0.5 ? bar : end + NUMBER;
   if (rescaled > 0.5) write(`old ${cell(kept)}`, from, 16, palette.state);
-  else if (rescaled > 0) write(`${cell(state.oldL)} × α`, from, 16, palette.state);
+  else if (rescaled > WEIGHTS) write(`${cell(state.oldL)} × α`, from, 16, palette.state);
   if (rescaled > 0.5) write(`new ${cell(added)}`, edge, 16, palette.text, { align: "right" });
   return cell(kept + added);
 }
@@ -167,7 +167,7 @@ function drawIdentity(context, { x, y, most }, { model, palette, at, row }, stat
   const pieces = [...weight, ...factor, [" = e"], [`${score} − ${now}`, true]];
   let left = x;
   for (const [words, isRaised, isStruck] of pieces) {
-    const [size, middle] = isRaised ? [0.68 * most, y - 0.36 * most] : [most, y];
+    const [size, middle] = isRaised ? [0.6 * most, y - 0.4 * most] : [most, y];
     text(context, words, left, middle, palette.text, { size, weight: "650" });
     const { width } = context.measureText(words);
     if (isStruck) fillBox(context, palette.now, { x: left, y: middle - 1, w: width * at.cancels, h: 1.5 });
@@ -182,7 +182,7 @@ function drawCells(context, box, how, { state, max, rescale, isOld, isSeen, adds
   const slot = kernel.slots.find(({ name }) => name === "S");
   const step = isOld ? stepBefore(model, at.step) : at.step;
   const numbers = isOld ? rowNamed(model, "P", step, row) : scoresOf(model, step, row);
-  const kept = lerp(1, state.alpha, smooth(within(rescale, 0, WEIGHTS)));
+  const kept = lerp(1, state.alpha, smooth(within(rescale, CANCELS, WEIGHTS)));
   const recorded = isOld
     ? { now: { columns: numbers.length, at: (_, c) => kept * numbers[c] }, part: 1 }
     : { ...matricesIn(model, figureOf(model, step), slot, at), ...heldIn(model, at, "S") };

@@ -106,7 +106,7 @@ export class Pane {
     drawHbm(context, hbm, layouts, model, palette, at);
     if (at.stored >= 0 && chip) {
       this.drawAround(context, hbm, layouts, heads, at);
-      drawStored(context, { layout: layouts[0], hbm, chip, model, palette, at });
+      if (!(at.lands < 1)) drawStored(context, { layout: layouts[0], hbm, chip, model, palette, at });
       if (!at.lands) return;
       fillBox(context, palette.background, whole, 1 - smooth(within(at.lands, FADES, 0.5)));
       return far();

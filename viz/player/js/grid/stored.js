@@ -33,15 +33,22 @@ function tensorsOf(layout, model) {
   return Object.fromEntries(all.map((each) => [each.name, each]));
 }
 
+// From how `far` all scores of `many` words are seen to scale, and from `farther` HBM too, of whose side
+// theirs is a `part`; and how small the chip is then.
+function seenFrom({ many, zooms }, { w, h }, model) {
+  if (!many) return { far: 0, farther: 0, stays: 1, small: 1 };
+  const [far, farther] = [smooth(zooms), smooth(within(zooms, LEAVES, LANDS))];
+  const [scores, stays] = [bytesOfScores(model, many), 1 - within(zooms, NEAR, 3)];
+  const [side, part] = [Math.min(h, w / 2), Math.sqrt(scores / model.data.gpu.hbm)];
+  const fits = Math.sqrt(bytesOnChip(model) / scores) * part ** farther; // of it, if the chip is full
+  const small = lerp(1, (fits * side) / Math.sqrt(w * h), far * stays);
+  return { far, farther, stays, scores, side, part, small };
+}
+
 // Three kernels work where FlashAttention does, on as many rows at a time: P takes the place of S.
 export function drawStored(context, { layout, hbm, chip: whole, model, palette, at }) {
-  const [far, stays] = at.many ? [smooth(at.zooms), 1 - within(at.zooms, NEAR, 3)] : [0, 1];
-  const side = Math.min(whole.h, whole.w / 2); // of all scores of a long text: seen from afar
-  const farther = smooth(within(at.zooms, LEAVES, LANDS));
-  const part = Math.sqrt(bytesOfScores(model, at.many) / model.data.gpu.hbm);
-  const fits = Math.sqrt(bytesOnChip(model) / bytesOfScores(model, at.many)); // of it, if the chip is full
-  const least = (part ** farther * fits * side) / Math.sqrt(whole.w * whole.h);
-  const small = at.many ? lerp(1, least, far * stays) : 1;
+  const from = seenFrom(at, whole, model);
+  const { far, farther, stays, small } = from;
   const chip = { ...whole, w: whole.w * small, h: whole.h * small };
   const tensors = tensorsOf(layout, model);
   const stateless = { ...model.kernels[at.kernel], series: [] }; // no m, no l
@@ -55,12 +62,10 @@ export function drawStored(context, { layout, hbm, chip: whole, model, palette, 
     const style = { size: 14, weight: "650", alpha };
     text(context, box.w > 70 ? meant(name) : name, box.x, box.y - 11, palette[tensors[name].color], style);
   };
-  if (at.lands < 1) return; // it comes once all is filed
   const cover = { fill: palette.background, line: palette.background, width: 3, alpha: far * stays };
   roundBox(context, hbm, 12, cover); // it is to scale, or not there
   drawChipBox(context, chip, palette);
-  const scale =
-    far > 0.5 && stays === 1 ? `${formatBytes(bytesOnChip(model))}, to scale` : "small and fast, magnified";
+  const scale = small < 0.7 ? `${formatBytes(bytesOnChip(model))}, to scale` : "small and fast, magnified";
   const place = { x: chip.x + farther * stays * chip.w, y: chip.y, w: Math.max(chip.w, whole.w / 4) };
   namePlace(context, "Chip", scale, place, palette);
   const leaves = 1 - within(at.stored, 3.8, 4);
@@ -90,17 +95,17 @@ export function drawStored(context, { layout, hbm, chip: whole, model, palette, 
     }
   }
   if (at.pair >= 0) drawPair(context, chip, { model, palette, step: at.opens, row: at.row, part: at.pair });
-  else if (at.many)
-    drawAll(context, { whole, side, far, farther, part, stays, paint, frame, model, palette, at });
+  else if (at.many) drawAll(context, from, { whole, paint, frame, model, palette, at });
   else say(at.count ?? "", within(at.stored, 3, 3.2) * leaves);
 }
 
 // What programs can have on all SMs: registers and shared memory, without L2.
 const bytesOnChip = ({ data }) => data.sms * sum(Object.values(data.gpu.limits));
 
-// All scores of this text, as queries meet keys; then, to scale, those of so `many` words, beyond the chip;
-// then, from `farther` away, HBM, of whose side theirs is that `part`.
-function drawAll(context, { whole, side, far, farther, part, stays, paint, frame, model, palette, at }) {
+// All scores of this text, as queries meet keys; then, to scale, those of so `many` words; then HBM with them.
+function drawAll(context, seenAt, { whole, paint, frame, model, palette, at }) {
+  const { side, far, farther, part, scores } = seenAt;
+  const stays = seenAt.stays ** 6; // gone before the chip is large again
   const { kv_len: keys } = model.data.problem;
   const near = whole.h - NAME - 2 * PAD - MEETS - ASIDE;
   const w = near * (((keys / at.many) * side) / near) ** far;
@@ -114,12 +119,11 @@ function drawAll(context, { whole, side, far, farther, part, stays, paint, frame
   if (!farther) paint("S", [0, model.qTiles], { x, y, w, h: w }, { part: clamp(at.zooms + 1) });
   const write = (words, left, top, size, alpha, align) =>
     text(context, words, left, top, palette.text, { weight: "700", size, align, alpha: alpha * stays });
-  const [scores, seen] = [formatBytes(bytesOfScores(model, at.many)), within(farther, 0.9, 1)];
+  const [bytes, seen] = [formatBytes(scores), within(farther, 0.9, 1)];
   const alone = within(far, 0.985, 1) * (1 - within(farther, 0, 0.2));
-  write(scores, x + all / 2, y + all / 2, all / 8, alone, "center");
-  write(`scores: ${scores}`, x + all + 8, y + all / 2, side / 20, seen);
-  const large = `HBM: ${formatBytes(model.data.gpu.hbm)}`;
-  write(large, x + hbm / 2, y + hbm / 2, side / 11, seen, "center");
+  write(bytes, x + all / 2, y + all / 2, all / 8, alone, "center");
+  write(`scores: ${bytes}`, x + all + 8, y + all / 2, side / 20, seen);
+  write(`HBM: ${formatBytes(model.data.gpu.hbm)}`, x + hbm / 2, y + hbm / 2, side / 11, seen, "center");
   if (far > 0) return;
   const beside = { x: x - MEETS - ASIDE, y, w: MEETS, h: w };
   const above = { x, y: y - MEETS - ASIDE / 2, w, h: MEETS };
