@@ -102,7 +102,7 @@ export function drawStored(context, { layout, hbm, chip: whole, model, palette, 
 // What programs can have on all SMs: registers and shared memory, without L2.
 const bytesOnChip = ({ data }) => data.sms * sum(Object.values(data.gpu.limits));
 
-// All scores of this text, as queries meet keys; then, to scale, those of so `many` words; then HBM with them.
+// All scores of this text, as queries meet keys; then, to scale, those of `many` words; then HBM with them.
 function drawAll(context, seenAt, { whole, paint, frame, model, palette, at }) {
   const { side, far, farther, part, scores } = seenAt;
   const stays = seenAt.stays ** 6; // gone before the chip is large again
