@@ -7,6 +7,5 @@ import { RanksRace } from "./ranks_race.js";
 
 export function kindOf({ kind, runs, problem }) {
   if (kind === "ranks") return RanksRace;
-  if (runs) return Duel;
-  return problem ? Player : LanesAlone;
+  return runs ? Duel : problem ? Player : LanesAlone;
 }

@@ -45,8 +45,7 @@ export function drawPair(context, { x, y, w, h }, { model, palette, step, row, p
       fillBox(context, palette[color], bar);
     });
   });
-  const whole = Math.floor(reached);
-  const now = sum(products.slice(0, whole)) + (reached - whole) * (products[whole] ?? 0);
+  const now = sum(products.map((each, c) => each * within(reached - c, 0, 1)));
   const [left, middle] = [x + w - named + size / 2, y + HEAD + 2.5 * high];
   const style = { size: 1.5 * size, weight: "700" };
   text(context, `= ${formatSteady(part < 0.9 ? now : score)}`, left, middle, palette.text, style);

@@ -10,10 +10,8 @@ const [FIRST, ALL] = [0.4, 0.8]; // of a kernel's time: its first tile, which is
 export const storedTiles = (stored, tiles) =>
   KERNELS.flatMap((names, i) =>
     range(tiles).map((q) => {
-      const [from, end] = [q, q + 1].map(
-        (each) => i + (each && lerp(FIRST, ALL, (each - 1) / (tiles - 1 || 1))),
-      );
-      const part = within(stored, from, tiles > 1 ? end : i + ALL); // none meets another on its way
+      const begins = (each) => i + (each && lerp(FIRST, ALL, (each - 1) / (tiles - 1 || 1)));
+      const part = within(stored, begins(q), tiles > 1 ? begins(q + 1) : i + ALL); // one after the other
       const [read, made, written] = [within(part, 0, 0.34), within(part, 0.46, 0.66), within(part, 0.72, 1)];
       const gone = q === tiles - 1 ? within(stored, i + ALL, i + 1) : Number(written === 1); // from the chip
       return { reads: [...names].slice(0, -1), writes: names.at(-1), q, read, made, written, gone };
