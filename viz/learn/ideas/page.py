@@ -87,7 +87,7 @@ def idea_map(states: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
 
 def _predict(problem: AttentionProblem, gpu: Gpu) -> None:
     fallen = falls_with("online softmax", problem, gpu)
-    names = " and ".join(name for name in NEEDS if name in fallen).capitalize() or "None"
+    names = ", ".join(name for name in NEEDS if name in fallen) or "none"
     count = str(len(fallen))
     ask(WORDS, "question", f"ideas_falls_{count}", [*"01234"], count, names=names)
 

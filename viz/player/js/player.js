@@ -178,7 +178,7 @@ export class Player extends Playback {
     this.units.show(timeline.unit);
     this.orders.show(timeline.order);
     this.units.node.hidden = atOnce;
-    shown.rate.textContent = transport.acts ? "auto" : `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
+    shown.rate.textContent = `${transport.speed} ${atOnce ? "moments" : "tiles"}/s`;
     for (const node of [shown.rate, shown.count, this.slider]) node.title = atOnce ? MOMENT : "";
     this.slider.max = atOnce ? timeline.last() : this.pane.model.count;
     this.numbers.hidden = atOnce || !opened.canOpen;

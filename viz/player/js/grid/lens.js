@@ -167,7 +167,7 @@ function drawIdentity(context, { x, y, most }, { model, palette, at, row }, stat
   const pieces = [...weight, ...factor, [" = e"], [`${score} − ${now}`, true]];
   let left = x;
   for (const [words, isRaised, isStruck] of pieces) {
-    const [size, middle] = isRaised ? [0.6 * most, y - 0.4 * most] : [most, y];
+    const [size, middle] = isRaised ? [0.6 * most, y - 0.3 * most] : [most, y];
     text(context, words, left, middle, palette.text, { size, weight: "650" });
     const { width } = context.measureText(words);
     if (isStruck) fillBox(context, palette.now, { x: left, y: middle - 1, w: width * at.cancels, h: 1.5 });

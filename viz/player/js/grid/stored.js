@@ -19,9 +19,10 @@ const allOrOne = (model, name, q) => ("KV".includes(name) ? [0, model.kvTiles] :
 // How the matrices lie in HBM: on strips, and S and P where else is the map.
 function tensorsOf(layout, model) {
   const tiles = model.qTiles;
-  const w = Math.min(layout.width, layout.height / 2 - NAME);
+  const below = Math.min(layout.width, layout.height / 2 - NAME);
+  const w = Math.max(below, Math.min(layout.width / 2 - 4, layout.height - NAME));
   const S = { x: layout.x, y: layout.y + NAME, w, h: w };
-  const squares = { S, P: { ...S, y: S.y + w + NAME } };
+  const squares = { S, P: w > below ? { ...S, x: S.x + w + 8 } : { ...S, y: S.y + w + NAME } };
   const all = model.data.standard_parts.map((part) => {
     const strip = model.strips.find(({ name }) => name === part.name);
     const square = squares[part.name];
