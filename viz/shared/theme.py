@@ -92,8 +92,11 @@ def tensor_entry(name: str) -> str:
 
 
 def palettes_for_player() -> dict[str, dict]:
-    """Both palettes as plain values: the player picks one by the page's background."""
-    return {"light": asdict(LIGHT), "dark": asdict(DARK)}
+    """Both palettes as plain values, tensors by their names too: the player picks one by its background."""
+    both = {"light": asdict(LIGHT), "dark": asdict(DARK)}
+    return {
+        name: each | {t: each[color] for t, color in TENSOR_COLORS.items()} for name, each in both.items()
+    }
 
 
 def looks_of_figure(colors: Palette) -> dict[str, Any]:

@@ -43,12 +43,11 @@ export function write(node, words) {
 
 // Of a caption: “^(a − b)” is raised, and a name has the colour of what it names in the picture.
 const TERMS = /(\^\((?:[^()]|\([^()]*\))+\)|\^\w+|(?<!\w)(?:d?[QKVOSP]|[mlD]|sum|lse)(?!\w))/;
-const COLORS = { Q: "query", K: "key", V: "value", O: "output", S: "muted", P: "now" };
 
 const termOf = (term) =>
   term[0] === "^"
     ? element("sup", { style: "font-size: 0.7em; line-height: 0" }, [term.replace(/^\^\((.*)\)$|^\^/, "$1")])
-    : element("b", { style: `color: var(--fa-${COLORS[term.at(-1)] ?? "state"})` }, [term]);
+    : element("b", { style: `color: var(--fa-${term.at(-1)}, var(--fa-state))` }, [term]);
 
 export function say(node, words) {
   if (node.said === words) return;
